@@ -1,0 +1,1 @@
+//! Hashes, keys, signatures, batch verification, Merkle trees and proofs, key stores.

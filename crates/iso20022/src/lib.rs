@@ -1,0 +1,1 @@
+//! ISO 20022 payment messages in and status reports out.

@@ -1,0 +1,1 @@
+//! Participants, accounts, assets, legs, decisions, balances: pure, no IO.

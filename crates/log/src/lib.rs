@@ -1,0 +1,1 @@
+//! Ordered durable queues: memory, file; the seam that Kafka fits.

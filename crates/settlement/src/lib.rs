@@ -1,0 +1,1 @@
+//! The settlement stages as pure state machines, the runtime that joins them by logs, the gateway.

@@ -1,0 +1,1 @@
+//! Seeded scheduler, clock and disk that fail on purpose.
