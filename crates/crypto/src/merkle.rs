@@ -1,0 +1,183 @@
+//! The Merkle tree of a batch: one signature over the root vouches for every item, and a short
+//! path shows that an item belongs to it.
+//!
+//! The shape is RFC 9162 section 2.1.1 (split at the largest power of two below the size); the
+//! hash is BLAKE3. A node is the keyed hash of its two children under [`NODE_KEY`], a leaf is
+//! whatever un-keyed hash the caller made, so neither can be taken for the other.
+//!
+//! Building bottom-up, pairing neighbours and promoting an odd last node unchanged, gives that
+//! same shape: every subtree left of a largest-power-of-two split is complete, so its pairs never
+//! cross the split. The tests hold the two against each other.
+
+use crate::{Hash, ProofError, hash, hash_many_keyed};
+
+/// `BLAKE3-derive-key("tallystick 2026 merkle node v1", "")`.
+const NODE_KEY: [u8; 32] = [
+    0x15, 0x6c, 0x66, 0xe7, 0xf5, 0xc5, 0xff, 0x0e, 0x5a, 0x4e, 0x28, 0xe5, 0xc1, 0x0d, 0xcb, 0x1f, 0xbb,
+    0xa6, 0x42, 0x6a, 0x8d, 0xd0, 0xf5, 0x31, 0xbf, 0x41, 0x46, 0x6b, 0x70, 0x08, 0x0f, 0xf1,
+];
+
+/// The hash of an inner node.
+pub fn node(left: &Hash, right: &Hash) -> Hash {
+    crate::keyed(&NODE_KEY, bytemuck::bytes_of(&[*left, *right]))
+}
+
+/// The root of the tree over `leaves`.
+///
+/// A single leaf is its own root; the empty tree has the hash of the empty string. The root does
+/// not commit to the number of leaves: sign it together with the count.
+pub fn root(leaves: &[Hash]) -> Hash {
+    RootBuilder::new().root(leaves)
+}
+
+/// The path from leaf `index` to the root, nearest sibling first; `None` when there is no such
+/// leaf. Builds the whole tree: for several paths keep a [`Tree`].
+pub fn path(leaves: &[Hash], index: usize) -> Option<Vec<Hash>> {
+    (index < leaves.len()).then(|| Tree::new(leaves).path(index))?
+}
+
+/// Checks that `leaf` is number `index` of the `count` leaves under `root`.
+///
+/// # Errors
+/// [`ProofError`] says whether the position, the length of the path or the hashes are wrong.
+pub fn verify_path(
+    root: &Hash,
+    count: u64,
+    index: u64,
+    leaf: &Hash,
+    path: &[Hash],
+) -> Result<(), ProofError> {
+    if index >= count {
+        return Err(ProofError::OutOfRange { index, count });
+    }
+    let expected = path_length(count, index);
+    if path.len() != expected {
+        return Err(ProofError::Length { expected, got: path.len() });
+    }
+    let mut siblings = path.iter();
+    let mut current = *leaf;
+    for (position, last) in levels(count, index) {
+        if position % 2 == 1 {
+            if let Some(sibling) = siblings.next() {
+                current = node(sibling, &current);
+            }
+        } else if position < last
+            && let Some(sibling) = siblings.next()
+        {
+            current = node(&current, sibling);
+        }
+    }
+    if current == *root { Ok(()) } else { Err(ProofError::Root) }
+}
+
+/// Position of the ancestor of leaf `index` and of the last node, level by level below the root.
+fn levels(count: u64, index: u64) -> impl Iterator<Item = (u64, u64)> {
+    let mut next = (index, count - 1);
+    std::iter::from_fn(move || {
+        let (position, last) = next;
+        next = (position / 2, last / 2);
+        (last > 0).then_some((position, last))
+    })
+}
+
+/// Hashes in the path of leaf `index` of `count`: one per level where its ancestor has a sibling.
+fn path_length(count: u64, index: u64) -> usize {
+    levels(count, index).filter(|(position, last)| position % 2 == 1 || position < last).count()
+}
+
+/// Computes roots without allocating once it has seen its largest batch.
+#[derive(Debug, Default, Clone)]
+pub struct RootBuilder {
+    current: Vec<Hash>,
+    next: Vec<Hash>,
+}
+
+impl RootBuilder {
+    /// A builder with no memory yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The same as [`root`].
+    pub fn root(&mut self, leaves: &[Hash]) -> Hash {
+        match leaves {
+            [] => return hash(b""),
+            [leaf] => return *leaf,
+            _ => {}
+        }
+        self.current.clear();
+        reduce(leaves, &mut self.current);
+        while self.current.len() > 1 {
+            self.next.clear();
+            reduce(&self.current, &mut self.next);
+            std::mem::swap(&mut self.current, &mut self.next);
+        }
+        self.current[0]
+    }
+}
+
+/// Appends the level above `nodes`: parents of neighbours, then an odd last node as it is.
+fn reduce(nodes: &[Hash], out: &mut Vec<Hash>) {
+    let (pairs, odd) = nodes.as_chunks::<2>();
+    let pairs: &[[u8; 64]] = bytemuck::cast_slice(pairs);
+    out.reserve(pairs.len() + odd.len());
+    hash_many_keyed(&NODE_KEY, pairs, out);
+    out.extend_from_slice(odd);
+}
+
+/// All nodes of a tree, for handing out the path of every leaf of a batch.
+#[derive(Debug, Clone)]
+pub struct Tree {
+    /// `levels[0]` are the leaves, the last level is the root alone.
+    levels: Vec<Vec<Hash>>,
+}
+
+impl Tree {
+    /// Hashes the whole tree over `leaves` once.
+    pub fn new(leaves: &[Hash]) -> Self {
+        let mut levels = vec![leaves.to_vec()];
+        loop {
+            let below = &levels[levels.len() - 1];
+            if below.len() <= 1 {
+                return Self { levels };
+            }
+            let mut level = Vec::new();
+            reduce(below, &mut level);
+            levels.push(level);
+        }
+    }
+
+    /// Number of leaves.
+    pub fn len(&self) -> usize {
+        self.levels[0].len()
+    }
+
+    /// Whether there is no leaf.
+    pub fn is_empty(&self) -> bool {
+        self.levels[0].is_empty()
+    }
+
+    /// The root, as [`root`] of the leaves.
+    pub fn root(&self) -> Hash {
+        self.levels[self.levels.len() - 1].first().copied().unwrap_or_else(|| hash(b""))
+    }
+
+    /// The path of leaf `index`, nearest sibling first; `None` when there is no such leaf.
+    pub fn path(&self, index: usize) -> Option<Vec<Hash>> {
+        if index >= self.len() {
+            return None;
+        }
+        let mut path = Vec::with_capacity(self.levels.len() - 1);
+        let mut position = index;
+        for level in &self.levels {
+            if let Some(sibling) = level.get(position ^ 1) {
+                path.push(*sibling);
+            }
+            position /= 2;
+        }
+        Some(path)
+    }
+}
+
+#[cfg(test)]
+mod tests;
