@@ -135,3 +135,17 @@ macro_rules! hex_bytes {
 }
 
 pub(crate) use hex_bytes;
+
+/// Serde form of a plain array: a hexadecimal string, as for the types made by [`hex_bytes`].
+pub(crate) mod array {
+    use crate::Hash;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(bytes: &[u8; 32], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&Hash::from_bytes(*bytes))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<[u8; 32], D::Error> {
+        Hash::deserialize(deserializer).map(|hash| *hash.as_bytes())
+    }
+}

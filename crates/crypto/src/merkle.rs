@@ -9,6 +9,7 @@
 //! same shape: every subtree left of a largest-power-of-two split is complete, so its pairs never
 //! cross the split. The tests hold the two against each other.
 
+use crate::proof::climb;
 use crate::{Hash, ProofError, hash, hash_many_keyed};
 
 /// `BLAKE3-derive-key("tallystick 2026 merkle node v1", "")`.
@@ -47,42 +48,8 @@ pub fn verify_path(
     leaf: &Hash,
     path: &[Hash],
 ) -> Result<(), ProofError> {
-    if index >= count {
-        return Err(ProofError::OutOfRange { index, count });
-    }
-    let expected = path_length(count, index);
-    if path.len() != expected {
-        return Err(ProofError::Length { expected, got: path.len() });
-    }
-    let mut siblings = path.iter();
-    let mut current = *leaf;
-    for (position, last) in levels(count, index) {
-        if position % 2 == 1 {
-            if let Some(sibling) = siblings.next() {
-                current = node(sibling, &current);
-            }
-        } else if position < last
-            && let Some(sibling) = siblings.next()
-        {
-            current = node(&current, sibling);
-        }
-    }
-    if current == *root { Ok(()) } else { Err(ProofError::Root) }
-}
-
-/// Position of the ancestor of leaf `index` and of the last node, level by level below the root.
-fn levels(count: u64, index: u64) -> impl Iterator<Item = (u64, u64)> {
-    let mut next = (index, count - 1);
-    std::iter::from_fn(move || {
-        let (position, last) = next;
-        next = (position / 2, last / 2);
-        (last > 0).then_some((position, last))
-    })
-}
-
-/// Hashes in the path of leaf `index` of `count`: one per level where its ancestor has a sibling.
-fn path_length(count: u64, index: u64) -> usize {
-    levels(count, index).filter(|(position, last)| position % 2 == 1 || position < last).count()
+    let implied = climb(count, index, leaf, path, node)?;
+    if implied == *root { Ok(()) } else { Err(ProofError::Root) }
 }
 
 /// Computes roots without allocating once it has seen its largest batch.
