@@ -1,1 +1,177 @@
 //! ISO 20022 payment messages in and status reports out.
+//!
+//! Bytes in, types out; no files, no network, no clock. [`parse`] reads a pain.001, pacs.008 or
+//! pacs.009 of any current version, with or without a business application header, into one
+//! [`Message`]; [`status_report`] answers it with a pacs.002.
+//!
+//! # What is refused where
+//! - A file that is not a message (encoding, XML, namespace, group header, an unknown element
+//!   outside a payment) is a [`ParseError`]; [`group_status_report`] answers it.
+//! - A header that contradicts its payments is [`Message::group_rejection`].
+//! - A payment whose form is wrong is refused alone: its [`Payment::transfer`] is the reason.
+//!
+//! ```
+//! # fn main() -> Result<(), tally_iso20022::ParseError> {
+//! let file = br#"<Document xmlns="urn:iso:std:iso:20022:tech:xsd:pain.001.001.03"/>"#;
+//! let error = tally_iso20022::parse(file, &tally_iso20022::Limits::default()).unwrap_err();
+//! assert_eq!(error.reason.code(), "FF01");
+//! # Ok(())
+//! # }
+//! ```
+
+mod amount;
+mod date;
+mod envelope;
+mod error;
+mod guard;
+mod identifier;
+mod initiation;
+mod interbank;
+mod limits;
+mod message;
+mod parties;
+mod payment;
+mod reason;
+mod report;
+mod shapes;
+mod totals;
+mod tree;
+mod uetr;
+mod xml;
+
+#[cfg(test)]
+mod tests;
+
+pub use amount::{Decimal, Money};
+pub use date::Date;
+pub use error::{Original, ParseError, Position};
+pub use identifier::{Bic, Iban, format_uetr};
+pub use limits::Limits;
+pub use message::{AccountId, Agent, Alias, AppHeader, Message, MessageKind, Party, Payment, Transfer};
+pub use reason::{Reason, StatusReason};
+pub use report::{
+    Outcome, ReportContext, ReportError, ReportedReason, STATUS_REPORT_DEFINITION, StatusReport,
+    TransactionReport, TransactionStatus, group_status_report, parse_status_report, refused_by_form,
+    status_report,
+};
+pub use uetr::derived_uetr;
+
+use envelope::Envelope;
+use tree::{Children, Fault, Source};
+
+/// Reads a message. See the crate's documentation for what is refused where.
+///
+/// Elements are checked for namespace, name, order and number wherever one of them is used; parts
+/// that nothing here depends on (postal addresses, charges, tax, …) are passed over.
+///
+/// # Errors
+/// If the file as a whole is not a message that is read here, with the code for the status report.
+pub fn parse(xml: &[u8], limits: &Limits) -> Result<Message, ParseError> {
+    let (tree, text) = envelope::tree(xml, limits)?;
+    let source = Source::new(text);
+    let envelope = Envelope::open(&tree, &source)?;
+    let mut known = None;
+    read(&envelope, limits, &mut known).map_err(|mut error| {
+        let definition = Some(envelope.definition.to_owned());
+        error.original = Some(Box::new(Original { definition, message_id: known }));
+        error
+    })
+}
+
+/// Reads the message and notes its identification as soon as it is found.
+fn read(
+    envelope: &Envelope<'_>,
+    limits: &Limits,
+    message_id: &mut Option<String>,
+) -> Result<Message, ParseError> {
+    let (kind, version) = supported(envelope.definition)?;
+    let body_name = match kind {
+        MessageKind::CustomerCreditTransferInitiation => "CstmrCdtTrfInitn",
+        MessageKind::FiToFiCustomerCreditTransfer => "FIToFICstmrCdtTrf",
+        MessageKind::FinancialInstitutionCreditTransfer if version < 4 => "FinInstnCdtTrf",
+        MessageKind::FinancialInstitutionCreditTransfer => "FICdtTrf",
+    };
+    let body = envelope.body(body_name, version)?;
+    if let Some(id) = body.find("GrpHdr").and_then(|header| header.find("MsgId")) {
+        *message_id = id.text_up_to(parties::MAX_ID).ok();
+    }
+    let app_header = envelope.header()?;
+    let initiation = kind == MessageKind::CustomerCreditTransferInitiation;
+    let body = body
+        .children(if initiation { shapes::INITIATION } else { shapes::INTERBANK })
+        .map_err(Fault::into_error)?;
+    let header = body
+        .require("GrpHdr")
+        .and_then(|header| {
+            header.children(if initiation { shapes::INITIATION_HEADER } else { shapes::INTERBANK_HEADER })
+        })
+        .map_err(Fault::into_error)?;
+    message(kind, envelope.definition, app_header, &body, &header, limits).map_err(Fault::into_error)
+}
+
+fn message(
+    kind: MessageKind,
+    definition: &str,
+    app_header: Option<AppHeader>,
+    body: &Children<'_>,
+    header: &Children<'_>,
+    limits: &Limits,
+) -> Result<Message, Fault> {
+    let message_id = header.require("MsgId")?.text_up_to(parties::MAX_ID)?;
+    let created = parties::date_time(header.require("CreDtTm")?)?;
+    let number = parties::number_of_transactions(header.require("NbOfTxs")?, StatusReason::AM19)?;
+    let control_sum =
+        header.get("CtrlSum").map(|sum| parties::control_sum(sum, StatusReason::AM10)).transpose()?;
+    let mut message = Message {
+        header: app_header,
+        kind,
+        definition: definition.to_owned(),
+        message_id,
+        created,
+        number_of_transactions: number,
+        control_sum,
+        total_settlement_amount: None,
+        initiating_party: None,
+        instructing_agent: None,
+        instructed_agent: None,
+        payments: Vec::new(),
+        group_rejection: None,
+    };
+    let entries = if kind == MessageKind::CustomerCreditTransferInitiation {
+        let read = initiation::read(body, header, limits.payments)?;
+        message.initiating_party = Some(read.initiating_party);
+        read.entries
+    } else {
+        let read = interbank::read(kind, body, header, limits.payments)?;
+        message.total_settlement_amount = read.total;
+        message.instructing_agent = read.instructing_agent;
+        message.instructed_agent = read.instructed_agent;
+        read.entries
+    };
+    message.group_rejection =
+        totals::group_rejection(number, control_sum, message.total_settlement_amount, &entries);
+    message.payments = entries.into_iter().map(|entry| entry.payment).collect();
+    Ok(message)
+}
+
+/// The kind and version of a definition that is read here.
+fn supported(definition: &str) -> Result<(MessageKind, u8), ParseError> {
+    let kinds = [
+        (MessageKind::CustomerCreditTransferInitiation, 3..=12),
+        (MessageKind::FiToFiCustomerCreditTransfer, 2..=12),
+        (MessageKind::FinancialInstitutionCreditTransfer, 2..=11),
+    ];
+    for (kind, versions) in kinds {
+        let version = definition.strip_prefix(kind.name()).and_then(|rest| rest.strip_prefix(".001."));
+        let version = version
+            .filter(|version| version.len() == 2 && version.bytes().all(|digit| digit.is_ascii_digit()));
+        let version = version.and_then(|version| version.parse().ok());
+        if let Some(version) = version.filter(|version| versions.contains(version)) {
+            return Ok((kind, version));
+        }
+    }
+    Err(ParseError::new(format!(
+        "messages {} are not read here; pain.001.001.03 to .12, pacs.008.001.02 to .12 and pacs.009.001.02 to .11 are",
+        guard::quoted(definition)
+    )))
+}

@@ -1,0 +1,74 @@
+//! Why a file could not be read as a message at all.
+
+use crate::reason::{Reason, StatusReason};
+
+/// Place in a file: line and column, both from 1; the column counts characters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Position {
+    /// Line, from 1.
+    pub line: u32,
+    /// Character within the line, from 1.
+    pub column: u32,
+}
+
+/// The file is not a message that this program reads; nothing in it was taken as a payment.
+#[derive(Debug, thiserror::Error)]
+#[error("{reason}{}{}: {what}", .position.map(|at| format!(" at line {}, column {}", at.line, at.column)).unwrap_or_default(),
+    .path.as_ref().map(|path| format!(" in {path}")).unwrap_or_default())]
+#[non_exhaustive]
+pub struct ParseError {
+    /// The code for the status report.
+    pub reason: StatusReason,
+    /// Where, if it is at one place.
+    pub position: Option<Position>,
+    /// The element, as names from the document's element down, if it is about one.
+    pub path: Option<String>,
+    /// What was wrong and what is expected.
+    pub what: String,
+    /// What was recognised of the message before the error.
+    pub original: Option<Box<Original>>,
+    #[source]
+    pub(crate) source: Option<Box<roxmltree::Error>>,
+}
+
+/// What is known of a message that could not be read.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Original {
+    /// Its definition by the document's namespace, supported or not: `pain.001.001.03`.
+    pub definition: Option<String>,
+    /// Its identification.
+    pub message_id: Option<String>,
+}
+
+impl ParseError {
+    pub(crate) fn new(what: impl Into<String>) -> Self {
+        Self {
+            reason: StatusReason::FF01,
+            position: None,
+            path: None,
+            what: what.into(),
+            original: None,
+            source: None,
+        }
+    }
+
+    pub(crate) fn at(mut self, position: Position) -> Self {
+        self.position = Some(position);
+        self
+    }
+
+    /// The refusal to put into a status report: code and one line of text with place and cause.
+    pub fn to_reason(&self) -> Reason {
+        let mut text = self.what.clone();
+        if let Some(source) = &self.source {
+            text = format!("{text}: {source}");
+        }
+        if let Some(path) = &self.path {
+            text = format!("{path}: {text}");
+        }
+        if let Some(at) = self.position {
+            text = format!("{text} (line {}, column {})", at.line, at.column);
+        }
+        Reason::new(self.reason, text)
+    }
+}
