@@ -3,11 +3,18 @@
 //! A stage reads batches from a [`Log`] and appends batches to a [`Log`]; it cannot tell whether the
 //! log is memory ([`MemoryLog`]), a journal of files or, across machines, Kafka.
 
+#[cfg(any(test, feature = "contract"))]
+#[doc(hidden)]
+pub mod contract;
+mod disk;
 mod error;
+mod file;
 mod memory;
 mod types;
 
+pub use disk::{Disk, DiskFile, OsDisk};
 pub use error::LogError;
+pub use file::{FileLog, Flusher, OpenReport, Options, Retain, Scan, Scanned, Statistics, Truncated};
 pub use memory::MemoryLog;
 pub use types::{Appended, Health, Offset, Record, Ticket, TopicId, Visibility};
 
