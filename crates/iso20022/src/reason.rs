@@ -40,22 +40,10 @@ macro_rules! status_reasons {
 }
 
 status_reasons! {
-    AB03 "AbortedSettlementTimeout", "Settlement aborted due to timeout.",
-        "Settlement was not reached in time.";
-    AB04 "AbortedSettlementFatalError", "Settlement process aborted due to a fatal error.",
-        "Settlement stopped because of a fault in the system.";
     AB05 "TimeoutCreditorAgent", "Transaction stopped due to timeout at the Creditor Agent.",
         "The creditor's bank did not answer in time.";
-    AB06 "TimeoutInstructedAgent", "Transaction stopped due to timeout at the Instructed Agent.",
-        "The instructed bank did not answer in time.";
-    AB08 "OfflineCreditorAgent", "Creditor Agent is not online.",
-        "The creditor's bank is not connected.";
-    AB09 "ErrorCreditorAgent", "Transaction stopped due to error at the Creditor Agent.",
-        "The creditor's bank could not process the payment.";
     AB10 "ErrorInstructedAgent", "Transaction stopped due to error at the Instructed Agent.",
         "The instructed institution could not process the payment now.";
-    AB11 "TimeoutDebtorAgent", "Transaction stopped due to timeout at the Debtor Agent.",
-        "The debtor's bank did not answer in time.";
     AC01 "IncorrectAccountNumber", "Account number is invalid or missing.",
         "There is no such account at that institution.";
     AC02 "InvalidDebtorAccountNumber", "Debtor account number invalid or missing.",
@@ -65,12 +53,8 @@ status_reasons! {
     AC04 "ClosedAccountNumber",
         "Account number specified has been closed on the bank of account's books.",
         "The account is closed.";
-    AC05 "ClosedDebtorAccountNumber", "Debtor account number closed.",
-        "The debtor's account is closed.";
     AC06 "BlockedAccount", "Account specified is blocked, prohibiting posting of transactions against it.",
         "The account is blocked.";
-    AC07 "ClosedCreditorAccountNumber", "Creditor account number closed.",
-        "The creditor's account is closed.";
     AC09 "InvalidAccountCurrency", "Account currency is invalid or missing.",
         "The account is held in another currency.";
     AC10 "InvalidDebtorAccountCurrency", "Debtor account currency is invalid or missing.",
