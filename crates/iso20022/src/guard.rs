@@ -123,7 +123,9 @@ impl Scan<'_> {
             let rest = &self.bytes[self.at..];
             nodes = nodes.saturating_add(1);
             if nodes > self.limits.nodes {
-                return Err(self.fault(format!("the file has more than {} elements", self.limits.nodes)));
+                return Err(
+                    self.fault(format!("the file has more than {} pieces of markup", self.limits.nodes))
+                );
             }
             if rest.starts_with(b"&") {
                 self.reference()?;

@@ -9,8 +9,9 @@ pub struct Limits {
     pub depth: usize,
     /// Most payments in one message. Default: 100,000.
     pub payments: usize,
-    /// Most elements, comments and other nodes; bounds the memory that a file takes, at about
-    /// 100 bytes each. Default: 4,000,000.
+    /// Most tags, comments, references and other pieces of markup, and most nodes of the tree made
+    /// of them; bounds the memory that a file takes, at about 140 bytes each. Default: 2,500,000,
+    /// more than 16 MiB of payments have.
     pub nodes: u32,
     /// Most attributes of one element, namespace declarations included. Default: 16.
     pub attributes: usize,
@@ -18,6 +19,6 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { bytes: 16 << 20, depth: 64, payments: 100_000, nodes: 4_000_000, attributes: 16 }
+        Self { bytes: 16 << 20, depth: 64, payments: 100_000, nodes: 2_500_000, attributes: 16 }
     }
 }

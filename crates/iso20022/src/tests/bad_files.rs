@@ -235,7 +235,8 @@ fn mutate(file: &mut Vec<u8>, mutation: &Mutation) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 4_000, failure_persistence: None, ..ProptestConfig::default() })]
+    // PROPTEST_CASES in the environment makes it search longer.
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.max(4_000), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn no_file_makes_the_reader_panic(sample in 0..5usize, mutations in prop::collection::vec(mutation(), 1..5)) {
