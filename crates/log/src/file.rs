@@ -16,7 +16,7 @@ pub use flusher::Flusher;
 pub use recovery::Truncated;
 pub use scan::{Scan, Scanned};
 
-use crate::disk::{Disk, OsDisk};
+use crate::disk::{Disk, DiskFile, OsDisk, read_full_at, write_all_at};
 use crate::memory::payload_len;
 use crate::{Appended, Health, Log, LogError, Offset, Record, Ticket, TopicId, Visibility};
 use bytes::Bytes;
@@ -558,6 +558,7 @@ fn found_journal(disk: &dyn Disk, options: &Options) -> Result<Recovered, LogErr
         position,
         footer: None,
         truncated: None,
+        proven: position,
         unmarked: false,
     })
 }
@@ -583,10 +584,10 @@ fn resume(
     let number = recovered.header.number;
     let name = segment_name(number);
     let mut file = disk.open(&name, true).map_err(io_error("open", &name))?;
-    if recovered.footer.is_some() || recovered.truncated.is_some() {
-        file.set_len(recovered.position).map_err(io_error("cut off", &name))?;
-        file.sync_all().map_err(io_error("sync", &name))?;
-    }
+    // Even if there seems to be nothing to cut off or to write: when a sync failed before, the system's cache
+    // may show what never reached the disk and never will, unless it is written once more.
+    file.set_len(recovered.position).map_err(io_error("cut off", &name))?;
+    rewrite(&*file, recovered.proven..recovered.position).map_err(io_error("write again", &name))?;
     if recovered.footer.is_none() {
         match file.allocate(options.segment_bytes) {
             Err(error) if !recovery::is_optional(&error) => {
@@ -616,6 +617,22 @@ fn resume(
     let queue = queue_of(&recovered, options);
     let writer = Writer::new(Arc::clone(disk), file, active, options.segment_bytes, queue.last_ticket);
     Ok((writer, queue))
+}
+
+/// Writes what is in `range` of the file once more.
+fn rewrite(file: &dyn DiskFile, range: std::ops::Range<u64>) -> std::io::Result<()> {
+    let mut buffer = vec![0; 1 << 20];
+    let mut at = range.start;
+    while at < range.end {
+        let len = usize::try_from(range.end - at).map_or(buffer.len(), |rest| rest.min(buffer.len()));
+        let read = read_full_at(file, &mut buffer[..len], at)?;
+        if read < len {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+        write_all_at(file, &buffer[..len], at)?;
+        at += len as u64;
+    }
+    Ok(())
 }
 
 fn at_open(trouble: Trouble) -> LogError {

@@ -113,7 +113,7 @@ impl NameChange {
 }
 
 impl SimDisk {
-    /// An empty disk. The seed decides what short writes cut off.
+    /// An empty disk. The seed decides what short writes and failing syncs leave out.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let state = State {
@@ -237,7 +237,7 @@ impl SimDisk {
         let mut state = self.state();
         state.generation += 1;
         state.locks.clear();
-        state.faults.end_with_crash();
+        state.faults.end_with_run();
         for inode in state.inodes.values_mut() {
             inode.crash(rng);
         }
@@ -252,9 +252,11 @@ impl SimDisk {
         state.forget_unnamed();
     }
 
-    /// Kills the process and leaves the machine running: open files and locks are gone, every write is kept.
+    /// Kills the process and leaves the machine running: open files, locks and injected faults are gone, every
+    /// write is kept, though no more durable than it was.
     pub fn kill(&self) {
         let mut state = self.state();
+        state.faults.end_with_run();
         state.generation += 1;
         state.locks.clear();
     }
@@ -410,10 +412,11 @@ impl SimFile {
             state.counts.syncs += 1;
             state.begin()?;
             let result = state.faults.check_sync();
-            let inode = state.inodes.get_mut(&inode).expect("an open file exists");
+            let State { inodes, rng, .. } = state;
+            let inode = inodes.get_mut(&inode).expect("an open file exists");
             match result {
                 Ok(()) => inode.sync(),
-                Err(_) => inode.fail_sync(),
+                Err(_) => inode.fail_sync(rng),
             }
             result
         })

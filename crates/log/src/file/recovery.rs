@@ -42,6 +42,8 @@ pub(super) struct Recovered {
     /// The last segment ends with a footer, which starts there.
     pub(super) footer: Option<u64>,
     pub(super) truncated: Option<Truncated>,
+    /// What comes before this position in the last segment was known to be durable once.
+    pub(super) proven: u64,
     /// The last item is a record, which no later item proves to be durable.
     pub(super) unmarked: bool,
 }
@@ -82,6 +84,7 @@ pub(super) fn recover(disk: &dyn Disk) -> Result<Option<Recovered>, LogError> {
         position: reader.position,
         footer: scanned.footer,
         truncated: scanned.truncated,
+        proven: scanned.proven,
         unmarked: scanned.unmarked,
     }))
 }
@@ -149,6 +152,7 @@ struct ScannedLast {
     index: SegmentIndex,
     footer: Option<u64>,
     truncated: Option<Truncated>,
+    proven: u64,
     unmarked: bool,
 }
 
@@ -161,6 +165,8 @@ fn scan_last(
     let mut index = SegmentIndex::new(header.start_ticket);
     let mut next_offsets = chain.next_offsets.clone();
     let mut unmarked = false;
+    let mut proven = reader.position;
+    let mut unproven: VecDeque<(u64, u64)> = VecDeque::new();
     loop {
         let position = reader.position;
         let (item, payload) = match good_item(reader, position)? {
@@ -176,11 +182,15 @@ fn scan_last(
                     return Err(reader.corrupt(position, what));
                 }
                 let truncated = later.truncated(position, what);
-                return Ok(ScannedLast { index, footer: None, truncated, unmarked });
+                return Ok(ScannedLast { index, footer: None, truncated, proven, unmarked });
             }
         };
+        while let Some((_, end)) = unproven.pop_front_if(|(ticket, _)| *ticket <= item.durable) {
+            proven = end;
+        }
         match item.kind {
             Kind::Record => {
+                unproven.push_back((item.ticket, position + item.len()));
                 let next = next_offsets.entry(item.topic).or_insert(0);
                 if item.ticket != index.end_ticket || item.offset != *next {
                     return Err(reader.corrupt(position, "a record is out of order"));
@@ -198,7 +208,7 @@ fn scan_last(
                 reader.skip(&item);
                 let later = look_ahead(reader, reader.position, u64::MAX)?;
                 let truncated = later.truncated(reader.position, "bytes follow the end of the segment");
-                return Ok(ScannedLast { index, footer: Some(position), truncated, unmarked: false });
+                return Ok(ScannedLast { index, footer: Some(position), truncated, proven, unmarked: false });
             }
         }
         reader.skip(&item);

@@ -53,7 +53,7 @@ impl Faults {
     }
 
     /// The space that is missing stays missing; the rest was a matter of the run.
-    pub(super) fn end_with_crash(&mut self) {
+    pub(super) fn end_with_run(&mut self) {
         *self = Self { capacity_bytes: self.capacity_bytes, ..Self::default() };
     }
 }

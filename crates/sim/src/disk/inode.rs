@@ -10,14 +10,7 @@ pub(super) struct Inode {
     /// What every crash leaves.
     synced: Vec<u8>,
     /// What was done since, in order.
-    unsynced: Vec<Unsynced>,
-}
-
-#[derive(Clone, Debug)]
-struct Unsynced {
-    change: Change,
-    /// False after a failed sync: no later sync takes care of it any more.
-    dirty: bool,
+    unsynced: Vec<Change>,
 }
 
 #[derive(Clone, Debug)]
@@ -53,30 +46,29 @@ impl Inode {
 
     pub(super) fn change(&mut self, change: Change) {
         change.apply(&mut self.current);
-        self.unsynced.push(Unsynced { change, dirty: true });
+        self.unsynced.push(change);
     }
 
     pub(super) fn sync(&mut self) {
-        for unsynced in self.unsynced.iter().filter(|unsynced| unsynced.dirty) {
-            unsynced.change.apply(&mut self.synced);
-        }
-        self.unsynced.retain(|unsynced| !unsynced.dirty);
-    }
-
-    pub(super) fn fail_sync(&mut self) {
-        for unsynced in &mut self.unsynced {
-            unsynced.dirty = false;
+        for change in std::mem::take(&mut self.unsynced) {
+            change.apply(&mut self.synced);
         }
     }
 
-    pub(super) fn crash(&mut self, rng: &mut Rng) {
-        for Unsynced { change, .. } in std::mem::take(&mut self.unsynced) {
+    /// Some of it reached the medium. The cache takes the rest for written: reads still see it, no later
+    /// sync takes care of it.
+    pub(super) fn fail_sync(&mut self, rng: &mut Rng) {
+        for change in std::mem::take(&mut self.unsynced) {
             match (rng.below(3), &change) {
                 (0, _) => {}
                 (1, Change::Write { position, bytes }) => tear(&mut self.synced, *position, bytes, rng),
                 _ => change.apply(&mut self.synced),
             }
         }
+    }
+
+    pub(super) fn crash(&mut self, rng: &mut Rng) {
+        self.fail_sync(rng);
         self.current.clone_from(&self.synced);
     }
 

@@ -73,7 +73,6 @@ fn live(seed: u64, trace: &mut Trace) -> u32 {
         }
         if rng.chance(1, 5) {
             disk.kill();
-            disk.power_off_after(u64::MAX);
         } else {
             disk.crash(&mut rng);
         }
