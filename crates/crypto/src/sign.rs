@@ -8,6 +8,9 @@
 //! Every signature that RFC 8032 signing makes is valid under them.
 
 mod batch;
+mod engine;
+#[cfg(target_arch = "x86_64")]
+mod ifma;
 
 use crate::Hash;
 use crate::hex::hex_bytes;

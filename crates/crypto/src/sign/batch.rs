@@ -1,7 +1,7 @@
 //! Many signatures in one equation.
 //!
 //! With a coefficient `z_i` for each signature, all are valid if and (but for one chance in
-//! 2^128) only if
+//! 2^126) only if
 //!
 //! ```text
 //! 8 ( sum(z_i R_i) + sum(z_i k_i A_i) - sum(z_i s_i) B ) = 0
@@ -12,15 +12,19 @@
 //! (as in Chalkias, Garillot, Nikolaenko, "Taming the many EdDSAs", section 5): whoever chooses the
 //! signatures cannot choose the coefficients, and no random source is needed.
 
-use super::{Signed, challenge, verify};
-use curve25519_dalek::constants::ED25519_BASEPOINT_POINT;
-use curve25519_dalek::edwards::{CompressedEdwardsY, EdwardsPoint};
+use super::engine::{Engine, Portable};
+use super::{PublicKey, Signed, challenge, verify};
+use curve25519_dalek::constants::ED25519_BASEPOINT_COMPRESSED;
 use curve25519_dalek::scalar::Scalar;
-use curve25519_dalek::traits::{IsIdentity, VartimeMultiscalarMul};
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// Below this many signatures the shared equation has no advantage over separate ones.
-const SINGLE: usize = 8;
+const SINGLE: usize = 4;
+
+/// Bits of a coefficient: as hard to guess as the group's discrete logarithm, and small enough for
+/// signed digits not to carry beyond 128 bits.
+const COEFFICIENT_BITS: u32 = 126;
 
 /// Checks all signatures, by the same rules as [`verify`] one at a time.
 ///
@@ -31,124 +35,124 @@ const SINGLE: usize = 8;
 /// # Errors
 /// The positions of exactly those items that are not valid, in ascending order.
 pub fn verify_batch(items: &[Signed]) -> Result<(), Vec<usize>> {
-    let mut bad = Vec::new();
+    #[cfg(target_arch = "x86_64")]
+    if let Some(engine) = super::ifma::Ifma::detect() {
+        return verify_with(engine, items);
+    }
+    verify_with(Portable, items)
+}
+
+/// [`verify_batch`] by one kind of arithmetic.
+pub(super) fn verify_with(engine: impl Engine, items: &[Signed]) -> Result<(), Vec<usize>> {
+    let mut valid = vec![true; items.len()];
     if items.len() < SINGLE {
-        single(items, 0..items.len(), &mut bad);
+        separately(items, 0..items.len(), &mut valid);
     } else {
-        let mut equation = Equation::new(items, &mut bad);
-        let all = 0..equation.terms.len();
-        let sum = equation.sum(all.clone());
-        equation.search(items, all, sum, &mut bad);
+        let mut equation = Equation::new(engine, items, &mut valid);
+        let sum = equation.sum(0..items.len());
+        equation.search(0..items.len(), sum, &mut valid);
     }
-    if bad.is_empty() {
-        return Ok(());
-    }
-    bad.sort_unstable();
-    Err(bad)
+    let bad: Vec<usize> = (0..items.len()).filter(|position| !valid[*position]).collect();
+    if bad.is_empty() { Ok(()) } else { Err(bad) }
 }
 
-fn single(items: &[Signed], positions: impl Iterator<Item = usize>, bad: &mut Vec<usize>) {
-    for position in positions {
+fn separately(items: &[Signed], range: Range<usize>, valid: &mut [bool]) {
+    for position in range {
         let Signed { key, message, signature } = &items[position];
-        if verify(key, message.as_bytes(), signature).is_err() {
-            bad.push(position);
-        }
+        valid[position] = verify(key, message.as_bytes(), signature).is_ok();
     }
 }
 
-/// What one signature adds to the equation.
-struct Term {
-    /// Position among the items.
-    item: usize,
-    /// Position of its key among the distinct keys.
-    key: usize,
-    r: EdwardsPoint,
-    z: Scalar,
-    zs: Scalar,
-    zk: Scalar,
-}
-
-struct Equation {
-    terms: Vec<Term>,
-    keys: Vec<EdwardsPoint>,
-    /// Coefficient of each key; all zero between calls of `sum`.
+/// The terms of the equation; those of an item that cannot be decoded are zero.
+struct Equation<'a, E: Engine> {
+    engine: E,
+    items: &'a [Signed],
+    /// `R` and `z` of each item.
+    r: Vec<E::Point>,
+    z: Vec<u128>,
+    /// `z s` and `z k` of each item.
+    zs: Vec<Scalar>,
+    zk: Vec<Scalar>,
+    /// Position of each item's key in `keys`.
+    key: Vec<usize>,
+    /// The base point, then every key once.
+    keys: Vec<E::Point>,
+    /// A coefficient for each of `keys`; all zero between calls of `sum`.
     coefficients: Vec<Scalar>,
 }
 
-impl Equation {
-    /// Decodes the batch; items that no equation can save are reported at once.
-    fn new(items: &[Signed], bad: &mut Vec<usize>) -> Self {
+impl<'a, E: Engine> Equation<'a, E> {
+    /// Decodes the batch, marking as not valid what no equation can save.
+    fn new(engine: E, items: &'a [Signed], valid: &mut [bool]) -> Self {
+        let mut encodings = vec![ED25519_BASEPOINT_COMPRESSED.to_bytes()];
+        let mut positions: HashMap<PublicKey, usize> = HashMap::with_capacity(items.len());
+        let mut key = Vec::with_capacity(items.len());
+        for item in items {
+            key.push(*positions.entry(item.key).or_insert_with(|| {
+                encodings.push(item.key.0);
+                encodings.len() - 1
+            }));
+        }
+        let (keys, keys_valid) = engine.decode(&encodings);
+        encodings.clear();
+        encodings.extend(items.iter().map(|item| *item.signature.r_bytes()));
+        let (r, r_valid) = engine.decode(&encodings);
+
         let mut seeds = blake3::Hasher::new_derive_key("tallystick 2026 ed25519 batch coefficients v1")
             .update(bytemuck::cast_slice(items))
             .finalize_xof();
-        let mut positions = HashMap::with_capacity(items.len());
-        let mut keys = Vec::new();
-        let mut terms = Vec::with_capacity(items.len());
+        let mut z = vec![0u128; items.len()];
+        seeds.fill(bytemuck::cast_slice_mut(&mut z));
+        let mut zs = vec![Scalar::ZERO; items.len()];
+        let mut zk = vec![Scalar::ZERO; items.len()];
         for (position, item) in items.iter().enumerate() {
-            let mut z = [0; 16];
-            seeds.fill(&mut z);
-            let z = Scalar::from(u128::from_le_bytes(z));
-            let key = *positions.entry(item.key).or_insert_with(|| {
-                let point = CompressedEdwardsY(item.key.0).decompress()?;
-                keys.push(point);
-                Some(keys.len() - 1)
-            });
-            let r = CompressedEdwardsY(*item.signature.r_bytes()).decompress();
-            let (Some(key), Some(r), Some(s)) = (key, r, item.signature.s()) else {
-                bad.push(position);
+            z[position] = u128::from_le(z[position]) >> (128 - COEFFICIENT_BITS);
+            let s = item.signature.s();
+            let (Some(s), true, true) = (s, keys_valid[key[position]], r_valid[position]) else {
+                valid[position] = false;
+                z[position] = 0;
                 continue;
             };
-            let k = challenge(item.signature.r_bytes(), &item.key, item.message.as_bytes());
-            terms.push(Term { item: position, key, r, z, zs: z * s, zk: z * k });
+            let coefficient = Scalar::from(z[position]);
+            zs[position] = coefficient * s;
+            zk[position] =
+                coefficient * challenge(item.signature.r_bytes(), &item.key, item.message.as_bytes());
         }
         let coefficients = vec![Scalar::ZERO; keys.len()];
-        Self { terms, keys, coefficients }
+        Self { engine, items, r, z, zs, zk, key, keys, coefficients }
     }
 
-    /// The left-hand side of the equation over a range of the terms, before the cofactor.
-    fn sum(&mut self, range: std::ops::Range<usize>) -> EdwardsPoint {
-        let terms = &self.terms[range];
-        let mut base = Scalar::ZERO;
-        let mut used = Vec::new();
-        for term in terms {
-            base -= term.zs;
-            if self.coefficients[term.key] == Scalar::ZERO {
-                used.push(term.key);
+    /// The left-hand side of the equation over a range of the items, before the cofactor.
+    fn sum(&mut self, range: Range<usize>) -> E::Sum {
+        let mut used = vec![0];
+        for position in range.clone() {
+            let key = self.key[position];
+            if self.coefficients[key] == Scalar::ZERO {
+                used.push(key);
             }
-            self.coefficients[term.key] += term.zk;
+            self.coefficients[key] += self.zk[position];
+            self.coefficients[0] -= self.zs[position];
         }
-        let scalars = std::iter::once(base)
-            .chain(used.iter().map(|key| self.coefficients[*key]))
-            .chain(terms.iter().map(|term| term.z))
-            .collect::<Vec<_>>();
-        let points = std::iter::once(&ED25519_BASEPOINT_POINT)
-            .chain(used.iter().map(|key| &self.keys[*key]))
-            .chain(terms.iter().map(|term| &term.r));
-        let sum = EdwardsPoint::vartime_multiscalar_mul(&scalars, points);
-        for key in used {
-            self.coefficients[key] = Scalar::ZERO;
-        }
-        sum
+        let long: Vec<(Scalar, &E::Point)> = used
+            .into_iter()
+            .map(|key| (std::mem::take(&mut self.coefficients[key]), &self.keys[key]))
+            .collect();
+        self.engine.sum(&long, &self.z[range.clone()], &self.r[range])
     }
 
     /// Finds the bad signatures of a range whose sum is known.
-    fn search(
-        &mut self,
-        items: &[Signed],
-        range: std::ops::Range<usize>,
-        sum: EdwardsPoint,
-        bad: &mut Vec<usize>,
-    ) {
-        if sum.mul_by_cofactor().is_identity() {
+    fn search(&mut self, range: Range<usize>, sum: E::Sum, valid: &mut [bool]) {
+        if self.engine.is_small_order(&sum) {
             return;
         }
         if range.len() < 2 * SINGLE {
-            single(items, self.terms[range].iter().map(|term| term.item), bad);
+            separately(self.items, range, valid);
             return;
         }
         let middle = range.start + range.len() / 2;
         let left = self.sum(range.start..middle);
-        self.search(items, range.start..middle, left, bad);
-        self.search(items, middle..range.end, sum - left, bad);
+        let right = self.engine.subtract(&sum, &left);
+        self.search(range.start..middle, left, valid);
+        self.search(middle..range.end, right, valid);
     }
 }

@@ -94,7 +94,7 @@ fn s_plus_the_group_order_is_refused() {
 }
 
 /// The 8 points of small order and their 6 further encodings (ZIP-215 test vectors).
-fn small_order_encodings() -> Vec<[u8; 32]> {
+pub(super) fn small_order_encodings() -> Vec<[u8; 32]> {
     let torsion = curve25519_dalek::constants::EIGHT_TORSION;
     let mut encodings: Vec<[u8; 32]> = torsion.iter().map(|point| point.compress().to_bytes()).collect();
     let prime = unhex::<32>("edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f");
@@ -225,7 +225,9 @@ proptest! {
 
     #[test]
     fn batches_agree_with_separate_verification(items in prop::collection::vec(any_item(), 0..80)) {
-        prop_assert_eq!(verify_batch(&items), refused_one_by_one(&items));
+        let expected = refused_one_by_one(&items);
+        prop_assert_eq!(&verify_batch(&items), &expected);
+        prop_assert_eq!(&batch::verify_with(engine::Portable, &items), &expected);
     }
 
     #[test]

@@ -1,0 +1,85 @@
+//! The arithmetic of the batch equation on CPUs with AVX-512 IFMA, eight at a time.
+//!
+//! Everything here works on public data and in time that depends on it.
+//!
+//! The functions inside need instructions that not every CPU has, which is what `unsafe` is about:
+//! an [`Ifma`] exists only where they were detected, and only its methods call them.
+
+mod field;
+mod point;
+mod sum;
+
+use super::engine::Engine;
+use curve25519_dalek::scalar::Scalar;
+use point::{Point, Row};
+
+/// Proof that this CPU has the instructions.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ifma(());
+
+impl Ifma {
+    /// Looks for AVX-512 F, DQ and IFMA; `None` where any is missing.
+    pub(super) fn detect() -> Option<Self> {
+        let found = std::arch::is_x86_feature_detected!("avx512f")
+            && std::arch::is_x86_feature_detected!("avx512dq")
+            && std::arch::is_x86_feature_detected!("avx512ifma");
+        found.then_some(Self(()))
+    }
+}
+
+impl Engine for Ifma {
+    type Point = Point;
+    type Sum = Row;
+
+    fn decode(self, encodings: &[[u8; 32]]) -> (Vec<Point>, Vec<bool>) {
+        let (mut decoded, mut valid) = (Vec::new(), Vec::new());
+        decoded.reserve(encodings.len().next_multiple_of(16));
+        valid.reserve(encodings.len().next_multiple_of(16));
+        for chunk in encodings.chunks(16) {
+            let mut sixteen = [[[0; 32]; 8]; 2];
+            sixteen.as_flattened_mut()[..chunk.len()].copy_from_slice(chunk);
+            // SAFETY: `self` exists, so `detect` found every instruction set that is enabled there.
+            for (points, mask) in unsafe { decode_sixteen(&sixteen) } {
+                decoded.extend(points);
+                valid.extend((0..8).map(|lane| mask >> lane & 1 == 1));
+            }
+        }
+        decoded.truncate(encodings.len());
+        valid.truncate(encodings.len());
+        (decoded, valid)
+    }
+
+    fn sum(self, long: &[(Scalar, &Point)], scalars: &[u128], points: &[Point]) -> Row {
+        // SAFETY: as above.
+        unsafe { sum::sum(long, scalars, points) }
+    }
+
+    fn subtract(self, a: &Row, b: &Row) -> Row {
+        // SAFETY: as above.
+        unsafe { subtract(a, b) }
+    }
+
+    fn is_small_order(self, sum: &Row) -> bool {
+        // SAFETY: as above.
+        unsafe { is_small_order(sum) }
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
+fn decode_sixteen(encodings: &[[[u8; 32]; 8]; 2]) -> [([Point; 8], u8); 2] {
+    point::decode(encodings).map(|(prepared, valid)| (point::points(&prepared), valid))
+}
+
+#[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
+fn subtract(a: &Row, b: &Row) -> Row {
+    let b = point::negate(point::broadcast_row(b));
+    point::store(point::add_points(point::broadcast_row(a), b))[0]
+}
+
+#[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
+fn is_small_order(sum: &Row) -> bool {
+    point::is_small_order(point::broadcast_row(sum)) != 0
+}
+
+#[cfg(test)]
+mod tests;
