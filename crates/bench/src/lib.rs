@@ -1,1 +1,23 @@
 //! Workloads, load drivers, recorders, experiments, reports.
+//!
+//! | module | promise |
+//! | --- | --- |
+//! | [`limits`] | what this machine can do at best, measured in this run |
+//! | [`pace`] | when the next batch is due, open loop or closed loop; no clock |
+//! | [`recorder`] | latency from the intended start, throughput for each second |
+//! | [`result`] | one experiment is one line of JSON with raw samples, commit, settings and machine |
+//! | [`compare`] | two sets of results: the ratio of medians with its interval, or "no difference seen" |
+//! | [`published`] | figures that others have published, with their sources |
+//! | [`table`], [`progress`] | what a person sees |
+//!
+//! How the figures are taken and what they are worth: `docs/decisions/005-benchmarks.md`.
+
+pub mod compare;
+pub mod limits;
+pub mod pace;
+pub mod progress;
+pub mod published;
+pub mod recorder;
+pub mod result;
+mod statistics;
+pub mod table;

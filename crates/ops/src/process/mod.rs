@@ -76,6 +76,15 @@ pub fn usage() -> Result<Usage, ProcessError> {
     })
 }
 
+/// Processor time of the calling thread so far, user and system together.
+///
+/// # Errors
+/// [`ProcessError::Usage`] when the system does not say.
+pub fn thread_cpu() -> Result<Duration, ProcessError> {
+    let times = getrusage(UsageWho::RUSAGE_THREAD).map_err(|errno| ProcessError::Usage(errno.into()))?;
+    Ok(duration(times.user_time()) + duration(times.system_time()))
+}
+
 /// Processor time of the threads of one name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThreadCpu {

@@ -24,6 +24,7 @@ fn processor_time_is_counted_for_process_and_thread() {
         .spawn(move || {
             // Work until the clock of this very process has moved, however busy the machine is.
             while usage().unwrap().cpu_since(&before) == (Duration::ZERO, Duration::ZERO) {}
+            while thread_cpu().unwrap() < Duration::from_millis(1) {}
             ready.send(()).unwrap();
             let _ = finished.recv();
         })
