@@ -122,16 +122,16 @@ impl OsDisk {
     ///
     /// # Errors
     /// Of the operating system.
-    pub fn create(path: impl AsRef<Path>) -> io::Result<Self> {
+    pub fn new(path: impl AsRef<Path>) -> io::Result<Self> {
         std::fs::create_dir_all(&path)?;
-        Self::open(path)
+        Self::existing(path)
     }
 
     /// The directory at `path`, which must exist.
     ///
     /// # Errors
     /// Of the operating system; `NotADirectory`.
-    pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
+    pub fn existing(path: impl AsRef<Path>) -> io::Result<Self> {
         let directory = path.as_ref().to_path_buf();
         if !std::fs::metadata(&directory)?.is_dir() {
             return Err(io::ErrorKind::NotADirectory.into());

@@ -245,6 +245,52 @@ fn a_flusher_syncs_by_itself_and_drains_when_stopped() {
 }
 
 #[test]
+fn a_reader_sees_a_prefix_while_a_writer_is_at_work() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = Options { retain: Retain::Unreleased, ..small(20_000) };
+    let (log, _) = FileLog::open(directory.path(), options).unwrap();
+    let log = Arc::new(log);
+    let flusher = FileLog::spawn_flusher(&log, Duration::ZERO).unwrap();
+    let readable_from = AtomicU64::new(1);
+    let done = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for ticket in 1..=20_000 {
+                append(&log, ticket);
+                if ticket % 2_000 == 0 {
+                    for topic in 0..3 {
+                        let before = log.next(TopicId(topic)).0.saturating_sub(1_000);
+                        log.release(TopicId(topic), Offset(before)).unwrap();
+                    }
+                    readable_from.store(ticket.saturating_sub(3_010), Ordering::SeqCst);
+                }
+            }
+            done.store(1, Ordering::SeqCst);
+        });
+        scope.spawn(|| {
+            let mut opened = 0;
+            while done.load(Ordering::SeqCst) == 0 || opened == 0 {
+                let durable = log.durable();
+                let (reader, report) = FileLog::open_read_only(directory.path()).unwrap();
+                opened += 1;
+                assert!(report.last >= durable, "{} was durable, {} is seen", durable, report.last);
+                let first = readable_from.load(Ordering::SeqCst);
+                for scanned in reader.scan(Ticket(first.max(report.last.0.saturating_sub(500)))) {
+                    match scanned {
+                        Ok(scanned) => assert_eq!(scanned.record.payload, record(scanned.ticket.0).1),
+                        Err(LogError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+                            break;
+                        }
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+            }
+        });
+    });
+    assert_eq!(flusher.stop().unwrap(), Ticket(20_000));
+}
+
+#[test]
 fn buffers_are_used_again_once_nobody_reads_them() {
     let options = Options { tail_bytes: 1 << 20, ..Options::default() };
     let directory = tempfile::tempdir().unwrap();

@@ -150,6 +150,38 @@ fn every_length_is_found_or_harmless() {
 }
 
 #[test]
+fn a_copy_of_a_record_inside_a_payload_is_not_a_record() {
+    let disk = SimDisk::new(0);
+    let (log, _) = open(&disk, small(1 << 14)).unwrap();
+    append(&log, 1);
+    log.sync().unwrap();
+    let name = &segments(&disk)[0];
+    // A mark that says that everything is durable, at another position than the one it was written for.
+    let mark = super::super::format::Item {
+        kind: super::super::format::Kind::Mark,
+        topic: 0,
+        length: 0,
+        payload_crc: 0,
+        ticket: 1 << 40,
+        offset: 0,
+        durable: 1 << 40,
+    };
+    let binding = super::super::format::Binding::new(JOURNAL, 1);
+    let start = disk.content(name).unwrap().iter().rposition(|&byte| byte != 0).unwrap() as u64;
+    log.append(TopicId(0), &[&mark.encode(binding, 60)]).unwrap();
+    log.sync().unwrap();
+    drop(log);
+    let before = disk.snapshot();
+    for byte in start + 2..start + 40 {
+        disk.restore(&before);
+        assert!(disk.flip_bit(name, byte * 8));
+        let (_, report) = open(&disk, small(1 << 14)).unwrap();
+        assert_eq!(report.last, Ticket(1));
+        assert!(report.truncated.is_some_and(|truncated| truncated.records == 0));
+    }
+}
+
+#[test]
 fn a_missing_segment_is_found() {
     let (disk, segment_bytes, _) = journals().remove(0);
     let names = segments(&disk);
