@@ -72,7 +72,7 @@ refusals! {
     /// The same end-to-end reference was used before.
     Duplicate = 12, "AM05", "A transaction with this end-to-end reference was received before.";
     /// A signature that is needed is missing.
-    Unsigned = 13, "DS0C", "The owner of a debited account did not sign.";
+    Unsigned = 13, "DS0A", "The owner of a debited account did not sign.";
     /// A signature does not fit.
     WrongSignature = 14, "DS0B", "A signature does not verify.";
     /// More signers than a transaction may have.

@@ -1,1 +1,20 @@
 //! The settlement stages as pure state machines, the runtime that joins them by logs, the gateway.
+//!
+//! Reading order: [`message`] is what travels, [`stage`] decides, [`accounts`] and [`recent`] are what
+//! stages remember. [`runtime`] joins the stages, [`journal`] and [`replay`] read their logs back,
+//! [`snapshot`] bounds the replay, and [`engine`] is a whole network in one process. [`audit`] checks
+//! the logs from outside.
+
+pub mod accounts;
+pub mod aliases;
+pub mod audit;
+pub mod clerk;
+pub mod engine;
+pub mod journal;
+pub mod message;
+pub mod path;
+pub mod recent;
+pub mod replay;
+pub mod runtime;
+pub mod snapshot;
+pub mod stage;

@@ -1,0 +1,328 @@
+//! From a directory to a running network.
+
+use super::{ClerkStage, Collector, CollectorStage, Engine, EngineError, EngineOptions, Shared, saver};
+use crate::clerk::Clerk;
+use crate::journal::{self, Entry, SEQUENCE};
+use crate::replay::Replay;
+use crate::runtime::executor::{Executor, Signal, Stage};
+use crate::runtime::shell::{ApproverShell, AssemblerShell, SchedulerShell, SequencerShell, UpdaterShell};
+use crate::runtime::topic::Topic;
+use crate::snapshot;
+use crate::stage::{Approver, Assembler, Scheduler, Sequencer, Updater};
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use tally_crypto::log::{SignedTreeHead, TreeHead};
+use tally_ledger::Timestamp;
+use tally_log::{FileLog, Log, OpenReport, Ticket, Visibility};
+
+/// What recovery found and did.
+#[derive(Debug, Clone)]
+pub struct RecoveryReport {
+    /// What opening the journal found.
+    pub journal: OpenReport,
+    /// The snapshot it began with.
+    pub snapshot: Option<PathBuf>,
+    /// Records of the journal that were replayed.
+    pub records: u64,
+    /// Transactions in them.
+    pub transactions: u64,
+    /// Accepted before and decided only now.
+    pub undecided: u64,
+    /// How long it took.
+    pub took: Duration,
+}
+
+pub(super) fn open(options: EngineOptions) -> Result<Engine, EngineError> {
+    let began = Instant::now();
+    check(&options)?;
+    let network = Arc::new(options.network.clone());
+    let snapshots = options.directory.join("snapshots");
+    std::fs::create_dir_all(&snapshots).map_err(|source| EngineError::Io {
+        action: "creating",
+        path: snapshots.clone(),
+        source,
+    })?;
+    let path = options.directory.join("journal");
+    let (log, journal) = FileLog::open(&path, options.journal.clone())
+        .map_err(|source| EngineError::Log { path: path.clone(), source })?;
+    let log = Arc::new(log);
+    if log.next(journal::accepted(options.schedulers as u64)).0 > 0 {
+        let text = "its journal was written with more schedulers";
+        return Err(EngineError::Options(text.into()));
+    }
+
+    let newest = snapshot::list(&snapshots)?.pop();
+    let (mut replay, from) = match &newest {
+        Some(path) => snapshot::load(path, &network)?,
+        None => (Replay::new(Arc::clone(&network)), Ticket(0)),
+    };
+    let mut recovery = Recovery::new(&options, &network, &log)?;
+    recovery.run(&log, from, &mut replay)?;
+    let signal = Arc::new(Signal::default());
+    let mut report = RecoveryReport {
+        journal,
+        snapshot: newest,
+        records: recovery.records,
+        transactions: recovery.transactions,
+        undecided: replay.undecided.values().map(|u| u.left() as u64).sum(),
+        took: began.elapsed(),
+    };
+    let engine = start(options, network, log, signal, snapshots, replay, recovery)?;
+    report.took = began.elapsed();
+    Ok(Engine { report, ..engine })
+}
+
+fn check(options: &EngineOptions) -> Result<(), EngineError> {
+    let refuse = |text: String| Err(EngineError::Options(text));
+    let network = &options.network;
+    if options.keys.len() != network.participants.len() || options.keys.is_empty() {
+        let (keys, participants) = (options.keys.len(), network.participants.len());
+        return refuse(format!("there are {keys} keys for {participants} participants"));
+    }
+    for (key, participant) in options.keys.iter().zip(&network.participants) {
+        if key.public_key() != participant.key {
+            return refuse(format!("the key of {} is not the one configured", participant.bic));
+        }
+    }
+    if !(1..journal::MAX_SCHEDULERS).contains(&options.schedulers) || options.workers == 0 {
+        return refuse("it needs at least one scheduler and one worker, and fewer than 64 schedulers".into());
+    }
+    Ok(())
+}
+
+/// What recovery collects for the stages while it replays.
+struct Recovery {
+    schedulers: Vec<Scheduler>,
+    followed: Vec<Followed>,
+    decided: Vec<(u64, crate::message::SequenceBatch)>,
+    remember_from: Timestamp,
+    head: Option<SignedTreeHead>,
+    records: u64,
+    transactions: u64,
+}
+
+struct Followed {
+    source: crate::message::Source,
+    ticket: Ticket,
+    accepted_at: Timestamp,
+    len: u32,
+}
+
+impl Recovery {
+    fn new(options: &EngineOptions, network: &Arc<tally_ledger::Network>, log: &FileLog) -> Result<Self, EngineError> {
+        let secret = tally_crypto::SigningKey::generate().map_err(EngineError::Random)?.public_key();
+        let (key, _) = secret.as_bytes().as_chunks::<8>();
+        let key = [u64::from_le_bytes(key[0]), u64::from_le_bytes(key[1])];
+        let schedulers = (0..options.schedulers as u64)
+            .map(|instance| {
+                let first = log.first(journal::accepted(instance)).0;
+                Scheduler::new(Arc::clone(network), instance, first, options.remember, key)
+            })
+            .collect();
+        let remember_from = Timestamp(super::wall_clock().0.saturating_sub(network.longest_validity_ms));
+        Ok(Self {
+            schedulers,
+            followed: Vec::new(),
+            decided: Vec::new(),
+            remember_from,
+            head: None,
+            records: 0,
+            transactions: 0,
+        })
+    }
+
+    fn run(&mut self, log: &FileLog, from: Ticket, replay: &mut Replay) -> Result<(), EngineError> {
+        let each = |_: &Replay, ticket: Ticket, entry: &Entry| {
+            self.records += 1;
+            match entry {
+                Entry::Accepted(source, accepted) => {
+                    let len = u32::try_from(accepted.batch.len()).expect("batches are bounded");
+                    self.transactions += u64::from(len);
+                    if accepted.accepted_at >= self.remember_from {
+                        self.schedulers[source.scheduler as usize].restore(*source, accepted);
+                    }
+                    let (source, accepted_at) = (*source, accepted.accepted_at);
+                    self.followed.push(Followed { source, ticket, accepted_at, len });
+                }
+                Entry::Sequenced(position, batch) => {
+                    let head = TreeHead {
+                        size: batch.tree_size,
+                        root: batch.tree_root,
+                        timestamp_ms: batch.timestamp.0,
+                    };
+                    self.head = Some(SignedTreeHead { head, signature: batch.signature });
+                    self.decided.push((position.0, batch.clone()));
+                }
+            }
+            Ok(())
+        };
+        Ok(journal::replay(log, from, replay, each, |_, _, _, _, _| Ok(()))?)
+    }
+}
+
+fn start(
+    options: EngineOptions,
+    network: Arc<tally_ledger::Network>,
+    log: Arc<FileLog>,
+    signal: Arc<Signal>,
+    snapshots: PathBuf,
+    replay: Replay,
+    mut recovery: Recovery,
+) -> Result<Engine, EngineError> {
+    let participants = network.participants.len();
+    let capacity = options.topic_capacity;
+    let by_participant = |name: &str| -> Vec<_> {
+        let topic = |p: usize| Topic::memory(&format!("{name} {}", network.participants[p].bic), capacity, &signal);
+        (0..participants).map(topic).collect()
+    };
+    let dynamic: Arc<dyn Log> = Arc::clone(&log) as Arc<dyn Log>;
+    let proposals = by_participant("proposals");
+    let approvals = Topic::memory("approvals", capacity * participants, &signal);
+    let decisions = Topic::memory("decisions", capacity, &signal);
+    let intake = Topic::memory("intake", capacity, &signal);
+    let sequence = Topic::logged("sequence", capacity, Arc::clone(&dynamic), SEQUENCE, &signal);
+
+    let applied: Vec<_> = (0..participants).map(|_| Arc::new(AtomicU64::new(replay.next))).collect();
+    let mut clerk = Clerk::new(
+        options.schedulers,
+        applied.clone(),
+        network.longest_validity_ms,
+        replay.next,
+        replay.tree.clone(),
+        replay.clock,
+    );
+    for followed in &recovery.followed {
+        clerk.follow(followed.source, followed.ticket, followed.accepted_at, followed.len);
+    }
+    for (position, batch) in &recovery.decided {
+        clerk.restore(*position, batch);
+    }
+    let clerk = Arc::new(Mutex::new(clerk));
+
+    // Stages later in the list go first: what is begun is ended before more is begun.
+    let mut stages: Vec<Box<dyn Stage>> = Vec::new();
+    let collectors: Vec<_> = (0..options.schedulers)
+        .map(|s| Collector {
+            waiting: Mutex::new(VecDeque::new()),
+            submissions: Topic::memory(&format!("submissions {s}"), capacity, &signal),
+        })
+        .collect();
+    let mut schedulers = Vec::new();
+    for (instance, mut scheduler) in (0u64..).zip(std::mem::take(&mut recovery.schedulers)) {
+        let topic = journal::accepted(instance);
+        scheduler.go_on(log.next(topic).0, replay.clock);
+        let state = Arc::new(Mutex::new(scheduler));
+        schedulers.push(Arc::clone(&state));
+        stages.push(Box::new(SchedulerShell {
+            instance,
+            state,
+            submissions: collectors[instance as usize].submissions.reader(Visibility::Appended),
+            intake: intake.clone(),
+            accepted: Topic::logged(&format!("accepted {instance}"), capacity, Arc::clone(&dynamic), topic, &signal),
+            proposals: proposals.clone(),
+            waiting: None,
+        }));
+    }
+    let mut updaters = Vec::new();
+    let mut late: Vec<Box<dyn Stage>> = Vec::new();
+    for (at, partition) in replay.partitions.into_iter().enumerate() {
+        let bic = network.participants[at].bic.clone();
+        let names = partition.aliases.iter().map(|(alias, _)| alias);
+        let state = Approver::new(Arc::clone(&network), options.keys[at].clone(), partition.accounts.clone(), names);
+        stages.push(Box::new(ApproverShell {
+            bic: bic.clone(),
+            state,
+            proposals: proposals[at].reader(Visibility::Appended),
+            sequence: sequence.reader(Visibility::Appended),
+            approvals: approvals.clone(),
+        }));
+        let updater = Updater::new(partition.accounts, partition.aliases, replay.next);
+        let updater = Arc::new(Mutex::new(updater));
+        updaters.push(Arc::clone(&updater));
+        late.push(Box::new(UpdaterShell {
+            bic,
+            state: updater,
+            proposals: proposals[at].reader(Visibility::Appended),
+            sequence: sequence.reader(Visibility::Durable),
+            applied: Arc::clone(&applied[at]),
+        }));
+    }
+
+    // Every batch that recovery did not see undecided is decided.
+    let below = (0..options.schedulers as u64).map(|s| (s, log.next(journal::accepted(s)).0));
+    let mut assembler = Assembler::new(Arc::clone(&network), below);
+    for (source, undecided) in &replay.undecided {
+        let len = u32::try_from(undecided.accepted.batch.len()).expect("batches are bounded");
+        assembler.reopen(*source, len, |index| undecided.is_decided(index));
+    }
+    stages.push(Box::new(AssemblerShell {
+        state: assembler,
+        approvals: approvals.reader(Visibility::Appended),
+        decisions: decisions.clone(),
+        on_not_counted: Box::new(|why| tracing::error!(%why, "answers that count for nothing")),
+        looked: Timestamp(0),
+    }));
+    stages.push(Box::new(SequencerShell {
+        state: Sequencer::new(options.keys[0].clone(), replay.next, replay.tree.clone(), replay.clock),
+        decisions: decisions.reader(Visibility::Appended),
+        sequence: sequence.clone(),
+        waiting: VecDeque::new(),
+    }));
+    stages.append(&mut late);
+    stages.push(Box::new(ClerkStage {
+        clerk: Arc::clone(&clerk),
+        intake: intake.reader(Visibility::Appended),
+        sequence: sequence.reader(Visibility::Durable),
+        held: None,
+        forgot: Timestamp(0),
+    }));
+
+    // What was accepted and not decided is proposed again.
+    for (source, undecided) in &replay.undecided {
+        let mut scheduler = schedulers[source.scheduler as usize].lock().expect(super::LOCK);
+        let wanted = |index| !undecided.is_decided(index);
+        for batch in scheduler.propose_again(*source, &undecided.accepted.batch, wanted) {
+            proposals[batch.participant.index()].send(Arc::new(batch));
+        }
+    }
+
+    let shared = Arc::new(Shared {
+        network,
+        log: Arc::clone(&log),
+        signal: Arc::clone(&signal),
+        schedulers,
+        updaters,
+        clerk,
+        collectors,
+        intake,
+        sequence,
+        origins: AtomicU64::new(0),
+        snapshots,
+        started_head: Mutex::new(recovery.head),
+    });
+    for scheduler in 0..options.schedulers {
+        stages.insert(0, Box::new(CollectorStage { shared: Arc::clone(&shared), scheduler }));
+    }
+    let on_durable = Arc::clone(&signal);
+    log.on_durable(Box::new(move |_| on_durable.notify()));
+    let flusher = FileLog::spawn_flusher(&log, options.linger)
+        .map_err(|source| EngineError::Log { path: options.directory.clone(), source })?;
+    let thread = |source| EngineError::Io { action: "starting a thread for", path: options.directory.clone(), source };
+    let executor = Executor::start(stages, options.workers, &signal, super::wall_clock).map_err(thread)?;
+    let saver = match options.snapshot_every {
+        Some(every) => Some(saver::Saver::start(Arc::clone(&shared), every).map_err(thread)?),
+        None => None,
+    };
+    let report = RecoveryReport {
+        journal: OpenReport { created: false, segments: 0, last: Ticket(0), truncated: None },
+        snapshot: None,
+        records: 0,
+        transactions: 0,
+        undecided: 0,
+        took: Duration::ZERO,
+    };
+    Ok(Engine { shared, executor, flusher: Some(flusher), saver, report })
+}

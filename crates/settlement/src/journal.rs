@@ -1,0 +1,120 @@
+//! The settlement journal: which topics it has, and how a replay reads it.
+
+use crate::message::{AcceptedBatch, Message, SequenceBatch, Source};
+use crate::replay::{Partition, Replay, ReplayError, Undecided};
+use std::sync::Arc;
+use tally_ledger::wire::DecodeError;
+use tally_log::{FileLog, LogError, Offset, Ticket, TopicId};
+
+/// The topic of the one global sequence.
+pub const SEQUENCE: TopicId = TopicId(1);
+const FIRST_ACCEPTED: u16 = 16;
+/// The most schedulers of a network.
+pub const MAX_SCHEDULERS: usize = 64;
+
+/// The topic of what a scheduler accepted.
+///
+/// # Panics
+/// Beyond [`MAX_SCHEDULERS`].
+pub fn accepted(scheduler: u64) -> TopicId {
+    let scheduler = u16::try_from(scheduler).expect("schedulers are few");
+    assert!(usize::from(scheduler) < MAX_SCHEDULERS);
+    TopicId(FIRST_ACCEPTED + scheduler)
+}
+
+/// The scheduler whose topic it is.
+fn scheduler(topic: TopicId) -> Option<u64> {
+    let scheduler = topic.0.checked_sub(FIRST_ACCEPTED)?;
+    (usize::from(scheduler) < MAX_SCHEDULERS).then_some(u64::from(scheduler))
+}
+
+/// A journal that cannot be replayed.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// The log could not be read.
+    #[error("the journal cannot be read")]
+    Log(#[from] LogError),
+    /// A record has another form.
+    #[error("{ticket} of the journal, {offset} of {topic}")]
+    Record {
+        /// Which record.
+        ticket: Ticket,
+        /// Its topic.
+        topic: TopicId,
+        /// Its position there.
+        offset: Offset,
+        /// What is wrong with it.
+        #[source]
+        source: DecodeError,
+    },
+    /// A record is in a topic that a settlement journal does not have.
+    #[error("{ticket} of the journal is in {topic}, which a settlement journal does not have")]
+    Topic {
+        /// Which record.
+        ticket: Ticket,
+        /// Its topic.
+        topic: TopicId,
+    },
+    /// The records contradict each other.
+    #[error("{ticket} of the journal contradicts what comes before it")]
+    Replay {
+        /// Which record.
+        ticket: Ticket,
+        /// How.
+        #[source]
+        source: ReplayError,
+    },
+}
+
+/// What a journal holds, one record after the other.
+pub enum Entry {
+    /// A scheduler accepted a batch.
+    Accepted(Source, Arc<AcceptedBatch>),
+    /// Decisions were sequenced.
+    Sequenced(Offset, SequenceBatch),
+}
+
+/// The records of a journal from `from` on.
+///
+/// Each is an error when it cannot be read; nothing follows an error.
+pub fn entries(log: &FileLog, from: Ticket) -> impl Iterator<Item = Result<(Ticket, Entry), JournalError>> {
+    log.scan(from).map(|scanned| {
+        let scanned = scanned?;
+        let (ticket, topic, offset) = (scanned.ticket, scanned.topic, scanned.record.offset);
+        let wrong = |source| JournalError::Record { ticket, topic, offset, source };
+        let bytes = &scanned.record.payload;
+        let entry = match (topic, scheduler(topic)) {
+            (SEQUENCE, _) => Entry::Sequenced(offset, SequenceBatch::decode(bytes).map_err(wrong)?),
+            (_, Some(scheduler)) => {
+                let batch = AcceptedBatch::decode(bytes).map_err(wrong)?;
+                Entry::Accepted(Source::new(scheduler, offset.0), Arc::new(batch))
+            }
+            _ => return Err(JournalError::Topic { ticket, topic }),
+        };
+        Ok((ticket, entry))
+    })
+}
+
+/// Replays a journal from `from` on into `replay`. `entry` is shown every record before it is replayed,
+/// `decision` every decision before it is applied.
+///
+/// # Errors
+/// When the journal cannot be read or contradicts itself.
+pub fn replay(
+    log: &FileLog,
+    from: Ticket,
+    replay: &mut Replay,
+    mut entry: impl FnMut(&Replay, Ticket, &Entry) -> Result<(), ReplayError>,
+    mut decision: impl FnMut(&[Partition], u64, &Undecided, u32, u16) -> Result<(), ReplayError>,
+) -> Result<(), JournalError> {
+    for read in entries(log, from) {
+        let (ticket, read) = read?;
+        let wrong = |source| JournalError::Replay { ticket, source };
+        entry(replay, ticket, &read).map_err(wrong)?;
+        match read {
+            Entry::Accepted(source, batch) => replay.accept(source, batch),
+            Entry::Sequenced(_, batch) => replay.sequence(&batch, &mut decision).map_err(wrong)?,
+        }
+    }
+    Ok(())
+}

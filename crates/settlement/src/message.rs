@@ -1,0 +1,60 @@
+//! What travels between stages: batches as flat columns, each with a strict binary form.
+
+mod approval;
+mod decision;
+mod intake;
+mod proposal;
+mod sequence;
+
+pub use approval::{ApprovalBatch, ApprovalSigner};
+pub use decision::DecisionBatch;
+pub use intake::{AcceptedBatch, Intake, IntakeBatch, Submission};
+pub use proposal::{Proposal, ProposalBatch, ProposalCursor};
+pub use sequence::{LeafHasher as SequenceLeafHasher, Run, SequenceBatch, leaf as sequence_leaf};
+
+use bytemuck::{Pod, Zeroable};
+use tally_ledger::wire::{DecodeError, Reader};
+
+/// Names a batch of accepted transactions: which scheduler accepted it, and as its which. A
+/// transaction is then named by the batch and its position, so that later stages join by arrays.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Pod, Zeroable)]
+pub struct Source {
+    /// Position of the batch in that scheduler's log of accepted transactions.
+    pub number: u64,
+    /// The scheduler's instance; wide, so that the layout has no padding.
+    pub scheduler: u64,
+}
+
+impl Source {
+    /// The batch at position `number` of what `scheduler` accepted.
+    pub fn new(scheduler: u64, number: u64) -> Self {
+        Self { number, scheduler }
+    }
+}
+
+/// A batch that can cross a log.
+pub trait Message: Sized + Send + Sync + 'static {
+    /// Appends the canonical form.
+    fn encode(&self, out: &mut Vec<u8>);
+    /// Reads the canonical form.
+    ///
+    /// # Errors
+    /// On any other bytes.
+    fn decode(bytes: &[u8]) -> Result<Self, DecodeError>;
+}
+
+/// Reads a whole record with `read` and checks that nothing follows.
+fn decode_all<T>(
+    what: &'static str,
+    bytes: &[u8],
+    read: impl FnOnce(&mut Reader<'_>) -> Result<T, DecodeError>,
+) -> Result<T, DecodeError> {
+    let mut reader = Reader::new(what, bytes);
+    let value = read(&mut reader)?;
+    reader.end()?;
+    Ok(value)
+}
+
+#[cfg(test)]
+mod tests;

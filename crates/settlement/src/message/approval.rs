@@ -1,0 +1,134 @@
+//! Approvals: a participant's answers to a batch of proposals under one signature.
+
+use super::{Message, Source, decode_all};
+use tally_crypto::merkle::RootBuilder;
+use tally_crypto::{Hash, PublicKey, Signature, SigningKey};
+use tally_ledger::batch::MAX_BATCH;
+use tally_ledger::refusal::{Verdict, verdict_from_number};
+use tally_ledger::wire::{DecodeError, write, write_count, write_slice};
+use tally_ledger::{ParticipantId, Timestamp, TransactionId};
+
+/// A participant's answers to one [`super::ProposalBatch`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ApprovalBatch {
+    /// The accepted batch.
+    pub source: Source,
+    /// How many transactions the accepted batch has.
+    pub source_len: u32,
+    /// Whose answers.
+    pub participant: ParticipantId,
+    /// Which transactions of the accepted batch, ascending.
+    pub indices: Vec<u32>,
+    /// The id of each, recomputed from what the participant was shown.
+    pub ids: Vec<TransactionId>,
+    /// The verdict on each by its number.
+    pub verdicts: Vec<u16>,
+    /// How many participants must answer for each.
+    pub participants: Vec<u8>,
+    /// When each expires.
+    pub expiries: Vec<Timestamp>,
+    /// Ed25519 over [`ApprovalSigner`]'s statement of the root of the answers.
+    pub signature: Signature,
+}
+
+const STATEMENT_KEY: &[u8; 32] = b"tallystick 2026 approval batch 1";
+const LEAF_KEY: &[u8; 32] = b"tallystick 2026 approval leaf 01";
+
+/// Computes what a participant signs over a batch of answers; keeps its buffers.
+#[derive(Default)]
+pub struct ApprovalSigner {
+    inputs: Vec<[u8; 64]>,
+    leaves: Vec<Hash>,
+    root: RootBuilder,
+}
+
+impl ApprovalSigner {
+    /// The statement: a keyed hash of who answers what, and of the Merkle root over the answers.
+    pub fn statement(&mut self, batch: &ApprovalBatch) -> Hash {
+        self.inputs.clear();
+        let answers = batch.indices.iter().zip(&batch.ids).zip(&batch.verdicts);
+        let terms = batch.participants.iter().zip(&batch.expiries);
+        for (((index, id), verdict), (participants, expiry)) in answers.zip(terms) {
+            let mut input = [0; 64];
+            input[..32].copy_from_slice(id.as_bytes());
+            input[32..40].copy_from_slice(&expiry.0.to_le_bytes());
+            input[40..44].copy_from_slice(&index.to_le_bytes());
+            input[44..46].copy_from_slice(&verdict.to_le_bytes());
+            input[46] = *participants;
+            self.inputs.push(input);
+        }
+        self.leaves.clear();
+        tally_crypto::hash_many_keyed(LEAF_KEY, &self.inputs, &mut self.leaves);
+        let root = self.root.root(&self.leaves);
+        let mut statement = [0; 64];
+        statement[..32].copy_from_slice(root.as_bytes());
+        statement[32..40].copy_from_slice(&batch.source.number.to_le_bytes());
+        statement[40..48].copy_from_slice(&batch.source.scheduler.to_le_bytes());
+        statement[48..50].copy_from_slice(&batch.participant.0.to_le_bytes());
+        statement[50..54].copy_from_slice(&batch.source_len.to_le_bytes());
+        tally_crypto::keyed(STATEMENT_KEY, &statement)
+    }
+    /// Signs the batch.
+    pub fn sign(&mut self, batch: &mut ApprovalBatch, key: &SigningKey) {
+        batch.signature = key.sign(self.statement(batch).as_bytes());
+    }
+    /// Whether `key` signed the batch.
+    pub fn verifies(&mut self, batch: &ApprovalBatch, key: &PublicKey) -> bool {
+        tally_crypto::verify(key, self.statement(batch).as_bytes(), &batch.signature).is_ok()
+    }
+}
+
+impl ApprovalBatch {
+    /// The verdict on the transaction at `item`.
+    ///
+    /// # Panics
+    /// Past the end, or on a verdict that [`Message::decode`] would have refused.
+    pub fn verdict(&self, item: usize) -> Verdict {
+        verdict_from_number(self.verdicts[item]).expect("verdicts are checked when decoded")
+    }
+}
+
+const VERSION: u8 = 1;
+
+impl Message for ApprovalBatch {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.push(VERSION);
+        write(out, &self.source);
+        write(out, &self.source_len);
+        write(out, &self.participant);
+        write_count(out, self.indices.len());
+        write_slice(out, &self.indices);
+        write_slice(out, &self.ids);
+        write_slice(out, &self.verdicts);
+        write_slice(out, &self.participants);
+        write_slice(out, &self.expiries);
+        write(out, &self.signature);
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        decode_all("approvals", bytes, |reader| {
+            reader.version(VERSION)?;
+            let (source, source_len, participant) = (reader.value()?, reader.value()?, reader.value()?);
+            let items = reader.count(MAX_BATCH)?;
+            let batch = Self {
+                source,
+                source_len,
+                participant,
+                indices: reader.values(items)?,
+                ids: reader.values(items)?,
+                verdicts: reader.values(items)?,
+                participants: reader.values(items)?,
+                expiries: reader.values(items)?,
+                signature: reader.value()?,
+            };
+            let ascending = batch.indices.windows(2).all(|pair| pair[0] < pair[1]);
+            if !ascending || batch.indices.last().is_some_and(|last| *last >= source_len) {
+                return Err(reader.error("the positions do not ascend within the source"));
+            }
+            if batch.verdicts.iter().any(|number| verdict_from_number(*number).is_none()) {
+                return Err(reader.error("a verdict is unknown"));
+            }
+            Ok(batch)
+        })
+    }
+}

@@ -1,0 +1,201 @@
+//! Proposals: what one participant is shown of a batch.
+
+use super::{Message, Source, decode_all};
+use tally_crypto::{Hash, PublicKey};
+use tally_ledger::batch::MAX_BATCH;
+use tally_ledger::transaction::{Header, Leg, Salt};
+use tally_ledger::wire::{DecodeError, write, write_count, write_slice};
+use tally_ledger::{AccountOrder, Kind, ParticipantId};
+
+/// The transactions of one accepted batch that concern one participant, with no more of each than
+/// it needs to know: the legs in its partition, those on its own settlement accounts, and the
+/// hashes of the others, from which it recomputes the transaction's id.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ProposalBatch {
+    /// The accepted batch.
+    pub source: Source,
+    /// How many transactions the accepted batch has.
+    pub source_len: u32,
+    /// Who is asked.
+    pub participant: ParticipantId,
+    /// Which transactions of the accepted batch, ascending.
+    pub indices: Vec<u32>,
+    /// One for each.
+    pub headers: Vec<Header>,
+    /// How many legs of each are shown.
+    pub shown: Vec<u8>,
+    /// The legs shown, in the order of their positions.
+    pub legs: Vec<Leg>,
+    /// The salt of each leg shown.
+    pub salts: Vec<Salt>,
+    /// The position in its transaction of each leg shown.
+    pub positions: Vec<u8>,
+    /// The hashes of the legs not shown, in the order of their positions.
+    pub hidden: Vec<Hash>,
+    /// `header.signers` keys for each: whose signatures the scheduler verified.
+    pub signers: Vec<PublicKey>,
+    /// One for each account order.
+    pub orders: Vec<AccountOrder>,
+}
+
+/// One transaction of a [`ProposalBatch`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Proposal<'a> {
+    /// Its position in the proposal batch.
+    pub item: usize,
+    /// What everybody concerned is shown.
+    pub header: &'a Header,
+    /// The legs shown.
+    pub legs: &'a [Leg],
+    /// Where those legs begin in the batch's column.
+    pub first_leg: usize,
+    /// The positions of those legs.
+    pub positions: &'a [u8],
+    /// The hashes of the other legs.
+    pub hidden: &'a [Hash],
+    /// Whose signatures were verified.
+    pub signers: &'a [PublicKey],
+    /// The order, when it is one.
+    pub order: Option<&'a AccountOrder>,
+}
+
+impl ProposalBatch {
+    /// How many transactions.
+    pub fn len(&self) -> usize {
+        self.indices.len()
+    }
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.indices.is_empty()
+    }
+    /// Where in this batch the transaction at `index` of the accepted batch is, if it is in it.
+    pub fn position(&self, index: u32) -> Option<usize> {
+        let guess = index as usize;
+        if self.indices.get(guess) == Some(&index) {
+            return Some(guess);
+        }
+        self.indices.binary_search(&index).ok()
+    }
+    /// The transactions in order.
+    pub fn iter(&self) -> impl Iterator<Item = Proposal<'_>> {
+        let mut cursor = ProposalCursor::default();
+        (0..self.len()).map(move |_| cursor.next(self))
+    }
+}
+
+/// Walks through a [`ProposalBatch`] that is kept elsewhere, and can stop in between.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ProposalCursor {
+    item: usize,
+    leg: usize,
+    hidden: usize,
+    signer: usize,
+    order: usize,
+}
+
+impl ProposalCursor {
+    /// The position of the next transaction in the batch.
+    pub fn item(&self) -> usize {
+        self.item
+    }
+    /// The next transaction.
+    ///
+    /// # Panics
+    /// Past the end of a batch, or on one whose columns disagree (never made by [`Message::decode`]).
+    #[inline]
+    pub fn next<'a>(&mut self, batch: &'a ProposalBatch) -> Proposal<'a> {
+        let item = self.item;
+        let header = &batch.headers[item];
+        let shown = usize::from(batch.shown[item]);
+        let hidden = usize::from(header.legs) - shown;
+        let is_order = header.kind == Kind::Account.number();
+        let proposal = Proposal {
+            item,
+            header,
+            legs: &batch.legs[self.leg..self.leg + shown],
+            first_leg: self.leg,
+            positions: &batch.positions[self.leg..self.leg + shown],
+            hidden: &batch.hidden[self.hidden..self.hidden + hidden],
+            signers: &batch.signers[self.signer..self.signer + usize::from(header.signers)],
+            order: if is_order { Some(&batch.orders[self.order]) } else { None },
+        };
+        self.item += 1;
+        self.leg += shown;
+        self.hidden += hidden;
+        self.signer += usize::from(header.signers);
+        self.order += usize::from(is_order);
+        proposal
+    }
+}
+
+const VERSION: u8 = 1;
+
+impl Message for ProposalBatch {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.push(VERSION);
+        write(out, &self.source);
+        write(out, &self.source_len);
+        write(out, &self.participant);
+        for count in
+            [self.len(), self.legs.len(), self.hidden.len(), self.signers.len(), self.orders.len()]
+        {
+            write_count(out, count);
+        }
+        write_slice(out, &self.indices);
+        write_slice(out, &self.headers);
+        write_slice(out, &self.shown);
+        write_slice(out, &self.legs);
+        write_slice(out, &self.salts);
+        write_slice(out, &self.positions);
+        write_slice(out, &self.hidden);
+        write_slice(out, &self.signers);
+        for order in &self.orders {
+            order.encode(out);
+        }
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        decode_all("proposals", bytes, |reader| {
+            reader.version(VERSION)?;
+            let (source, source_len, participant) = (reader.value()?, reader.value()?, reader.value()?);
+            let items = reader.count(MAX_BATCH)?;
+            let legs = reader.count(MAX_BATCH * 255)?;
+            let hidden = reader.count(MAX_BATCH * 255)?;
+            let signers = reader.count(MAX_BATCH * 255)?;
+            let orders = reader.count(MAX_BATCH)?;
+            let mut batch = Self {
+                source,
+                source_len,
+                participant,
+                indices: reader.values(items)?,
+                headers: reader.values(items)?,
+                shown: reader.values(items)?,
+                legs: reader.values(legs)?,
+                salts: reader.values(legs)?,
+                positions: reader.values(legs)?,
+                hidden: reader.values(hidden)?,
+                signers: reader.values(signers)?,
+                orders: Vec::new(),
+            };
+            for _ in 0..orders {
+                batch.orders.push(AccountOrder::decode(reader)?);
+            }
+            let ascending = batch.indices.windows(2).all(|pair| pair[0] < pair[1]);
+            if !ascending || batch.indices.last().is_some_and(|last| *last >= source_len) {
+                return Err(reader.error("the positions do not ascend within the source"));
+            }
+            let mut sums = [0usize; 4];
+            for (header, shown) in batch.headers.iter().zip(&batch.shown) {
+                let hidden = header.legs.checked_sub(*shown);
+                sums[0] += usize::from(*shown);
+                sums[1] += usize::from(hidden.ok_or_else(|| reader.error("more legs shown than there are"))?);
+                sums[2] += usize::from(header.signers);
+                sums[3] += usize::from(header.kind == Kind::Account.number());
+            }
+            if sums != [legs, hidden, signers, orders] {
+                return Err(reader.error("the headers' counts disagree with the columns"));
+            }
+            Ok(batch)
+        })
+    }
+}

@@ -1,0 +1,442 @@
+//! The approver: its participant's yes or no to each proposal.
+//!
+//! It reserves debits when it approves, so that approved sums are never spent twice, and learns the
+//! outcome from the sequence: a debit that was refused elsewhere becomes available again, a credit
+//! becomes available when its payment is final.
+
+use crate::accounts::{AccountTable, BALANCE_RANGE};
+use crate::message::{ApprovalBatch, ApprovalSigner, Proposal, ProposalBatch, SequenceBatch, Source};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+use tally_crypto::{Hash, PublicKey, Signature, SigningKey};
+use tally_ledger::batch::Hasher;
+use tally_ledger::order::{AccountAction, AccountOrder};
+use tally_ledger::refusal::verdict_number;
+use tally_ledger::transaction::{Kind, Leg};
+use tally_ledger::{
+    AccountNumber, AccountRole, AccountStatus, Amount, Network, ParticipantId, Refusal, SignaturePolicy, Timestamp,
+};
+
+/// Amounts above this are counted one by one while they are under way; those below are so many to a
+/// balance's range that no number of them in flight can leave it.
+const LARGE: i64 = 1 << 40;
+/// The most transactions under way at once.
+const MAX_OPEN: usize = 1 << 20;
+
+/// One participant's approver.
+pub struct Approver {
+    network: Arc<Network>,
+    participant: ParticipantId,
+    key: SigningKey,
+    /// What is available: balances less reservations.
+    accounts: AccountTable,
+    /// Hashes of the aliases in use or promised.
+    aliases: HashSet<[u8; 16]>,
+    /// Accounts whose opening is approved and not yet decided.
+    opening: u32,
+    /// Large amounts under way by account.
+    large: HashMap<AccountNumber, i128>,
+    open: HashMap<Source, Open>,
+    open_count: usize,
+    /// Decided (as timed out) before their proposal came.
+    early: BTreeSet<(Source, u32)>,
+    clock: Timestamp,
+    hasher: Hasher,
+    leg_hashes: Vec<Hash>,
+    all_hashes: Vec<Hash>,
+    signer: ApprovalSigner,
+}
+
+/// A proposal batch that is answered and not wholly decided.
+struct Open {
+    proposals: Arc<ProposalBatch>,
+    /// Which are approved and undecided; by position in the proposal batch.
+    approved: Vec<bool>,
+    /// The first leg of each; empty while every transaction shows two legs.
+    first_leg: Vec<u32>,
+    undecided: usize,
+}
+
+/// What 16 bytes of an alias's hash stand for it.
+pub(crate) fn alias_key(alias: &str) -> [u8; 16] {
+    let hash = tally_crypto::hash(alias.as_bytes());
+    *hash.as_bytes().first_chunk().expect("a hash has 32 bytes")
+}
+
+impl Approver {
+    /// The approver of the participant whose accounts these are, at rest: nothing is under way.
+    pub fn new<'a>(
+        network: Arc<Network>,
+        key: SigningKey,
+        accounts: AccountTable,
+        aliases: impl Iterator<Item = &'a str>,
+    ) -> Self {
+        Self {
+            network,
+            participant: accounts.participant(),
+            key,
+            accounts,
+            aliases: aliases.map(alias_key).collect(),
+            opening: 0,
+            large: HashMap::new(),
+            open: HashMap::new(),
+            open_count: 0,
+            early: BTreeSet::new(),
+            clock: Timestamp(0),
+            hasher: Hasher::default(),
+            leg_hashes: Vec::new(),
+            all_hashes: Vec::new(),
+            signer: ApprovalSigner::default(),
+        }
+    }
+
+    /// Whether it takes more proposals before decisions have come for what is under way.
+    pub fn has_room(&self) -> bool {
+        self.open_count < MAX_OPEN
+    }
+
+    /// How many transactions are under way.
+    pub fn under_way(&self) -> usize {
+        self.open_count
+    }
+
+    /// The accounts with what is available on them.
+    pub fn accounts(&self) -> &AccountTable {
+        &self.accounts
+    }
+
+    /// Answers a batch of proposals. A batch that was answered before is not answered again.
+    pub fn propose(&mut self, now: Timestamp, batch: Arc<ProposalBatch>) -> Option<ApprovalBatch> {
+        self.clock = self.clock.max(now);
+        if batch.is_empty() || self.open.contains_key(&batch.source) || batch.participant != self.participant {
+            return None;
+        }
+        let ids = self.ids(&batch);
+        let mut approval = ApprovalBatch {
+            source: batch.source,
+            source_len: batch.source_len,
+            participant: self.participant,
+            indices: batch.indices.clone(),
+            ids,
+            verdicts: Vec::with_capacity(batch.len()),
+            participants: batch.headers.iter().map(|header| header.participants).collect(),
+            expiries: batch.headers.iter().map(|header| header.expiry).collect(),
+            signature: Signature::from_bytes([0; 64]),
+        };
+        const AHEAD: usize = 64;
+        let mut first_leg = Vec::with_capacity(batch.len());
+        for proposal in batch.iter() {
+            if proposal.item % AHEAD == 0 {
+                let ahead = &batch.legs[proposal.first_leg..batch.legs.len().min(proposal.first_leg + 2 * AHEAD)];
+                self.accounts.touch(ahead.iter().map(|leg| leg.account));
+            }
+            first_leg.push(u32::try_from(proposal.first_leg).expect("batches are bounded"));
+            let verdict = self.answer(&proposal);
+            approval.verdicts.push(verdict_number(verdict));
+        }
+        self.signer.sign(&mut approval, &self.key);
+        let mut approved: Vec<bool> = approval.verdicts.iter().map(|number| *number == 0).collect();
+        let mut undecided = batch.len();
+        if !self.early.is_empty() {
+            undecided -= self.forget_early(&batch, &first_leg, &mut approved);
+        }
+        if undecided > 0 {
+            self.open_count += undecided;
+            self.open.insert(batch.source, Open { proposals: batch, approved, first_leg, undecided });
+        }
+        Some(approval)
+    }
+
+    /// The ids, recomputed: an approval is for what the participant was shown and nothing else.
+    fn ids(&mut self, batch: &ProposalBatch) -> Vec<Hash> {
+        let legs = batch.legs.iter().zip(&batch.salts).zip(&batch.positions);
+        self.hasher.legs(legs.map(|((leg, salt), position)| (leg, salt.as_slice(), *position)), &mut self.leg_hashes);
+        let mut ids = Vec::new();
+        if batch.hidden.is_empty() {
+            self.hasher.ids(&batch.headers, &self.leg_hashes, &mut ids);
+            return ids;
+        }
+        self.all_hashes.clear();
+        for proposal in batch.iter() {
+            let mut hidden = proposal.hidden.iter();
+            let mut shown = (proposal.first_leg..).zip(proposal.positions).peekable();
+            for position in 0..proposal.header.legs {
+                let hash = match shown.next_if(|(_, at)| **at == position) {
+                    Some((leg, _)) => Some(&self.leg_hashes[leg]),
+                    None => hidden.next(),
+                };
+                self.all_hashes.push(hash.copied().unwrap_or(Hash::ZERO));
+            }
+        }
+        self.hasher.ids(&batch.headers, &self.all_hashes, &mut ids);
+        ids
+    }
+
+    fn answer(&mut self, proposal: &Proposal<'_>) -> Result<(), Refusal> {
+        let header = proposal.header;
+        let kind = Kind::from_number(header.kind).ok_or(Refusal::NotProven)?;
+        if header.network != self.network.id || proposal.positions.windows(2).any(|pair| pair[0] >= pair[1]) {
+            return Err(Refusal::NotProven);
+        }
+        if header.expiry <= self.clock {
+            return Err(Refusal::Expired);
+        }
+        if let Some(order) = proposal.order {
+            if header.details != order.hash() {
+                return Err(Refusal::NotProven);
+            }
+            return self.answer_order(order, proposal.signers);
+        }
+        if header.participants > 1 {
+            self.own_books_balance(proposal.legs)?;
+        }
+        for leg in proposal.legs {
+            if leg.participant == self.participant {
+                self.check(kind, leg, proposal.signers)?;
+            }
+        }
+        for leg in proposal.legs {
+            if leg.participant == self.participant {
+                self.reserve(leg);
+            }
+        }
+        Ok(())
+    }
+
+    /// The change in what the participant owes is the change of its settlement account. The scheduler
+    /// has checked that for everybody; an institution's approval does not rest on it.
+    fn own_books_balance(&self, legs: &[Leg]) -> Result<(), Refusal> {
+        for leg in legs {
+            let Some(asset) = self.network.assets.get(leg.asset.index()) else {
+                return Err(Refusal::UnknownAsset);
+            };
+            let sum: i128 = legs
+                .iter()
+                .filter(|other| other.asset == leg.asset)
+                .map(|other| {
+                    let amount = i128::from(other.amount.0);
+                    match other.account.role() {
+                        AccountRole::Settlement(_, holder)
+                            if holder == self.participant && other.participant == asset.settled_at =>
+                        {
+                            -amount
+                        }
+                        _ => amount,
+                    }
+                })
+                .sum();
+            if sum != 0 {
+                return Err(Refusal::Unbalanced);
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&self, kind: Kind, leg: &Leg, signers: &[PublicKey]) -> Result<(), Refusal> {
+        let account = self.accounts.get(leg.account).ok_or(Refusal::UnknownAccount)?;
+        match account.status() {
+            AccountStatus::Open => {}
+            AccountStatus::Closed => return Err(Refusal::ClosedAccount),
+            AccountStatus::Frozen => return Err(Refusal::BlockedAccount),
+        }
+        if account.asset != leg.asset {
+            return Err(Refusal::WrongAsset);
+        }
+        self.check_owner(kind, leg, account.owner, signers)?;
+        let limit = self.network.assets.get(leg.asset.index()).ok_or(Refusal::UnknownAsset)?.largest_payment;
+        if kind == Kind::Transfer && leg.amount.0.unsigned_abs() > limit.0.unsigned_abs() {
+            return Err(Refusal::AboveLimit);
+        }
+        let after = account.balance.checked_add(leg.amount.0).ok_or(Refusal::BalanceOverflow)?;
+        if leg.amount.is_debit() {
+            if after < self.accounts.floor(leg.account, account).0 {
+                return Err(Refusal::InsufficientFunds);
+            }
+        } else {
+            let large = if self.large.is_empty() { 0 } else { self.large.get(&leg.account).copied().unwrap_or(0) };
+            if i128::from(after) + large > i128::from(BALANCE_RANGE) {
+                return Err(Refusal::BalanceOverflow);
+            }
+        }
+        Ok(())
+    }
+
+    /// Who must have signed for a leg: the owner for a debit, the issuer for anything on its issuance
+    /// account. A debit of a settlement account rests on the holder's own approval of the transaction.
+    fn check_owner(&self, kind: Kind, leg: &Leg, owner: u32, signers: &[PublicKey]) -> Result<(), Refusal> {
+        let free = kind == Kind::Transfer && self.network.signatures == SignaturePolicy::InstitutionsOnly;
+        let key = match leg.account.role() {
+            AccountRole::Settlement(..) => return Ok(()),
+            AccountRole::Issuance(_) => Some(self.institution_key()?),
+            _ if free || !leg.amount.is_debit() => return Ok(()),
+            AccountRole::Own(_) => Some(self.institution_key()?),
+            AccountRole::Customer => self.accounts.owners.get(owner as usize),
+        };
+        match key {
+            Some(key) if signers.contains(key) => Ok(()),
+            _ => Err(Refusal::Unsigned),
+        }
+    }
+
+    fn institution_key(&self) -> Result<&PublicKey, Refusal> {
+        let participant = self.network.participants.get(self.participant.index());
+        participant.map(|p| &p.key).ok_or(Refusal::UnknownParticipant)
+    }
+
+    #[inline]
+    fn reserve(&mut self, leg: &Leg) {
+        if leg.amount.is_debit() {
+            self.accounts.apply(leg.account, leg.amount);
+        }
+        if leg.amount.0.unsigned_abs() > LARGE.unsigned_abs() {
+            *self.large.entry(leg.account).or_default() += i128::from(leg.amount.0.unsigned_abs());
+        }
+    }
+
+    /// Ends what [`Self::reserve`] began, by the transaction's outcome.
+    #[inline]
+    fn settle(&mut self, leg: &Leg, accepted: bool) {
+        if leg.amount.is_debit() != accepted {
+            // An accepted credit arrives; a refused debit comes back.
+            let amount = if accepted { leg.amount } else { Amount(-leg.amount.0) };
+            self.accounts.apply(leg.account, amount);
+        }
+        if leg.amount.0.unsigned_abs() > LARGE.unsigned_abs()
+            && let Some(large) = self.large.get_mut(&leg.account)
+        {
+            *large -= i128::from(leg.amount.0.unsigned_abs());
+            if *large == 0 {
+                self.large.remove(&leg.account);
+            }
+        }
+    }
+
+    fn answer_order(&mut self, order: &AccountOrder, signers: &[PublicKey]) -> Result<(), Refusal> {
+        if order.participant != self.participant || !signers.contains(self.institution_key()?) {
+            return Err(Refusal::Unsigned);
+        }
+        match &order.action {
+            AccountAction::Open { count, asset, alias, .. } => {
+                if asset.index() >= self.network.assets.len() {
+                    return Err(Refusal::UnknownAsset);
+                }
+                let next = self.accounts.customers().checked_add(self.opening).ok_or(Refusal::OrderNotPossible)?;
+                let end = next.checked_add(*count).filter(|end| *end <= AccountNumber::MAX_CUSTOMERS);
+                if order.number.0 != next || end.is_none() {
+                    return Err(Refusal::OrderNotPossible);
+                }
+                if !alias.is_empty() && !self.aliases.insert(alias_key(alias)) {
+                    return Err(Refusal::OrderNotPossible);
+                }
+                self.opening += count;
+                Ok(())
+            }
+            action => self.answer_change(order.number, action),
+        }
+    }
+
+    fn answer_change(&mut self, number: AccountNumber, action: &AccountAction) -> Result<(), Refusal> {
+        let account = *self.accounts.get(number).ok_or(Refusal::UnknownAccount)?;
+        let status = account.status();
+        match (action, status) {
+            (_, AccountStatus::Closed) => return Err(Refusal::ClosedAccount),
+            (AccountAction::Freeze, AccountStatus::Open) | (AccountAction::Release, AccountStatus::Frozen) => {}
+            (AccountAction::Close, _) => {
+                if account.balance != 0 || self.is_under_way(number) {
+                    return Err(Refusal::NotEmpty);
+                }
+            }
+            (AccountAction::SetFloor(floor), _) => {
+                // A stricter floor holds from now on, a looser one from its place in the sequence on.
+                if account.balance < floor.0 {
+                    return Err(Refusal::InsufficientFunds);
+                }
+                if *floor > self.accounts.floor(number, &account) {
+                    self.accounts.set_floor(number, *floor);
+                }
+            }
+            _ => return Err(Refusal::OrderNotPossible),
+        }
+        let account = self.accounts.get_mut(number).ok_or(Refusal::UnknownAccount)?;
+        match action {
+            AccountAction::Freeze => account.set_status(AccountStatus::Frozen),
+            AccountAction::Close => account.set_status(AccountStatus::Closed),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Whether an undecided payment or order touches the account. Orders are rare: searching is cheap enough.
+    fn is_under_way(&self, number: AccountNumber) -> bool {
+        self.open.values().any(|open| {
+            open.proposals.iter().any(|proposal| {
+                open.approved[proposal.item]
+                    && (proposal.legs.iter().any(|l| l.participant == self.participant && l.account == number)
+                        || proposal.order.is_some_and(|order| order.number == number))
+            })
+        })
+    }
+
+    /// Learns decisions in the order of the sequence.
+    pub fn decide(&mut self, batch: &SequenceBatch) {
+        let Some(mut open) = self.open.remove(&batch.source) else {
+            for (index, verdict) in batch.decisions() {
+                if verdict == Refusal::ApprovalTimeout.number() {
+                    self.early.insert((batch.source, index));
+                }
+            }
+            return;
+        };
+        const AHEAD: u32 = 64;
+        for run in &batch.runs {
+            for offset in 0..u32::from(run.count) {
+                let Some(item) = open.proposals.position(run.index + offset) else { continue };
+                if offset % AHEAD == 0 {
+                    let first = open.first_leg[item] as usize;
+                    let ahead = open.proposals.legs.len().min(first + 2 * AHEAD as usize);
+                    self.accounts.touch(open.proposals.legs[first..ahead].iter().map(|leg| leg.account));
+                }
+                open.undecided -= 1;
+                self.open_count -= 1;
+                if std::mem::take(&mut open.approved[item]) {
+                    self.outcome(&open.proposals, item, open.first_leg[item], run.verdict == 0);
+                }
+            }
+        }
+        if open.undecided > 0 {
+            self.open.insert(batch.source, open);
+        }
+    }
+
+    fn outcome(&mut self, proposals: &ProposalBatch, item: usize, first_leg: u32, accepted: bool) {
+        let first = first_leg as usize;
+        for leg in &proposals.legs[first..first + usize::from(proposals.shown[item])] {
+            if leg.participant == self.participant {
+                self.settle(leg, accepted);
+            }
+        }
+        if proposals.headers[item].kind == Kind::Account.number() {
+            let before = proposals.headers[..item].iter().filter(|h| h.kind == Kind::Account.number()).count();
+            let order = &proposals.orders[before];
+            if let AccountAction::Open { count, .. } = &order.action {
+                self.opening -= count;
+            }
+            assert!(accepted, "an order concerns one participant, whose yes decides it");
+            self.accounts.apply_order(order);
+        }
+    }
+
+    /// Takes back what was approved in `batch` and had timed out before it came; says how many.
+    fn forget_early(&mut self, batch: &ProposalBatch, first_leg: &[u32], approved: &mut [bool]) -> usize {
+        let mut forgotten = 0;
+        for (item, index) in batch.indices.iter().enumerate() {
+            if self.early.remove(&(batch.source, *index)) {
+                forgotten += 1;
+                if std::mem::take(&mut approved[item]) {
+                    self.outcome(batch, item, first_leg[item], false);
+                }
+            }
+        }
+        forgotten
+    }
+}
