@@ -62,7 +62,8 @@ fn a_record_holds_what_it_was_given() {
 fn a_contradiction_is_neither_written_nor_read() {
     let directory = tempfile::tempdir().unwrap();
     let mut writer = ResultWriter::create(directory.path()).unwrap();
-    let broken: [(&str, fn(&mut Record)); 6] = [
+    type Change = fn(&mut Record);
+    let broken: [(&str, Change); 6] = [
         ("schema 2 is not 1", |record| record.schema = 2),
         ("experiment or name is empty", |record| record.name.clear()),
         ("throughput is not a finite number", |record| {
