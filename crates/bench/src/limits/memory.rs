@@ -36,8 +36,8 @@ pub(super) fn measure(
     table.resize(rows, [1; 8]);
     let table = table.as_mut_slice();
 
-    // The two calls for one core and for all share the table one after the other, which a closure that gives out
-    // workers borrowing from it cannot say; hence twice by hand.
+    // One core and all cores share the table one after the other, which the closure that `Limit::rates` takes cannot
+    // say of workers that borrow from it; hence by hand.
     for (suffix, n) in [("", 1), (super::ALL_CORES, cores)] {
         let rate = |name: &str, unit, rates| Limit::rate(format!("{name}{suffix}"), unit, n, rates);
         add(rate("memcpy", "B/s", meter.rates(copiers(table, n))));
