@@ -15,7 +15,8 @@ use tally_crypto::{Hash, PublicKey, Signed};
 use tally_ledger::batch::{Hashed, Hasher};
 use tally_ledger::transaction::Kind;
 use tally_ledger::{
-    AccountId, AccountRole, AccountStatus, AssetId, Network, ParticipantId, SignaturePolicy, Timestamp, balance,
+    AccountId, AccountRole, AccountStatus, AssetId, Network, ParticipantId, SignaturePolicy, Timestamp,
+    balance,
 };
 use tally_log::{FileLog, LogError, OpenReport, Ticket};
 
@@ -43,7 +44,9 @@ pub enum AuditError {
         finding: String,
     },
     /// At the end, a participant's books do not match its settlement account.
-    #[error("participant {participant}'s accounts in asset {asset} sum to {sum}, its settlement account holds {settlement}")]
+    #[error(
+        "participant {participant}'s accounts in asset {asset} sum to {sum}, its settlement account holds {settlement}"
+    )]
     Books {
         /// BIC.
         participant: String,
@@ -96,10 +99,13 @@ pub struct AuditReport {
 ///
 /// # Errors
 /// The first finding.
-pub fn audit(directory: &Path, network: &Arc<Network>, options: AuditOptions) -> Result<AuditReport, AuditError> {
+pub fn audit(
+    directory: &Path,
+    network: &Arc<Network>,
+    options: AuditOptions,
+) -> Result<AuditReport, AuditError> {
     let path = directory.join("journal");
-    let (log, report) =
-        FileLog::open_read_only(&path).map_err(|source| AuditError::Open { path, source })?;
+    let (log, report) = FileLog::open_read_only(&path).map_err(|source| AuditError::Open { path, source })?;
     audit_log(&log, report, network, options)
 }
 
@@ -296,7 +302,8 @@ impl Auditor {
         }
         let recent = &mut self.recent[scheduler];
         const AHEAD: usize = 32;
-        let places: Vec<u64> = accepted.batch.headers.iter().map(|header| recent.place(&header.uetr)).collect();
+        let places: Vec<u64> =
+            accepted.batch.headers.iter().map(|header| recent.place(&header.uetr)).collect();
         for (index, header) in accepted.batch.headers.iter().enumerate() {
             if index % AHEAD == 0 {
                 recent.touch(&places[index..places.len().min(index + AHEAD)]);
@@ -305,18 +312,29 @@ impl Auditor {
             let now: Timestamp = accepted.accepted_at;
             let seen = recent.insert(places[index], &header.uetr, source.number, at, header.expiry, now);
             if seen != Seen::New {
-                return Err(format!("transaction {index} of {source:?} uses reference {} again", header.uetr));
+                return Err(format!(
+                    "transaction {index} of {source:?} uses reference {} again",
+                    header.uetr
+                ));
             }
         }
         Ok(())
     }
 
-    fn check_sequenced(&mut self, batch: &crate::message::SequenceBatch, replay: &Replay) -> Result<(), String> {
+    fn check_sequenced(
+        &mut self,
+        batch: &crate::message::SequenceBatch,
+        replay: &Replay,
+    ) -> Result<(), String> {
         let wrong = |why: &str| format!("sequence number {}: {why}", batch.first);
-        let ids = self.ids.get(&batch.source).ok_or_else(|| wrong("its transactions were not accepted before"))?;
+        let ids =
+            self.ids.get(&batch.source).ok_or_else(|| wrong("its transactions were not accepted before"))?;
         let mut decided = Vec::with_capacity(batch.count as usize);
         for (index, _) in batch.decisions() {
-            decided.push(*ids.get(index as usize).ok_or_else(|| wrong("it decides a transaction that is not there"))?);
+            decided.push(
+                *ids.get(index as usize)
+                    .ok_or_else(|| wrong("it decides a transaction that is not there"))?,
+            );
         }
         let mut leaves = Vec::with_capacity(decided.len());
         let verdicts = batch.decisions().map(|(_, verdict)| verdict);
@@ -359,7 +377,8 @@ impl Floors {
         self.made += 1;
         for leg in source.legs(index) {
             let table = partitions.get(leg.participant.index()).map(|partition| &partition.accounts);
-            let Some((table, account)) = table.and_then(|table| Some((table, table.get(leg.account)?))) else {
+            let Some((table, account)) = table.and_then(|table| Some((table, table.get(leg.account)?)))
+            else {
                 continue;
             };
             let after = account.balance.saturating_add(leg.amount.0);
@@ -374,7 +393,8 @@ impl Floors {
             };
             let id = AccountId { participant: leg.participant, number: leg.account };
             let bic = &self.network.participants[leg.participant.index()].bic;
-            self.finding.get_or_insert_with(|| format!("sequence number {sequence}: account {id} of {bic} {what}"));
+            self.finding
+                .get_or_insert_with(|| format!("sequence number {sequence}: account {id} of {bic} {what}"));
         }
         Ok(())
     }

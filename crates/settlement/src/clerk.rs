@@ -209,13 +209,14 @@ impl Clerk {
         self.next += u64::from(batch.count);
         self.tree.append(&batch.leaf_data());
         self.clock = self.clock.max(batch.timestamp);
-        let head =
-            TreeHead { size: batch.tree_size, root: batch.tree_root, timestamp_ms: batch.timestamp.0 };
+        let head = TreeHead { size: batch.tree_size, root: batch.tree_root, timestamp_ms: batch.timestamp.0 };
         self.head = Some(SignedTreeHead { head, signature: batch.signature });
         self.decided(position, batch);
         for run in &batch.runs {
             match verdict_from_number(run.verdict) {
-                Some(Err(refusal)) => *self.counts.refused.entry(refusal).or_default() += u64::from(run.count),
+                Some(Err(refusal)) => {
+                    *self.counts.refused.entry(refusal).or_default() += u64::from(run.count)
+                }
                 _ => self.counts.accepted += u64::from(run.count),
             }
         }

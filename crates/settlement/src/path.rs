@@ -12,7 +12,13 @@ fn leg(participant: ParticipantId, asset: AssetId, account: AccountNumber, amoun
 ///
 /// # Panics
 /// When the network has no such asset, or the amount is negative.
-pub fn payment(network: &Network, from: AccountId, to: AccountId, asset: AssetId, amount: Amount) -> Vec<Leg> {
+pub fn payment(
+    network: &Network,
+    from: AccountId,
+    to: AccountId,
+    asset: AssetId,
+    amount: Amount,
+) -> Vec<Leg> {
     assert!(amount >= Amount::ZERO, "payments have a direction");
     let settled_at = network.assets[asset.index()].settled_at;
     let mut legs = vec![leg(from.participant, asset, from.number, -amount.0)];
@@ -48,7 +54,8 @@ pub fn issue(account: AccountId, asset: AssetId, amount: Amount) -> Vec<Leg> {
 /// When the network has no such asset, or the amount is negative.
 pub fn issue_reserves(network: &Network, holder: ParticipantId, asset: AssetId, amount: Amount) -> Vec<Leg> {
     let number = AccountNumber::settlement(asset, holder);
-    let mut legs = issue(AccountId { participant: network.assets[asset.index()].settled_at, number }, asset, amount);
+    let mut legs =
+        issue(AccountId { participant: network.assets[asset.index()].settled_at, number }, asset, amount);
     legs.push(leg(holder, asset, AccountNumber::own(asset), amount.0));
     legs
 }

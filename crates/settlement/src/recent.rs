@@ -96,7 +96,15 @@ impl Recent {
 
     /// Remembers that the transaction at `index` of batch `number` used the reference, unless it is known.
     #[inline]
-    pub fn insert(&mut self, place: u64, uetr: &Uetr, number: u64, index: u32, expiry: Timestamp, now: Timestamp) -> Seen {
+    pub fn insert(
+        &mut self,
+        place: u64,
+        uetr: &Uetr,
+        number: u64,
+        index: u32,
+        expiry: Timestamp,
+        now: Timestamp,
+    ) -> Seen {
         let shard = &mut self.shards[Self::shard(place)];
         let now_s = u32::try_from(now.0 / 1000).unwrap_or(u32::MAX);
         let expiry = u32::try_from(expiry.0.div_ceil(1000)).unwrap_or(u32::MAX);

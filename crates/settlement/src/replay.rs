@@ -16,7 +16,9 @@ use tally_ledger::{AccountNumber, Network, ParticipantId, Timestamp};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReplayError {
     /// A sequenced decision is about a transaction that no log holds.
-    #[error("sequence number {sequence}: decides transaction {index} of {source_batch:?}, which was not accepted before it")]
+    #[error(
+        "sequence number {sequence}: decides transaction {index} of {source_batch:?}, which was not accepted before it"
+    )]
     NotAccepted {
         /// Of the first decision of the batch.
         sequence: u64,
@@ -147,7 +149,11 @@ impl Partition {
         let from = if number.is_institution() {
             self.institution_from
         } else {
-            self.pages.get(number.0 as usize / PAGE).copied().filter(|_| number.0 < self.restored).unwrap_or(0)
+            self.pages
+                .get(number.0 as usize / PAGE)
+                .copied()
+                .filter(|_| number.0 < self.restored)
+                .unwrap_or(0)
         };
         sequence < from
     }
@@ -273,7 +279,8 @@ impl Replay {
     }
 
     fn touch(&self, source: &Undecided, index: u32, count: u32) {
-        let end = (index + count).min(u32::try_from(source.accepted.batch.len()).expect("batches are bounded"));
+        let end =
+            (index + count).min(u32::try_from(source.accepted.batch.len()).expect("batches are bounded"));
         let legs = source.legs[index as usize] as usize..source.legs[end as usize] as usize;
         let legs = &source.accepted.batch.legs[legs];
         if let Some(first) = legs.first()

@@ -131,8 +131,7 @@ fn capture_partition(updater: &SharedState<Updater>, blocks: &mut Blocks<impl Wr
     let lock = || updater.lock().expect("no step panics and goes on");
     {
         let state = lock();
-        let own: Vec<_> =
-            state.accounts().iter().take_while(|(number, _)| number.is_institution()).collect();
+        let own: Vec<_> = state.accounts().iter().take_while(|(number, _)| number.is_institution()).collect();
         write(&mut blocks.block, &state.applied());
         write_count(&mut blocks.block, own.len());
         for (number, account) in own {
@@ -257,11 +256,13 @@ pub fn load(path: &Path, network: &Arc<Network>) -> Result<(Replay, Ticket), Sna
     let fail = |action| move |source| SnapshotError::Io { path: path.to_owned(), action, source };
     let mut file = File::open(path).map_err(fail("opening"))?;
     let length = file.metadata().map_err(fail("reading"))?.len();
-    verify(&mut file, length).map_err(fail("reading"))?.then_some(()).ok_or_else(|| {
-        SnapshotError::Damaged { path: path.to_owned() }
-    })?;
+    verify(&mut file, length)
+        .map_err(fail("reading"))?
+        .then_some(())
+        .ok_or_else(|| SnapshotError::Damaged { path: path.to_owned() })?;
     file.rewind().map_err(fail("reading"))?;
-    let mut source = Source { file: BufReader::with_capacity(1 << 20, file), left: length - 32, block: Vec::new() };
+    let mut source =
+        Source { file: BufReader::with_capacity(1 << 20, file), left: length - 32, block: Vec::new() };
     restore(&mut source, network).map_err(|error| match error {
         RestoreError::Io(source) => SnapshotError::Io { path: path.to_owned(), action: "reading", source },
         RestoreError::Content(source) => SnapshotError::Content { path: path.to_owned(), source },
@@ -416,4 +417,3 @@ fn restore_partition(source: &mut Source, partition: &mut Partition) -> Result<u
     block.end()?;
     Ok(until)
 }
-

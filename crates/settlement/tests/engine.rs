@@ -5,8 +5,8 @@ use tally_crypto::{Hash, SigningKey};
 use tally_ledger::order::AccountAction;
 use tally_ledger::transaction::{Leg, Terms};
 use tally_ledger::{
-    AccountId, AccountNumber, AccountOrder, AccountStatus, Amount, Asset, AssetId, AssetKind, Kind, Network, NetworkId,
-    Participant, ParticipantId, Refusal, SignaturePolicy, Timestamp, Transaction, Uetr,
+    AccountId, AccountNumber, AccountOrder, AccountStatus, Amount, Asset, AssetId, AssetKind, Kind, Network,
+    NetworkId, Participant, ParticipantId, Refusal, SignaturePolicy, Timestamp, Transaction, Uetr,
 };
 use tally_settlement::audit::{AuditOptions, audit};
 use tally_settlement::engine::{Answer, Engine, EngineOptions, Outcome};
@@ -39,7 +39,11 @@ fn network() -> Network {
     };
     Network {
         id: NetworkId(77),
-        participants: vec![participant("CENTDEFF", 1), participant("ALPHDEFF", 2), participant("BETAFRPP", 3)],
+        participants: vec![
+            participant("CENTDEFF", 1),
+            participant("ALPHDEFF", 2),
+            participant("BETAFRPP", 3),
+        ],
         assets: vec![asset("EUR"), asset("USD")],
         signatures: SignaturePolicy::Required,
         longest_validity_ms: 3_600_000,
@@ -137,7 +141,13 @@ impl Bench {
         assert_eq!(self.try_to(kind, legs, signers), Ok(()));
     }
 
-    fn order(&mut self, participant: ParticipantId, number: u32, action: AccountAction, signer: u8) -> Result<(), Refusal> {
+    fn order(
+        &mut self,
+        participant: ParticipantId,
+        number: u32,
+        action: AccountAction,
+        signer: u8,
+    ) -> Result<(), Refusal> {
         let order = AccountOrder { participant, number: AccountNumber(number), action };
         let mut transaction = Transaction::account(&self.terms(), order);
         transaction.sign(&key(signer));
@@ -159,7 +169,12 @@ impl Bench {
         self.engine.account(AccountId { participant: bank, number }).unwrap().balance.0
     }
 
-    fn pay(&mut self, from: (ParticipantId, u32), to: (ParticipantId, u32), amount: i64) -> Result<(), Refusal> {
+    fn pay(
+        &mut self,
+        from: (ParticipantId, u32),
+        to: (ParticipantId, u32),
+        amount: i64,
+    ) -> Result<(), Refusal> {
         let id = |(participant, number)| AccountId { participant, number: AccountNumber(number) };
         let legs = path::payment(self.engine.network(), id(from), id(to), EUR, Amount(amount));
         self.try_to(Kind::Transfer, legs, &[&customer(from.0, from.1)])
@@ -195,7 +210,14 @@ fn payments_inside_and_between_institutions_are_final_and_audited() {
     bench.audit();
     let bench = bench.crash();
     assert_eq!(bench.balance(A, AccountNumber(0)), 6_001);
-    assert_eq!(bench.engine.statement(AccountId { participant: A, number: AccountNumber(0) }, None, 2).unwrap().len(), 2);
+    assert_eq!(
+        bench
+            .engine
+            .statement(AccountId { participant: A, number: AccountNumber(0) }, None, 2)
+            .unwrap()
+            .len(),
+        2
+    );
     bench.audit();
 }
 
@@ -212,7 +234,10 @@ fn every_refusal_changes_nothing() {
     assert_eq!(bench.pay((A, 0), (A, 2), 1), Err(Refusal::WrongAsset));
     assert_eq!(bench.pay((A, 0), (A, 1), 2_000_000), Err(Refusal::AboveLimit));
     assert_eq!(bench.try_to(Kind::Transfer, legs(id(A, 0), id(A, 1), 1), &[]), Err(Refusal::Unsigned));
-    assert_eq!(bench.try_to(Kind::Transfer, legs(id(A, 0), id(A, 1), 1), &[&customer(A, 1)]), Err(Refusal::Unsigned));
+    assert_eq!(
+        bench.try_to(Kind::Transfer, legs(id(A, 0), id(A, 1), 1), &[&customer(A, 1)]),
+        Err(Refusal::Unsigned)
+    );
     let mut forged = bench.draft(Kind::Transfer, legs(id(A, 0), id(A, 1), 1), &[&payer]);
     forged.legs[0].amount = Amount(-2);
     forged.legs[1].amount = Amount(2);
@@ -228,8 +253,14 @@ fn every_refusal_changes_nothing() {
     far.sign(&payer);
     assert_eq!(bench.verdict(far), Err(Refusal::ExpiryTooFar));
     // The customer cannot create money, nor can another bank.
-    assert_eq!(bench.try_to(Kind::Issue, path::issue(id(A, 0), EUR, Amount(5)), &[&payer]), Err(Refusal::Unsigned));
-    assert_eq!(bench.try_to(Kind::Issue, path::issue(id(A, 0), EUR, Amount(5)), &[&key(3)]), Err(Refusal::Unsigned));
+    assert_eq!(
+        bench.try_to(Kind::Issue, path::issue(id(A, 0), EUR, Amount(5)), &[&payer]),
+        Err(Refusal::Unsigned)
+    );
+    assert_eq!(
+        bench.try_to(Kind::Issue, path::issue(id(A, 0), EUR, Amount(5)), &[&key(3)]),
+        Err(Refusal::Unsigned)
+    );
     assert_eq!(bench.engine.totals(), before);
     // The bank of the payer has no reserves left for so much.
     let central = AccountNumber::settlement(EUR, A);
@@ -273,7 +304,10 @@ fn payment_versus_payment_moves_both_currencies_or_none() {
         legs
     };
     let (payer, other) = (customer(A, 0), customer(B, 2));
-    assert_eq!(bench.try_to(Kind::Transfer, exchange(100, 10_001), &[&payer, &other]), Err(Refusal::InsufficientFunds));
+    assert_eq!(
+        bench.try_to(Kind::Transfer, exchange(100, 10_001), &[&payer, &other]),
+        Err(Refusal::InsufficientFunds)
+    );
     assert_eq!(bench.try_to(Kind::Transfer, exchange(100, 110), &[&payer]), Err(Refusal::Unsigned));
     assert_eq!(bench.balance(A, AccountNumber(0)), 10_000);
     assert_eq!(bench.try_to(Kind::Transfer, exchange(100, 110), &[&payer, &other]), Ok(()));

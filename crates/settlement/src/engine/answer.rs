@@ -72,8 +72,7 @@ impl Pending {
         let (slots, arrived) = &*self.mailbox.0;
         let guard = slots.lock().expect(super::LOCK);
         let limit = deadline.saturating_duration_since(Instant::now());
-        let (guard, _) =
-            arrived.wait_timeout_while(guard, limit, |slots| slots.left > 0).expect(super::LOCK);
+        let (guard, _) = arrived.wait_timeout_while(guard, limit, |slots| slots.left > 0).expect(super::LOCK);
         guard.notices.clone()
     }
 }

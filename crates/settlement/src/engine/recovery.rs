@@ -1,6 +1,6 @@
 //! From a directory to a running network.
 
-use super::{ClerkStage, Collector, CollectorStage, Engine, EngineError, EngineOptions, Shared, saver};
+use super::{ClerkStage, Collector, CollectorStage, Desk, Engine, EngineError, EngineOptions, Shared, saver};
 use crate::clerk::Clerk;
 use crate::journal::{self, Entry, SEQUENCE};
 use crate::replay::Replay;
@@ -35,9 +35,51 @@ pub struct RecoveryReport {
     pub took: Duration,
 }
 
+/// A recovered network whose stages nobody runs yet: [`Engine`] gives them threads, a simulation
+/// runs them one at a time.
+pub struct Assembly {
+    /// The stages; those later in the list go first.
+    pub stages: Vec<Box<dyn Stage>>,
+    /// The clients' side.
+    pub desk: Desk,
+    /// What recovery found and did.
+    pub report: RecoveryReport,
+}
+
 pub(super) fn open(options: EngineOptions) -> Result<Engine, EngineError> {
-    let began = Instant::now();
+    let path = options.directory.join("journal");
     check(&options)?;
+    let opened = FileLog::open(&path, options.journal.clone());
+    let (log, journal) = opened.map_err(|source| EngineError::Log { path: path.clone(), source })?;
+    let log = Arc::new(log);
+    let Assembly { stages, desk, report } = assemble(&options, &log, journal, super::wall_clock())?;
+    let on_durable = Arc::clone(&desk.shared.signal);
+    log.on_durable(Box::new(move |_| on_durable.notify()));
+    let flusher =
+        FileLog::spawn_flusher(&log, options.linger).map_err(|source| EngineError::Log { path, source })?;
+    let thread =
+        |source| EngineError::Io { action: "starting a thread for", path: options.directory.clone(), source };
+    let executor =
+        Executor::start(stages, options.workers, &desk.shared.signal, super::wall_clock).map_err(thread)?;
+    let saver = match options.snapshot_every {
+        Some(every) => Some(saver::Saver::start(Arc::clone(&desk.shared), every).map_err(thread)?),
+        None => None,
+    };
+    Ok(Engine { desk, executor, flusher: Some(flusher), saver, report })
+}
+
+/// Recovers a network from an opened journal and the snapshots in its directory, at the time `now`.
+///
+/// # Errors
+/// When the options do not fit, or the journal cannot be replayed.
+pub fn assemble(
+    options: &EngineOptions,
+    log: &Arc<FileLog>,
+    journal: OpenReport,
+    now: Timestamp,
+) -> Result<Assembly, EngineError> {
+    let began = Instant::now();
+    check(options)?;
     let network = Arc::new(options.network.clone());
     let snapshots = options.directory.join("snapshots");
     std::fs::create_dir_all(&snapshots).map_err(|source| EngineError::Io {
@@ -45,34 +87,28 @@ pub(super) fn open(options: EngineOptions) -> Result<Engine, EngineError> {
         path: snapshots.clone(),
         source,
     })?;
-    let path = options.directory.join("journal");
-    let (log, journal) = FileLog::open(&path, options.journal.clone())
-        .map_err(|source| EngineError::Log { path: path.clone(), source })?;
-    let log = Arc::new(log);
     if log.next(journal::accepted(options.schedulers as u64)).0 > 0 {
         let text = "its journal was written with more schedulers";
         return Err(EngineError::Options(text.into()));
     }
-
     let newest = snapshot::list(&snapshots)?.pop();
     let (mut replay, from) = match &newest {
         Some(path) => snapshot::load(path, &network)?,
         None => (Replay::new(Arc::clone(&network)), Ticket(0)),
     };
-    let mut recovery = Recovery::new(&options, &network, &log)?;
-    recovery.run(&log, from, &mut replay)?;
-    let signal = Arc::new(Signal::default());
+    let mut recovery = Recovery::new(options, &network, log, now)?;
+    recovery.run(log, from, &mut replay)?;
     let mut report = RecoveryReport {
         journal,
         snapshot: newest,
         records: recovery.records,
         transactions: recovery.transactions,
         undecided: replay.undecided.values().map(|u| u.left() as u64).sum(),
-        took: began.elapsed(),
+        took: Duration::ZERO,
     };
-    let engine = start(options, network, log, signal, snapshots, replay, recovery)?;
+    let (stages, desk) = join(options, network, Arc::clone(log), snapshots, replay, recovery);
     report.took = began.elapsed();
-    Ok(Engine { report, ..engine })
+    Ok(Assembly { stages, desk, report })
 }
 
 fn check(options: &EngineOptions) -> Result<(), EngineError> {
@@ -112,7 +148,12 @@ struct Followed {
 }
 
 impl Recovery {
-    fn new(options: &EngineOptions, network: &Arc<tally_ledger::Network>, log: &FileLog) -> Result<Self, EngineError> {
+    fn new(
+        options: &EngineOptions,
+        network: &Arc<tally_ledger::Network>,
+        log: &FileLog,
+        now: Timestamp,
+    ) -> Result<Self, EngineError> {
         let secret = tally_crypto::SigningKey::generate().map_err(EngineError::Random)?.public_key();
         let (key, _) = secret.as_bytes().as_chunks::<8>();
         let key = [u64::from_le_bytes(key[0]), u64::from_le_bytes(key[1])];
@@ -122,7 +163,7 @@ impl Recovery {
                 Scheduler::new(Arc::clone(network), instance, first, options.remember, key)
             })
             .collect();
-        let remember_from = Timestamp(super::wall_clock().0.saturating_sub(network.longest_validity_ms));
+        let remember_from = Timestamp(now.0.saturating_sub(network.longest_validity_ms));
         Ok(Self {
             schedulers,
             followed: Vec::new(),
@@ -163,19 +204,21 @@ impl Recovery {
     }
 }
 
-fn start(
-    options: EngineOptions,
+/// Joins the stages by topics.
+fn join(
+    options: &EngineOptions,
     network: Arc<tally_ledger::Network>,
     log: Arc<FileLog>,
-    signal: Arc<Signal>,
     snapshots: PathBuf,
     replay: Replay,
     mut recovery: Recovery,
-) -> Result<Engine, EngineError> {
+) -> (Vec<Box<dyn Stage>>, Desk) {
+    let signal = Arc::new(Signal::default());
     let participants = network.participants.len();
     let capacity = options.topic_capacity;
     let by_participant = |name: &str| -> Vec<_> {
-        let topic = |p: usize| Topic::memory(&format!("{name} {}", network.participants[p].bic), capacity, &signal);
+        let topic =
+            |p: usize| Topic::memory(&format!("{name} {}", network.participants[p].bic), capacity, &signal);
         (0..participants).map(topic).collect()
     };
     let dynamic: Arc<dyn Log> = Arc::clone(&log) as Arc<dyn Log>;
@@ -221,7 +264,13 @@ fn start(
             state,
             submissions: collectors[instance as usize].submissions.reader(Visibility::Appended),
             intake: intake.clone(),
-            accepted: Topic::logged(&format!("accepted {instance}"), capacity, Arc::clone(&dynamic), topic, &signal),
+            accepted: Topic::logged(
+                &format!("accepted {instance}"),
+                capacity,
+                Arc::clone(&dynamic),
+                topic,
+                &signal,
+            ),
             proposals: proposals.clone(),
             waiting: None,
         }));
@@ -231,7 +280,8 @@ fn start(
     for (at, partition) in replay.partitions.into_iter().enumerate() {
         let bic = network.participants[at].bic.clone();
         let names = partition.aliases.iter().map(|(alias, _)| alias);
-        let state = Approver::new(Arc::clone(&network), options.keys[at].clone(), partition.accounts.clone(), names);
+        let state =
+            Approver::new(Arc::clone(&network), options.keys[at].clone(), partition.accounts.clone(), names);
         stages.push(Box::new(ApproverShell {
             bic: bic.clone(),
             state,
@@ -291,8 +341,8 @@ fn start(
 
     let shared = Arc::new(Shared {
         network,
-        log: Arc::clone(&log),
-        signal: Arc::clone(&signal),
+        log,
+        signal,
         schedulers,
         updaters,
         clerk,
@@ -306,23 +356,5 @@ fn start(
     for scheduler in 0..options.schedulers {
         stages.insert(0, Box::new(CollectorStage { shared: Arc::clone(&shared), scheduler }));
     }
-    let on_durable = Arc::clone(&signal);
-    log.on_durable(Box::new(move |_| on_durable.notify()));
-    let flusher = FileLog::spawn_flusher(&log, options.linger)
-        .map_err(|source| EngineError::Log { path: options.directory.clone(), source })?;
-    let thread = |source| EngineError::Io { action: "starting a thread for", path: options.directory.clone(), source };
-    let executor = Executor::start(stages, options.workers, &signal, super::wall_clock).map_err(thread)?;
-    let saver = match options.snapshot_every {
-        Some(every) => Some(saver::Saver::start(Arc::clone(&shared), every).map_err(thread)?),
-        None => None,
-    };
-    let report = RecoveryReport {
-        journal: OpenReport { created: false, segments: 0, last: Ticket(0), truncated: None },
-        snapshot: None,
-        records: 0,
-        transactions: 0,
-        undecided: 0,
-        took: Duration::ZERO,
-    };
-    Ok(Engine { shared, executor, flusher: Some(flusher), saver, report })
+    (stages, Desk { shared })
 }

@@ -2,8 +2,8 @@
 
 use super::{Message, Source, decode_all};
 use tally_ledger::wire::{DecodeError, write};
-use tally_log::Ticket;
 use tally_ledger::{Refusal, Timestamp, TransactionBatch};
+use tally_log::Ticket;
 
 /// Transactions that the gateway or a generator hands to a scheduler.
 #[derive(Clone, PartialEq, Eq, Debug)]

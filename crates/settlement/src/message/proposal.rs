@@ -136,9 +136,7 @@ impl Message for ProposalBatch {
         write(out, &self.source);
         write(out, &self.source_len);
         write(out, &self.participant);
-        for count in
-            [self.len(), self.legs.len(), self.hidden.len(), self.signers.len(), self.orders.len()]
-        {
+        for count in [self.len(), self.legs.len(), self.hidden.len(), self.signers.len(), self.orders.len()] {
             write_count(out, count);
         }
         write_slice(out, &self.indices);

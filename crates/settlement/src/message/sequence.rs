@@ -58,7 +58,13 @@ pub struct LeafHasher {
 
 impl LeafHasher {
     /// Appends the leaves of decisions that start at sequence number `first`.
-    pub fn hash(&mut self, first: u64, ids: &[TransactionId], verdicts: impl Iterator<Item = u16>, out: &mut Vec<Hash>) {
+    pub fn hash(
+        &mut self,
+        first: u64,
+        ids: &[TransactionId],
+        verdicts: impl Iterator<Item = u16>,
+        out: &mut Vec<Hash>,
+    ) {
         self.inputs.clear();
         for ((id, verdict), sequence) in ids.iter().zip(verdicts).zip(first..) {
             let mut input = [0; 64];
@@ -99,7 +105,9 @@ impl SequenceBatch {
 
     /// Every decision: position in the source and verdict number.
     pub fn decisions(&self) -> impl Iterator<Item = (u32, u16)> + '_ {
-        self.runs.iter().flat_map(|run| (run.index..run.index + u32::from(run.count)).map(|i| (i, run.verdict)))
+        self.runs
+            .iter()
+            .flat_map(|run| (run.index..run.index + u32::from(run.count)).map(|i| (i, run.verdict)))
     }
 
     /// What the Merkle log's leaf holds.

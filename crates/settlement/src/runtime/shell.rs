@@ -65,7 +65,13 @@ impl SchedulerShell {
                 Err(refusal) => return Err(error(self, refusal)),
             }
         }
-        self.intake.send(Arc::new(IntakeBatch { origin, source, ticket, accepted_at, results: scheduled.results }));
+        self.intake.send(Arc::new(IntakeBatch {
+            origin,
+            source,
+            ticket,
+            accepted_at,
+            results: scheduled.results,
+        }));
         for proposals in scheduled.proposals {
             self.proposals[proposals.participant.index()].send(Arc::new(proposals));
         }
@@ -87,8 +93,7 @@ impl Stage for SchedulerShell {
         }
         let Some((_, submission)) = self.submissions.poll() else { return Ok(false) };
         let submission = Arc::unwrap_or_clone(submission);
-        let scheduled =
-            self.state.lock().expect("no step panics and goes on").step(now, submission.batch);
+        let scheduled = self.state.lock().expect("no step panics and goes on").step(now, submission.batch);
         self.send(submission.origin, scheduled)?;
         Ok(true)
     }

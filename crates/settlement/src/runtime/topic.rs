@@ -58,7 +58,13 @@ impl<T> Clone for Topic<T> {
 }
 
 impl<T> Topic<T> {
-    fn with(name: &str, capacity: usize, first: u64, log: Option<(Arc<dyn Log>, TopicId)>, signal: &Arc<Signal>) -> Self {
+    fn with(
+        name: &str,
+        capacity: usize,
+        first: u64,
+        log: Option<(Arc<dyn Log>, TopicId)>,
+        signal: &Arc<Signal>,
+    ) -> Self {
         let queue = Queue { first, entries: VecDeque::new(), readers: Vec::new(), scratch: Vec::new() };
         Self(Arc::new(Shared {
             name: name.to_owned(),
@@ -114,7 +120,13 @@ impl<T> Topic<T> {
 
 impl<T: Message> Topic<T> {
     /// A topic before `log`, going on after what the log holds.
-    pub fn logged(name: &str, capacity: usize, log: Arc<dyn Log>, topic: TopicId, signal: &Arc<Signal>) -> Self {
+    pub fn logged(
+        name: &str,
+        capacity: usize,
+        log: Arc<dyn Log>,
+        topic: TopicId,
+        signal: &Arc<Signal>,
+    ) -> Self {
         let next = log.next(topic).0;
         Self::with(name, capacity, next, Some((log, topic)), signal)
     }
@@ -133,8 +145,7 @@ impl<T: Message> Topic<T> {
         value.encode(&mut scratch);
         let appended = log.append(*topic, &[&scratch]);
         queue.scratch = scratch;
-        let appended =
-            appended.map_err(|source| TopicError::Log { topic: self.0.name.clone(), source })?;
+        let appended = appended.map_err(|source| TopicError::Log { topic: self.0.name.clone(), source })?;
         let position = self.push(queue, appended.ticket, value);
         debug_assert_eq!(appended.offset, Offset(position), "a topic has one writer");
         Ok((position, appended.ticket))

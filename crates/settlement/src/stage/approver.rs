@@ -14,7 +14,8 @@ use tally_ledger::order::{AccountAction, AccountOrder};
 use tally_ledger::refusal::verdict_number;
 use tally_ledger::transaction::{Kind, Leg};
 use tally_ledger::{
-    AccountNumber, AccountRole, AccountStatus, Amount, Network, ParticipantId, Refusal, SignaturePolicy, Timestamp,
+    AccountNumber, AccountRole, AccountStatus, Amount, Network, ParticipantId, Refusal, SignaturePolicy,
+    Timestamp,
 };
 
 /// Amounts above this are counted one by one while they are under way; those below are so many to a
@@ -108,7 +109,8 @@ impl Approver {
     /// Answers a batch of proposals. A batch that was answered before is not answered again.
     pub fn propose(&mut self, now: Timestamp, batch: Arc<ProposalBatch>) -> Option<ApprovalBatch> {
         self.clock = self.clock.max(now);
-        if batch.is_empty() || self.open.contains_key(&batch.source) || batch.participant != self.participant {
+        if batch.is_empty() || self.open.contains_key(&batch.source) || batch.participant != self.participant
+        {
             return None;
         }
         let ids = self.ids(&batch);
@@ -127,7 +129,8 @@ impl Approver {
         let mut first_leg = Vec::with_capacity(batch.len());
         for proposal in batch.iter() {
             if proposal.item % AHEAD == 0 {
-                let ahead = &batch.legs[proposal.first_leg..batch.legs.len().min(proposal.first_leg + 2 * AHEAD)];
+                let ahead =
+                    &batch.legs[proposal.first_leg..batch.legs.len().min(proposal.first_leg + 2 * AHEAD)];
                 self.accounts.touch(ahead.iter().map(|leg| leg.account));
             }
             first_leg.push(u32::try_from(proposal.first_leg).expect("batches are bounded"));
@@ -150,7 +153,10 @@ impl Approver {
     /// The ids, recomputed: an approval is for what the participant was shown and nothing else.
     fn ids(&mut self, batch: &ProposalBatch) -> Vec<Hash> {
         let legs = batch.legs.iter().zip(&batch.salts).zip(&batch.positions);
-        self.hasher.legs(legs.map(|((leg, salt), position)| (leg, salt.as_slice(), *position)), &mut self.leg_hashes);
+        self.hasher.legs(
+            legs.map(|((leg, salt), position)| (leg, salt.as_slice(), *position)),
+            &mut self.leg_hashes,
+        );
         let mut ids = Vec::new();
         if batch.hidden.is_empty() {
             self.hasher.ids(&batch.headers, &self.leg_hashes, &mut ids);
@@ -253,7 +259,8 @@ impl Approver {
                 return Err(Refusal::InsufficientFunds);
             }
         } else {
-            let large = if self.large.is_empty() { 0 } else { self.large.get(&leg.account).copied().unwrap_or(0) };
+            let large =
+                if self.large.is_empty() { 0 } else { self.large.get(&leg.account).copied().unwrap_or(0) };
             if i128::from(after) + large > i128::from(BALANCE_RANGE) {
                 return Err(Refusal::BalanceOverflow);
             }
@@ -320,7 +327,8 @@ impl Approver {
                 if asset.index() >= self.network.assets.len() {
                     return Err(Refusal::UnknownAsset);
                 }
-                let next = self.accounts.customers().checked_add(self.opening).ok_or(Refusal::OrderNotPossible)?;
+                let next =
+                    self.accounts.customers().checked_add(self.opening).ok_or(Refusal::OrderNotPossible)?;
                 let end = next.checked_add(*count).filter(|end| *end <= AccountNumber::MAX_CUSTOMERS);
                 if order.number.0 != next || end.is_none() {
                     return Err(Refusal::OrderNotPossible);
@@ -340,7 +348,8 @@ impl Approver {
         let status = account.status();
         match (action, status) {
             (_, AccountStatus::Closed) => return Err(Refusal::ClosedAccount),
-            (AccountAction::Freeze, AccountStatus::Open) | (AccountAction::Release, AccountStatus::Frozen) => {}
+            (AccountAction::Freeze, AccountStatus::Open)
+            | (AccountAction::Release, AccountStatus::Frozen) => {}
             (AccountAction::Close, _) => {
                 if account.balance != 0 || self.is_under_way(number) {
                     return Err(Refusal::NotEmpty);
@@ -371,7 +380,10 @@ impl Approver {
         self.open.values().any(|open| {
             open.proposals.iter().any(|proposal| {
                 open.approved[proposal.item]
-                    && (proposal.legs.iter().any(|l| l.participant == self.participant && l.account == number)
+                    && (proposal
+                        .legs
+                        .iter()
+                        .any(|l| l.participant == self.participant && l.account == number)
                         || proposal.order.is_some_and(|order| order.number == number))
             })
         })
@@ -416,7 +428,8 @@ impl Approver {
             }
         }
         if proposals.headers[item].kind == Kind::Account.number() {
-            let before = proposals.headers[..item].iter().filter(|h| h.kind == Kind::Account.number()).count();
+            let before =
+                proposals.headers[..item].iter().filter(|h| h.kind == Kind::Account.number()).count();
             let order = &proposals.orders[before];
             if let AccountAction::Open { count, .. } = &order.action {
                 self.opening -= count;

@@ -63,7 +63,13 @@ impl Assembler {
             .into_iter()
             .map(|(scheduler, below)| (scheduler, Finished { below, above: BTreeSet::new() }))
             .collect();
-        Self { network, open: BTreeMap::new(), finished, signer: ApprovalSigner::default(), clock: Timestamp(0) }
+        Self {
+            network,
+            open: BTreeMap::new(),
+            finished,
+            signer: ApprovalSigner::default(),
+            clock: Timestamp(0),
+        }
     }
 
     /// How many batches are not wholly decided.
@@ -99,7 +105,10 @@ impl Assembler {
             return Err(NotCounted::WrongSignature(batch.participant, batch.source));
         }
         let whole = batch.indices.len() == batch.source_len as usize;
-        if whole && !self.open.contains_key(&batch.source) && batch.participants.iter().all(|count| *count == 1) {
+        if whole
+            && !self.open.contains_key(&batch.source)
+            && batch.participants.iter().all(|count| *count == 1)
+        {
             decisions.indices.clone_from(&batch.indices);
             decisions.ids.clone_from(&batch.ids);
             decisions.verdicts.clone_from(&batch.verdicts);

@@ -9,8 +9,8 @@ use tally_ledger::batch::{Hashed, Hasher, Place};
 use tally_ledger::order::{AccountAction, MAX_RANGE};
 use tally_ledger::transaction::{Kind, MAX_LEGS, MAX_SIGNERS};
 use tally_ledger::{
-    AccountNumber, AccountRole, Network, ParticipantId, Refusal, SignaturePolicy, Timestamp, TransactionBatch,
-    balance,
+    AccountNumber, AccountRole, Network, ParticipantId, Refusal, SignaturePolicy, Timestamp,
+    TransactionBatch, balance,
 };
 
 /// One scheduler: of all transactions, those whose reference falls to it.
@@ -77,7 +77,14 @@ impl Scheduler {
         self.clock = self.clock.max(accepted.accepted_at);
         for (index, header) in (0u32..).zip(&accepted.batch.headers) {
             let place = self.recent.place(&header.uetr);
-            self.recent.insert(place, &header.uetr, source.number, index, header.expiry, accepted.accepted_at);
+            self.recent.insert(
+                place,
+                &header.uetr,
+                source.number,
+                index,
+                header.expiry,
+                accepted.accepted_at,
+            );
         }
         self.next = source.number + 1;
     }
@@ -263,13 +270,16 @@ impl Scheduler {
 
 /// How many different participants there are; transactions have few legs, so that searching is quickest.
 fn distinct(participants: impl Iterator<Item = ParticipantId> + Clone) -> usize {
-    participants.clone().enumerate().filter(|(at, p)| !participants.clone().take(*at).any(|q| q == *p)).count()
+    participants
+        .clone()
+        .enumerate()
+        .filter(|(at, p)| !participants.clone().take(*at).any(|q| q == *p))
+        .count()
 }
 
 /// Whether `participant` is shown a leg: it is in its partition or on its settlement account.
 fn is_shown(participant: ParticipantId, of: ParticipantId, account: AccountNumber) -> bool {
-    of == participant
-        || matches!(account.role(), AccountRole::Settlement(_, holder) if holder == participant)
+    of == participant || matches!(account.role(), AccountRole::Settlement(_, holder) if holder == participant)
 }
 
 fn propose(
@@ -309,7 +319,8 @@ fn propose(
                 if is_shown(*participant, leg.participant, leg.account) {
                     shown += 1;
                     to.legs.push(*leg);
-                    let (salt, _) = hashed.salts[at].as_bytes().split_first_chunk().expect("a hash has 32 bytes");
+                    let (salt, _) =
+                        hashed.salts[at].as_bytes().split_first_chunk().expect("a hash has 32 bytes");
                     to.salts.push(*salt);
                     to.positions.push(position);
                 } else {
@@ -326,7 +337,12 @@ fn propose(
     proposals
 }
 
-fn with_room(source: Source, source_len: u32, participant: ParticipantId, batch: &TransactionBatch) -> ProposalBatch {
+fn with_room(
+    source: Source,
+    source_len: u32,
+    participant: ParticipantId,
+    batch: &TransactionBatch,
+) -> ProposalBatch {
     let (items, legs) = (batch.len(), batch.legs.len());
     ProposalBatch {
         source,

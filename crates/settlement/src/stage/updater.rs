@@ -57,7 +57,11 @@ impl Updater {
             return;
         }
         let undecided = batch.len();
-        self.open.entry(batch.source).or_insert_with(|| Open { proposals: batch, first_leg: Vec::new(), undecided });
+        self.open.entry(batch.source).or_insert_with(|| Open {
+            proposals: batch,
+            first_leg: Vec::new(),
+            undecided,
+        });
     }
 
     /// Whether the proposals that these decisions are about were kept, or were never for this participant.
@@ -70,7 +74,8 @@ impl Updater {
         self.applied += u64::from(batch.count);
         let Some(mut open) = self.open.remove(&batch.source) else { return };
         if open.first_leg.is_empty() {
-            let first = open.proposals.iter().map(|p| u32::try_from(p.first_leg).expect("batches are bounded"));
+            let first =
+                open.proposals.iter().map(|p| u32::try_from(p.first_leg).expect("batches are bounded"));
             open.first_leg = first.collect();
         }
         const AHEAD: u32 = 64;
@@ -104,11 +109,7 @@ impl Updater {
 }
 
 /// Makes a decided order true in a partition and its directory of aliases.
-pub(crate) fn apply_order(
-    accounts: &mut AccountTable,
-    aliases: &mut Aliases,
-    order: &AccountOrder,
-) {
+pub(crate) fn apply_order(accounts: &mut AccountTable, aliases: &mut Aliases, order: &AccountOrder) {
     accounts.apply_order(order);
     if let AccountAction::Open { alias, .. } = &order.action
         && !alias.is_empty()

@@ -1,0 +1,316 @@
+//! The desk: where clients hand transactions in and ask about accounts.
+
+use super::answer::Mailbox;
+use super::{Answer, EngineError, LOCK, MAX_WAITING, Outcome, Pending, Shared, VolumePort};
+use crate::accounts::BALANCE_RANGE;
+use crate::clerk::{Counts, Finality, Notice, Waiter};
+use crate::journal::{self, SEQUENCE};
+use crate::message::{AcceptedBatch, Message, SequenceBatch, Source};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tally_crypto::PublicKey;
+use tally_crypto::log::SignedTreeHead;
+use tally_ledger::{
+    AccountId, AccountNumber, AccountRole, AccountStatus, Amount, AssetId, Network, ParticipantId, Refusal,
+    Timestamp, Transaction, TransactionBatch, Uetr,
+};
+use tally_log::{Log, Visibility};
+
+/// An account as others see it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AccountView {
+    /// Which.
+    pub id: AccountId,
+    /// What it holds.
+    pub asset: AssetId,
+    /// What it holds of it: durable.
+    pub balance: Amount,
+    /// Whether it takes part in payments.
+    pub status: AccountStatus,
+    /// How far below zero it may go.
+    pub floor: Amount,
+    /// Whose signature debits it; none for an institution's own.
+    pub owner: Option<PublicKey>,
+}
+
+/// The sums of one participant's books in one asset.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Total {
+    /// Whose.
+    pub participant: ParticipantId,
+    /// In what.
+    pub asset: AssetId,
+    /// Open, frozen and closed customers' accounts.
+    pub accounts: u64,
+    /// What is on customers' accounts.
+    pub customers: i128,
+    /// The institution's own funds.
+    pub own: i128,
+    /// What it issued.
+    pub issued: i128,
+    /// What others hold at it on settlement accounts.
+    pub settlement: i128,
+}
+
+/// One movement on an account.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// Place in the one global order.
+    pub sequence: u64,
+    /// When.
+    pub timestamp: Timestamp,
+    /// By which transaction.
+    pub uetr: Uetr,
+    /// What it got.
+    pub amount: Amount,
+    /// What it held afterwards.
+    pub balance: Amount,
+}
+
+/// The clients' side of a network, whoever runs its stages.
+#[derive(Clone)]
+pub struct Desk {
+    pub(super) shared: Arc<Shared>,
+}
+
+impl Desk {
+    /// Who takes part.
+    pub fn network(&self) -> &Network {
+        &self.shared.network
+    }
+    /// Hands transactions in; what becomes of them is told by [`Pending::wait`].
+    ///
+    /// # Errors
+    /// When the network has stopped, or too much waits already: nothing was handed in.
+    pub fn submit(&self, transactions: Vec<Transaction>) -> Result<Pending, EngineError> {
+        let (pending, mailbox) = Pending::new(transactions.iter().map(|t| (t.id(), t.header.uetr)).collect());
+        let waiting: usize = self.shared.collectors.iter().map(|c| c.waiting.lock().expect(LOCK).len()).sum();
+        if waiting + transactions.len() > MAX_WAITING {
+            return Err(EngineError::Busy(waiting));
+        }
+        for (at, transaction) in transactions.into_iter().enumerate() {
+            let mailbox = Mailbox::clone(&mailbox);
+            let waiter: Waiter = Box::new(move |notice| mailbox.put(at, notice));
+            let mut probe = TransactionBatch::default();
+            if !probe.push(&transaction) {
+                waiter(Notice::Refused(Refusal::Malformed));
+                continue;
+            }
+            let collector = &self.shared.collectors[self.shared.route(&transaction.header.uetr)];
+            collector.waiting.lock().expect(LOCK).push_back((transaction, waiter));
+        }
+        self.shared.signal.notify();
+        Ok(pending)
+    }
+
+    /// What has become of `pending`, waiting for it at most so long. A transaction that was handed in
+    /// before, to the letter, has the outcome that it had then.
+    pub fn wait(&self, pending: &Pending, limit: Duration) -> Vec<Answer> {
+        let deadline = std::time::Instant::now() + limit;
+        let notices = pending.notices(deadline);
+        let expected = pending.expected.iter();
+        expected
+            .zip(notices)
+            .map(|((id, uetr), notice)| {
+                let outcome = match notice {
+                    None => Outcome::Pending,
+                    Some(Notice::Refused(refusal)) => Outcome::Refused(refusal),
+                    Some(Notice::Final(_, _, finality)) => Outcome::Final(finality),
+                    Some(Notice::Duplicate(source, index)) => self.first_use(id, source, index, deadline),
+                };
+                Answer { id: *id, uetr: *uetr, outcome }
+            })
+            .collect()
+    }
+
+    /// The outcome of a transaction whose reference was used before.
+    fn first_use(
+        &self,
+        id: &tally_ledger::TransactionId,
+        source: Source,
+        index: u32,
+        deadline: std::time::Instant,
+    ) -> Outcome {
+        let Some(first) = self.accepted(source).and_then(|batch| batch.batch.transaction(index as usize))
+        else {
+            return Outcome::Duplicate { first: None };
+        };
+        let (first_id, uetr) = (first.id(), first.header.uetr);
+        let outcome = match self.finality(source, index) {
+            Some(finality) => Outcome::Final(finality),
+            None => {
+                let (pending, mailbox) = Pending::new(vec![(first_id, uetr)]);
+                self.shared.clerk().wait(source, index, Box::new(move |notice| mailbox.put(0, notice)));
+                // It may have become final between the look and the wait.
+                match self.finality(source, index) {
+                    Some(finality) => Outcome::Final(finality),
+                    None => match pending.notices(deadline).first() {
+                        Some(Some(Notice::Final(_, _, finality))) => Outcome::Final(*finality),
+                        _ => Outcome::Pending,
+                    },
+                }
+            }
+        };
+        if first_id == *id {
+            outcome
+        } else {
+            Outcome::Duplicate { first: Some(Box::new(Answer { id: first_id, uetr, outcome })) }
+        }
+    }
+
+    fn accepted(&self, source: Source) -> Option<AcceptedBatch> {
+        let mut records = Vec::new();
+        let topic = journal::accepted(source.scheduler);
+        let offset = tally_log::Offset(source.number);
+        self.shared.log.read(topic, offset, 1, Visibility::Appended, &mut records).ok()?;
+        AcceptedBatch::decode(&records.first()?.payload).ok()
+    }
+
+    fn finality(&self, source: Source, index: u32) -> Option<Finality> {
+        let positions = self.shared.clerk().decided_at(source)?.0.to_vec();
+        positions.into_iter().find_map(|position| {
+            let mut records = Vec::new();
+            let offset = tally_log::Offset(position);
+            self.shared.log.read(SEQUENCE, offset, 1, Visibility::Durable, &mut records).ok()?;
+            crate::clerk::find(&SequenceBatch::decode(&records.first()?.payload).ok()?, index)
+        })
+    }
+
+    /// What became of the transaction with that reference: from memory while it is remembered, else
+    /// by reading the journal from its beginning.
+    ///
+    /// # Errors
+    /// When the journal cannot be read.
+    pub fn status(&self, uetr: Uetr) -> Result<Option<Answer>, EngineError> {
+        let scheduler = &self.shared.schedulers[self.shared.route(&uetr)];
+        let found = scheduler.lock().expect(LOCK).find(&uetr, Timestamp(0));
+        if let Some((source, index)) = found
+            && let Some(first) =
+                self.accepted(source).and_then(|batch| batch.batch.transaction(index as usize))
+        {
+            let outcome = self.finality(source, index).map_or(Outcome::Pending, Outcome::Final);
+            return Ok(Some(Answer { id: first.id(), uetr, outcome }));
+        }
+        let mut answer: Option<(Answer, Source, u32)> = None;
+        for entry in journal::entries(&self.shared.log, tally_log::Ticket(0)) {
+            match entry?.1 {
+                journal::Entry::Accepted(source, batch) => {
+                    let found = (0u32..).zip(&batch.batch.headers).find(|(_, header)| header.uetr == uetr);
+                    if let Some((index, _)) = found
+                        && let Some(transaction) = batch.batch.transaction(index as usize)
+                    {
+                        answer = Some((
+                            Answer { id: transaction.id(), uetr, outcome: Outcome::Pending },
+                            source,
+                            index,
+                        ));
+                    }
+                }
+                journal::Entry::Sequenced(_, batch) => {
+                    if let Some((answer, source, index)) = &mut answer
+                        && batch.source == *source
+                        && let Some(finality) = crate::clerk::find(&batch, *index)
+                    {
+                        answer.outcome = Outcome::Final(finality);
+                    }
+                }
+            }
+        }
+        Ok(answer.map(|(answer, ..)| answer))
+    }
+
+    /// The account, if there is one.
+    pub fn account(&self, id: AccountId) -> Option<AccountView> {
+        let state = self.shared.updaters.get(id.participant.index())?.lock().expect(LOCK);
+        let accounts = state.accounts();
+        let account = accounts.get(id.number)?;
+        let owner =
+            matches!(id.number.role(), AccountRole::Customer).then(|| accounts.owner(account).copied());
+        Some(AccountView {
+            id,
+            asset: account.asset,
+            balance: Amount(account.balance),
+            status: account.status(),
+            floor: Amount(accounts.floor(id.number, account).0.max(-BALANCE_RANGE)),
+            owner: owner.flatten(),
+        })
+    }
+
+    /// The account of that IBAN or other alias at that participant.
+    pub fn account_by_alias(&self, participant: ParticipantId, alias: &str) -> Option<AccountId> {
+        let state = self.shared.updaters.get(participant.index())?.lock().expect(LOCK);
+        state.alias(alias).map(|number| AccountId { participant, number })
+    }
+
+    /// The alias of an account, found by looking through all.
+    pub fn alias(&self, id: AccountId) -> Option<String> {
+        let state = self.shared.updaters.get(id.participant.index())?.lock().expect(LOCK);
+        state.aliases().iter().find(|(_, number)| *number == id.number).map(|(alias, _)| alias.to_owned())
+    }
+
+    /// The number that the next account opened at that participant gets.
+    pub fn next_account(&self, participant: ParticipantId) -> Option<AccountNumber> {
+        let state = self.shared.updaters.get(participant.index())?.lock().expect(LOCK);
+        Some(AccountNumber(state.accounts().customers()))
+    }
+
+    /// The movements on an account below sequence number `before`, latest first, at most `limit`; found by
+    /// reading the journal.
+    ///
+    /// # Errors
+    /// When the journal cannot be read.
+    pub fn statement(
+        &self,
+        id: AccountId,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<Entry>, EngineError> {
+        crate::audit::statement(&self.shared.log, id, before, limit).map_err(EngineError::Journal)
+    }
+
+    /// The sums of every participant's books; each participant's at one moment.
+    pub fn totals(&self) -> Vec<Total> {
+        let mut totals = Vec::new();
+        for updater in &self.shared.updaters {
+            totals.extend(crate::audit::totals(updater.lock().expect(LOCK).accounts(), &self.shared.network));
+        }
+        totals
+    }
+
+    /// How many transactions have an outcome, since the beginning of the network.
+    pub fn sequenced(&self) -> u64 {
+        self.shared.clerk().next()
+    }
+    /// The latest signed head of the Merkle log that is durable.
+    pub fn tree_head(&self) -> Option<SignedTreeHead> {
+        let head = self.shared.clerk().head().copied();
+        head.or(*self.shared.started_head.lock().expect(LOCK))
+    }
+    /// Counts since the start.
+    pub fn counts(&self) -> Counts {
+        self.shared.clerk().counts().clone()
+    }
+    /// References remembered, by scheduler.
+    pub fn remembered(&self) -> Vec<usize> {
+        self.shared.schedulers.iter().map(|s| s.lock().expect(LOCK).remembered()).collect()
+    }
+
+    /// A port for whole batches, past the collectors: for load generators and, later, streams.
+    pub fn volume(&self) -> VolumePort {
+        VolumePort::new(&self.shared)
+    }
+
+    /// Saves the balances now.
+    ///
+    /// # Errors
+    /// When the file system refuses.
+    pub fn save(&self) -> Result<PathBuf, EngineError> {
+        self.shared.save()
+    }
+
+    /// Whether everything handed in and accepted is decided, durable and applied.
+    pub fn is_drained(&self) -> bool {
+        self.shared.is_drained()
+    }
+}
