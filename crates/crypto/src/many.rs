@@ -29,7 +29,7 @@ const IV: [u32; 8] =
 
 /// Appends the BLAKE3 hash of every input to `out`, in order.
 ///
-/// Each equals [`crate::hash`] of that input. `N` is a multiple of 64, at least 64 and at most
+/// Each equals [`crate::hash()`] of that input. `N` is a multiple of 64, at least 64 and at most
 /// 1024; anything else does not compile:
 ///
 /// ```compile_fail

@@ -7,6 +7,7 @@
 //! with one equation agree with checking each signature alone.
 //! Every signature that RFC 8032 signing makes is valid under them.
 
+mod accumulator;
 mod batch;
 mod engine;
 #[cfg(target_arch = "x86_64")]

@@ -12,8 +12,9 @@
 //! (as in Chalkias, Garillot, Nikolaenko, "Taming the many EdDSAs", section 5): whoever chooses the
 //! signatures cannot choose the coefficients, and no random source is needed.
 
+use super::accumulator::{Accumulator, Reduced};
 use super::engine::{Engine, Portable};
-use super::{PublicKey, Signed, challenge, verify};
+use super::{PublicKey, Signed, verify};
 use curve25519_dalek::constants::ED25519_BASEPOINT_COMPRESSED;
 use curve25519_dalek::scalar::Scalar;
 use std::collections::HashMap;
@@ -70,8 +71,8 @@ struct Equation<'a, E: Engine> {
     /// `R` and `z` of each item.
     r: Vec<E::Point>,
     z: Vec<u128>,
-    /// `z s` and `z k` of each item.
-    zs: Vec<Scalar>,
+    /// `s` and `z k` of each item.
+    s: Vec<Reduced>,
     zk: Vec<Scalar>,
     /// Position of each item's key in `keys`.
     key: Vec<usize>,
@@ -103,27 +104,27 @@ impl<'a, E: Engine> Equation<'a, E> {
             .finalize_xof();
         let mut z = vec![0u128; items.len()];
         seeds.fill(bytemuck::cast_slice_mut(&mut z));
-        let mut zs = vec![Scalar::ZERO; items.len()];
-        let mut zk = vec![Scalar::ZERO; items.len()];
+        let mut s = vec![Reduced::ZERO; items.len()];
+        let mut zk = engine.challenges(items);
         for (position, item) in items.iter().enumerate() {
-            z[position] = u128::from_le(z[position]) >> (128 - COEFFICIENT_BITS);
-            let s = item.signature.s();
-            let (Some(s), true, true) = (s, keys_valid[key[position]], r_valid[position]) else {
+            let parsed = Reduced::parse(item.signature.s_bytes());
+            let (Some(parsed), true, true) = (parsed, keys_valid[key[position]], r_valid[position]) else {
                 valid[position] = false;
                 z[position] = 0;
+                zk[position] = Scalar::ZERO;
                 continue;
             };
-            let coefficient = Scalar::from(z[position]);
-            zs[position] = coefficient * s;
-            zk[position] =
-                coefficient * challenge(item.signature.r_bytes(), &item.key, item.message.as_bytes());
+            z[position] = u128::from_le(z[position]) >> (128 - COEFFICIENT_BITS);
+            s[position] = parsed;
+            zk[position] *= Scalar::from(z[position]);
         }
         let coefficients = vec![Scalar::ZERO; keys.len()];
-        Self { engine, items, r, z, zs, zk, key, keys, coefficients }
+        Self { engine, items, r, z, s, zk, key, keys, coefficients }
     }
 
     /// The left-hand side of the equation over a range of the items, before the cofactor.
     fn sum(&mut self, range: Range<usize>) -> E::Sum {
+        let mut base = Accumulator::default();
         let mut used = vec![0];
         for position in range.clone() {
             let key = self.key[position];
@@ -131,8 +132,9 @@ impl<'a, E: Engine> Equation<'a, E> {
                 used.push(key);
             }
             self.coefficients[key] += self.zk[position];
-            self.coefficients[0] -= self.zs[position];
+            base.add_product(self.z[position], &self.s[position]);
         }
+        self.coefficients[0] = -base.reduce();
         let long: Vec<(Scalar, &E::Point)> = used
             .into_iter()
             .map(|key| (std::mem::take(&mut self.coefficients[key]), &self.keys[key]))

@@ -1,5 +1,6 @@
 //! The group arithmetic that the batch equation needs, and its portable form.
 
+use super::{Signed, challenge};
 use curve25519_dalek::edwards::{CompressedEdwardsY, EdwardsPoint};
 use curve25519_dalek::scalar::Scalar;
 use curve25519_dalek::traits::{Identity, IsIdentity, VartimeMultiscalarMul};
@@ -10,6 +11,9 @@ pub(super) trait Engine: Copy {
     type Point;
     /// A sum of multiples of points.
     type Sum;
+
+    /// `k` of RFC 8032 section 5.1.7 for each item.
+    fn challenges(self, items: &[Signed]) -> Vec<Scalar>;
 
     /// Decodes points by the rules of ZIP-215. An encoding of none gives the identity and `false`.
     fn decode(self, encodings: &[[u8; 32]]) -> (Vec<Self::Point>, Vec<bool>);
@@ -32,6 +36,13 @@ pub(super) struct Portable;
 impl Engine for Portable {
     type Point = EdwardsPoint;
     type Sum = EdwardsPoint;
+
+    fn challenges(self, items: &[Signed]) -> Vec<Scalar> {
+        items
+            .iter()
+            .map(|item| challenge(item.signature.r_bytes(), &item.key, item.message.as_bytes()))
+            .collect()
+    }
 
     fn decode(self, encodings: &[[u8; 32]]) -> (Vec<EdwardsPoint>, Vec<bool>) {
         encodings

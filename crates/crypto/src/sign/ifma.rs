@@ -7,8 +7,10 @@
 
 mod field;
 mod point;
+mod sha512;
 mod sum;
 
+use super::Signed;
 use super::engine::Engine;
 use curve25519_dalek::scalar::Scalar;
 use point::{Point, Row};
@@ -31,6 +33,26 @@ impl Engine for Ifma {
     type Point = Point;
     type Sum = Row;
 
+    fn challenges(self, items: &[Signed]) -> Vec<Scalar> {
+        let mut challenges = Vec::with_capacity(items.len().next_multiple_of(8));
+        for chunk in items.chunks(8) {
+            let mut inputs = [[0; 96]; 8];
+            for (input, item) in inputs.iter_mut().zip(chunk) {
+                input[..32].copy_from_slice(item.signature.r_bytes());
+                input[32..64].copy_from_slice(item.key.as_bytes());
+                input[64..].copy_from_slice(item.message.as_bytes());
+            }
+            // SAFETY: `self` exists, so `detect` found every instruction set that is enabled there.
+            let digests = unsafe { sha512::eight(&inputs) };
+            challenges.extend(digests[..chunk.len()].iter().map(|words| {
+                let mut digest = [0; 64];
+                digest.as_chunks_mut::<8>().0.copy_from_slice(&words.map(u64::to_be_bytes));
+                Scalar::from_bytes_mod_order_wide(&digest)
+            }));
+        }
+        challenges
+    }
+
     fn decode(self, encodings: &[[u8; 32]]) -> (Vec<Point>, Vec<bool>) {
         let (mut decoded, mut valid) = (Vec::new(), Vec::new());
         decoded.reserve(encodings.len().next_multiple_of(16));
@@ -38,7 +60,7 @@ impl Engine for Ifma {
         for chunk in encodings.chunks(16) {
             let mut sixteen = [[[0; 32]; 8]; 2];
             sixteen.as_flattened_mut()[..chunk.len()].copy_from_slice(chunk);
-            // SAFETY: `self` exists, so `detect` found every instruction set that is enabled there.
+            // SAFETY: as above.
             for (points, mask) in unsafe { decode_sixteen(&sixteen) } {
                 decoded.extend(points);
                 valid.extend((0..8).map(|lane| mask >> lane & 1 == 1));

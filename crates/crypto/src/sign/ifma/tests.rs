@@ -254,6 +254,24 @@ proptest! {
     }
 }
 
+proptest! {
+    #[test]
+    fn challenges_agree_with_the_portable_form(
+        bytes in prop::collection::vec((any::<[u8; 32]>(), any::<[u8; 32]>(), any::<[u8; 32]>()), 0..20),
+    ) {
+        let Some(engine) = engine() else { return Ok(()) };
+        let items: Vec<Signed> = bytes
+            .into_iter()
+            .map(|(key, message, r)| {
+                let mut signature = [0; 64];
+                signature[..32].copy_from_slice(&r);
+                Signed { key: key.into(), message: message.into(), signature: signature.into() }
+            })
+            .collect();
+        prop_assert_eq!(engine.challenges(&items), Portable.challenges(&items));
+    }
+}
+
 #[test]
 fn extreme_scalars() {
     let Some(engine) = engine() else { return };
