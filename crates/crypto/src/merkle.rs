@@ -2,7 +2,7 @@
 //! path shows that an item belongs to it.
 //!
 //! The shape is RFC 9162 section 2.1.1 (split at the largest power of two below the size); the
-//! hash is BLAKE3. A node is the keyed hash of its two children under [`NODE_KEY`], a leaf is
+//! hash is BLAKE3. A node is the keyed hash of its two children under a public derived key, a leaf is
 //! whatever un-keyed hash the caller made, so neither can be taken for the other.
 //!
 //! Building bottom-up, pairing neighbours and promoting an odd last node unchanged, gives that
