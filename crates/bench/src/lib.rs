@@ -8,6 +8,8 @@
 //! | [`result`] | one experiment is one line of JSON with raw samples, commit, settings and machine |
 //! | [`compare`] | two sets of results: the ratio of medians with its interval, or "no difference seen" |
 //! | [`published`] | figures that others have published, with their sources |
+//! | [`workload`] | a network for a benchmark, its accounts, and batches of payments |
+//! | [`settlement`] | the whole network under load |
 //! | [`table`], [`progress`] | what a person sees |
 //!
 //! How the figures are taken and what they are worth: `docs/decisions/005-benchmarks.md`.
@@ -19,5 +21,7 @@ pub mod progress;
 pub mod published;
 pub mod recorder;
 pub mod result;
+pub mod settlement;
 mod statistics;
 pub mod table;
+pub mod workload;

@@ -13,7 +13,7 @@ pub use volume::VolumePort;
 
 use crate::clerk::{Clerk, Waiter};
 use crate::journal::JournalError;
-use crate::message::{IntakeBatch, Message, SequenceBatch, Submission};
+use crate::message::{IntakeBatch, SequenceBatch, Submission};
 use crate::replay::ReplayError;
 use crate::runtime::executor::{Executor, Signal, Stage, StageError};
 use crate::runtime::shell::SharedState;
