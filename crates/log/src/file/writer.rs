@@ -129,12 +129,11 @@ impl Writer {
     fn roll(&mut self, publish: &impl Fn(u64)) -> Result<(), Trouble> {
         let Some(&Work::Roll { end, next, ref header }) = self.work.front() else { return Ok(()) };
         let header = header.clone();
-        if self.dirty {
-            self.commit(publish)?;
-        }
         self.syncs += 1;
         self.file.set_len(end).map_err(trouble("cut off a segment"))?;
         self.file.sync_all().map_err(lost("sync a segment"))?;
+        self.dirty = false;
+        publish(self.written);
         self.file = create_segment(&*self.disk, next, &header, self.segment_bytes)?;
         self.syncs += 1;
         self.segment = next;
