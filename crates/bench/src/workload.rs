@@ -146,6 +146,8 @@ impl Workload {
             let (mut uetr, mut seed) = ([0; 16], [0; 16]);
             rng.fill(&mut uetr);
             rng.fill(&mut seed);
+            // All of the set-up goes through one scheduler, so that accounts are opened in order.
+            uetr[15] = 0;
             Terms {
                 network: engine.network().id,
                 uetr: Uetr(uetr),
