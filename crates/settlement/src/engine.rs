@@ -24,7 +24,7 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tally_crypto::SigningKey;
 use tally_crypto::log::SignedTreeHead;
 use tally_ledger::{Network, Timestamp, Transaction, TransactionBatch, Uetr};
@@ -107,6 +107,15 @@ pub enum EngineError {
     /// A snapshot could not be read or written.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
+    /// This machine's clock is wrong now, or was when the logs were written.
+    #[error(
+        "the journal's last record is of {ahead_ms} ms after this machine's clock: set the clock right; \
+         if it was wrong when that record was written, wait until it has caught up"
+    )]
+    Clock {
+        /// By how much the journal is ahead.
+        ahead_ms: u64,
+    },
     /// No random numbers for the process's secret.
     #[error("the operating system gave no random numbers")]
     Random(#[source] tally_crypto::sign::RandomnessError),
@@ -146,6 +155,7 @@ pub struct Engine {
     flusher: Option<Flusher>,
     saver: Option<saver::Saver>,
     report: RecoveryReport,
+    clock: Clock,
 }
 
 const LOCK: &str = "no step panics and goes on";
@@ -153,6 +163,26 @@ const LOCK: &str = "no step panics and goes on";
 const MAX_WAITING: usize = 1 << 18;
 /// Transactions that the collector puts into one batch.
 const COLLECT: usize = 1 << 12;
+
+/// How far the logs may be ahead of this machine's clock when a network starts.
+const CLOCK_TOLERANCE_MS: u64 = 60_000;
+
+/// The machine's clock as it was at the start, going on by the time that passed since: what sets the
+/// machine's clock forth or back does not expire transactions, nor let them live longer.
+#[derive(Clone, Copy, Debug)]
+struct Clock {
+    started: Timestamp,
+    since: Instant,
+}
+
+impl Clock {
+    fn start() -> Self {
+        Self { started: wall_clock(), since: Instant::now() }
+    }
+    fn now(&self) -> Timestamp {
+        self.started.plus_ms(u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX))
+    }
+}
 
 /// The time of this machine's clock.
 pub fn wall_clock() -> Timestamp {
@@ -175,7 +205,7 @@ impl Engine {
     }
     /// The time by which expiries are judged.
     pub fn now(&self) -> Timestamp {
-        wall_clock()
+        self.clock.now()
     }
 
     /// Hands transactions in; see [`Desk::submit`].
@@ -208,8 +238,8 @@ impl Engine {
     /// # Errors
     /// When the file system refuses the snapshot. Nothing is lost: the journal has it all.
     pub fn stop(mut self, drain: Duration) -> Result<(), EngineError> {
-        let deadline = std::time::Instant::now() + drain;
-        while std::time::Instant::now() < deadline && self.check().is_ok() && !self.desk.is_drained() {
+        let deadline = Instant::now() + drain;
+        while Instant::now() < deadline && self.check().is_ok() && !self.desk.is_drained() {
             let events = self.desk.shared.signal.events();
             self.desk.shared.signal.wait(events, Duration::from_millis(5));
         }

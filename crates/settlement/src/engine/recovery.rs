@@ -1,6 +1,6 @@
 //! From a directory to a running network.
 
-use super::{ClerkStage, Collector, CollectorStage, Desk, Engine, EngineError, EngineOptions, Shared, saver};
+use super::{CLOCK_TOLERANCE_MS, ClerkStage, Clock, Collector, CollectorStage, Desk, Engine, EngineError, EngineOptions, Shared, saver};
 use crate::clerk::Clerk;
 use crate::journal::{self, Entry, SEQUENCE};
 use crate::replay::Replay;
@@ -52,7 +52,8 @@ pub(super) fn open(options: EngineOptions) -> Result<Engine, EngineError> {
     let opened = FileLog::open(&path, options.journal.clone());
     let (log, journal) = opened.map_err(|source| EngineError::Log { path: path.clone(), source })?;
     let log = Arc::new(log);
-    let Assembly { stages, desk, report } = assemble(&options, &log, journal, super::wall_clock())?;
+    let clock = Clock::start();
+    let Assembly { stages, desk, report } = assemble(&options, &log, journal, clock.now())?;
     let on_durable = Arc::clone(&desk.shared.signal);
     log.on_durable(Box::new(move |_| on_durable.notify()));
     let flusher =
@@ -60,12 +61,12 @@ pub(super) fn open(options: EngineOptions) -> Result<Engine, EngineError> {
     let thread =
         |source| EngineError::Io { action: "starting a thread for", path: options.directory.clone(), source };
     let executor =
-        Executor::start(stages, options.workers, &desk.shared.signal, super::wall_clock).map_err(thread)?;
+        Executor::start(stages, options.workers, &desk.shared.signal, move || clock.now()).map_err(thread)?;
     let saver = match options.snapshot_every {
         Some(every) => Some(saver::Saver::start(Arc::clone(&desk.shared), every).map_err(thread)?),
         None => None,
     };
-    Ok(Engine { desk, executor, flusher: Some(flusher), saver, report })
+    Ok(Engine { desk, executor, flusher: Some(flusher), saver, report, clock })
 }
 
 /// Recovers a network from an opened journal and the snapshots in its directory, at the time `now`.
@@ -98,6 +99,10 @@ pub fn assemble(
     };
     let mut recovery = Recovery::new(options, &network, log, now)?;
     recovery.run(log, from, &mut replay)?;
+    let ahead_ms = replay.clock.0.saturating_sub(now.0);
+    if ahead_ms > CLOCK_TOLERANCE_MS {
+        return Err(EngineError::Clock { ahead_ms });
+    }
     let mut report = RecoveryReport {
         journal,
         snapshot: newest,
