@@ -1,0 +1,200 @@
+//! The HTTP client of the command line.
+
+use crate::wire::{
+    AccountBody, BooksView, ErrorBody, NetworkView, OutcomeView, OutcomesBody, PreparedBody, StatementBody,
+    SubmitBody,
+};
+use anyhow::{Context, bail};
+use serde::de::DeserializeOwned;
+use std::time::Duration;
+use tally_ledger::TransactionBatch;
+
+/// The largest answer that is read, in bytes.
+const MAX_ANSWER: u64 = 64 << 20;
+
+/// Talks to one network.
+#[derive(Clone, Debug)]
+pub struct Client {
+    agent: ureq::Agent,
+    base: String,
+}
+
+/// The network answered that something is wrong with a request.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{code}: {text}")]
+pub struct Refused {
+    /// HTTP status.
+    pub status: u16,
+    /// The code of the problem.
+    pub code: String,
+    /// What was wrong.
+    pub text: String,
+}
+
+struct Answer {
+    status: u16,
+    body: Vec<u8>,
+}
+
+impl Client {
+    /// A client of the network at that URL, such as `http://127.0.0.1:8080`.
+    pub fn new(url: &str) -> Self {
+        let config = ureq::Agent::config_builder()
+            .timeout_global(Some(Duration::from_secs(120)))
+            .timeout_connect(Some(Duration::from_secs(5)))
+            .http_status_as_error(false)
+            // A network on loopback is not reached through a proxy of the environment.
+            .proxy(None)
+            .build();
+        Self { agent: config.into(), base: url.trim_end_matches('/').to_owned() }
+    }
+
+    /// Who takes part, totals and health.
+    ///
+    /// # Errors
+    /// When the network cannot be reached or refuses.
+    pub fn network(&self) -> anyhow::Result<NetworkView> {
+        json(self.get("/v1/network")?)
+    }
+
+    /// An institution's books.
+    ///
+    /// # Errors
+    /// As [`Self::network`].
+    pub fn books(&self, bic: &str) -> anyhow::Result<BooksView> {
+        json(self.get(&format!("/v1/accounts/{}", segment(bic)))?)
+    }
+
+    /// An account.
+    ///
+    /// # Errors
+    /// As [`Self::network`].
+    pub fn account(&self, bic: &str, account: &str) -> anyhow::Result<AccountBody> {
+        json(self.get(&format!("/v1/accounts/{}/{}", segment(bic), segment(account)))?)
+    }
+
+    /// An account's entries, the newest first.
+    ///
+    /// # Errors
+    /// As [`Self::network`].
+    pub fn statement(
+        &self,
+        bic: &str,
+        account: &str,
+        before: Option<u64>,
+        limit: usize,
+    ) -> anyhow::Result<StatementBody> {
+        let before = before.map(|before| format!("&before={before}")).unwrap_or_default();
+        let path =
+            format!("/v1/accounts/{}/{}/statement?limit={limit}{before}", segment(bic), segment(account));
+        json(self.get(&path)?)
+    }
+
+    /// What became of the transaction with that reference.
+    ///
+    /// # Errors
+    /// As [`Self::network`].
+    pub fn status(&self, uetr: &str) -> anyhow::Result<OutcomeView> {
+        json(self.get(&format!("/v1/transactions/{}", segment(uetr)))?)
+    }
+
+    /// Sends transactions and waits for their outcomes.
+    ///
+    /// # Errors
+    /// As [`Self::network`].
+    pub fn submit(&self, batch: &TransactionBatch) -> anyhow::Result<OutcomesBody> {
+        let body = crate::codec::encode(batch);
+        json(self.post("/v1/transactions", "application/octet-stream", &body)?)
+    }
+
+    /// Sends account orders and waits for their outcomes.
+    ///
+    /// # Errors
+    /// As [`Self::network`].
+    pub fn order(&self, batch: &TransactionBatch) -> anyhow::Result<OutcomesBody> {
+        let body = crate::codec::encode(batch);
+        json(self.post("/v1/accounts", "application/octet-stream", &body)?)
+    }
+
+    /// Has a payment message turned into drafts to be signed.
+    ///
+    /// # Errors
+    /// As [`Self::network`]. That a payment or the message is refused is no error.
+    pub fn prepare(&self, message: &[u8]) -> anyhow::Result<PreparedBody> {
+        json(self.post("/v1/iso20022/prepare", "application/xml", message)?)
+    }
+
+    /// Sends a payment message with its signed drafts; returns the pacs.002.
+    ///
+    /// # Errors
+    /// As [`Self::network`]. That a payment or the message is refused is no error.
+    pub fn pay(&self, body: &SubmitBody) -> anyhow::Result<Vec<u8>> {
+        let body = serde_json::to_vec(body)?;
+        Ok(checked(self.post("/v1/iso20022/submit", "application/json", &body)?)?.body)
+    }
+
+    /// The metrics as OpenMetrics text.
+    ///
+    /// # Errors
+    /// As [`Self::network`].
+    pub fn metrics(&self) -> anyhow::Result<String> {
+        let answer = checked(self.get("/metrics")?)?;
+        String::from_utf8(answer.body).context("the metrics are not UTF-8")
+    }
+
+    fn get(&self, path: &str) -> anyhow::Result<Answer> {
+        let answer = self.agent.get(format!("{}{path}", self.base)).call();
+        self.read(answer)
+    }
+
+    fn post(&self, path: &str, kind: &str, body: &[u8]) -> anyhow::Result<Answer> {
+        let answer = self.agent.post(format!("{}{path}", self.base)).content_type(kind).send(body);
+        self.read(answer)
+    }
+
+    fn read(&self, answer: Result<ureq::http::Response<ureq::Body>, ureq::Error>) -> anyhow::Result<Answer> {
+        let unreachable = || format!("no answer from the network at {}; does it run?", self.base);
+        let mut answer = answer.with_context(unreachable)?;
+        let body = answer.body_mut().with_config().limit(MAX_ANSWER).read_to_vec();
+        Ok(Answer { status: answer.status().as_u16(), body: body.with_context(unreachable)? })
+    }
+}
+
+fn checked(answer: Answer) -> anyhow::Result<Answer> {
+    if (200..300).contains(&answer.status) {
+        return Ok(answer);
+    }
+    match serde_json::from_slice::<ErrorBody>(&answer.body) {
+        Ok(ErrorBody { error }) => {
+            Err(Refused { status: answer.status, code: error.code, text: error.text }.into())
+        }
+        Err(_) => bail!("the network answered with HTTP status {}", answer.status),
+    }
+}
+
+fn json<T: DeserializeOwned>(answer: Answer) -> anyhow::Result<T> {
+    serde_json::from_slice(&checked(answer)?.body).context("the network's answer cannot be read")
+}
+
+/// A name as one segment of a path (RFC 3986, section 2.3).
+fn segment(name: &str) -> String {
+    let mut segment = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            segment.push(char::from(byte));
+        } else {
+            segment.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    segment
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_one_segment() {
+        assert_eq!(segment("a.b@c/d é"), "a.b%40c%2Fd%20%C3%A9");
+    }
+}

@@ -1,0 +1,118 @@
+//! The commands: one file each.
+
+mod account;
+mod balance;
+mod exchange;
+mod issue;
+mod network_init;
+mod network_key;
+mod network_run;
+mod network_status;
+mod pay;
+mod print;
+mod redeem;
+mod statement;
+mod status;
+mod transfer;
+
+use crate::connection::ConnectionArguments;
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+use tally_ops::telemetry;
+
+/// Settlement of regulated money and assets
+#[derive(Debug, Parser)]
+#[command(name = "tally", version, arg_required_else_help = true)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+    #[command(flatten)]
+    connection: ConnectionArguments,
+    /// Log lines on standard error: a level, or target=level,… [environment: TALLY_LOG]
+    #[arg(long, value_name = "FILTER", global = true)]
+    log: Option<String>,
+    /// Form of log lines: text or json
+    #[arg(long, value_name = "FORMAT", global = true, default_value = "text")]
+    log_format: telemetry::Format,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Make, run and look at a network
+    #[command(subcommand)]
+    Network(NetworkCommand),
+    /// Send ISO 20022 payment messages (pain.001, pacs.008, pacs.009)
+    Pay(pay::Pay),
+    /// What became of a transaction
+    Status(status::StatusOf),
+    /// What is on an account
+    Balance(balance::Balance),
+    /// The entries of an account, the newest first
+    Statement(statement::Statement),
+    /// Open, freeze, release, close an account, or set its limit
+    #[command(subcommand)]
+    Account(account::Account),
+    /// Move an amount from one account to another
+    Transfer(transfer::Transfer),
+    /// Create a liability of an institution
+    Issue(issue::Issue),
+    /// Take a liability of an institution back
+    Redeem(redeem::Redeem),
+    /// Move several amounts, all or none: payment versus payment, delivery versus payment
+    Exchange(exchange::Exchange),
+}
+
+#[derive(Debug, Subcommand)]
+enum NetworkCommand {
+    /// Make a network from a plan
+    Init(network_init::Init),
+    /// Run a network until SIGTERM
+    Run(network_run::Run),
+    /// Show a running network
+    Status(network_status::Status),
+    /// Make a key
+    Key(network_key::Key),
+}
+
+/// How a command ended, if it did not fail.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Ended {
+    /// Everything that was asked for was done or answered.
+    Well,
+    /// Something that was asked for was refused.
+    Refused,
+}
+
+/// Runs the command and says how it ended: 0 well, 1 refused, 2 failed.
+pub fn run(arguments: Arguments) -> ExitCode {
+    let filter = arguments.log.clone().or_else(|| std::env::var("TALLY_LOG").ok());
+    let connection = &arguments.connection;
+    let ended = telemetry::init(filter.as_deref().unwrap_or("warn"), arguments.log_format)
+        .map_err(anyhow::Error::from)
+        .and_then(|()| match arguments.command {
+            Command::Network(NetworkCommand::Init(command)) => command.run(connection),
+            Command::Network(NetworkCommand::Run(command)) => command.run(connection),
+            Command::Network(NetworkCommand::Status(command)) => command.run(connection),
+            Command::Network(NetworkCommand::Key(command)) => command.run(connection),
+            Command::Pay(command) => command.run(connection),
+            Command::Status(command) => command.run(connection),
+            Command::Balance(command) => command.run(connection),
+            Command::Statement(command) => command.run(connection),
+            Command::Account(command) => command.run(connection),
+            Command::Transfer(command) => command.run(connection),
+            Command::Issue(command) => command.run(connection),
+            Command::Redeem(command) => command.run(connection),
+            Command::Exchange(command) => command.run(connection),
+        });
+    match ended {
+        Ok(Ended::Well) => ExitCode::SUCCESS,
+        Ok(Ended::Refused) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("error: {error}");
+            for cause in error.chain().skip(1) {
+                eprintln!("  because: {cause}");
+            }
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! `tally pay FILE…`
+
+use super::{Ended, print};
+use crate::connection::{Connection, ConnectionArguments};
+use crate::keys::KeyRing;
+use crate::wire::{Draft, PreparedBody, SignedDraft, SubmitBody};
+use crate::{codec, gateway};
+use anyhow::{Context, ensure};
+use base64::Engine as _;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use tally_iso20022::{Limits, Message, MessageKind, StatusReason, StatusReport, Transfer};
+use tally_ledger::transaction::Kind;
+use tally_ledger::{AccountId, Amount, Network, Transaction};
+use tally_settlement::path;
+
+/// Arguments of `tally pay`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Pay {
+    /// Payment messages, in the order in which they are sent
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Directory in which to write the answers, as NAME.pacs.002.xml
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print the answers (pacs.002) in place of a line for each payment
+    #[arg(long)]
+    xml: bool,
+    /// End with status 1 when a payment was refused
+    #[arg(long)]
+    fail_on_reject: bool,
+}
+
+impl Pay {
+    pub(super) fn run(self, arguments: &ConnectionArguments) -> anyhow::Result<Ended> {
+        let connection = arguments.connect()?;
+        let mut keys = None;
+        let mut ended = Ended::Well;
+        if let Some(directory) = &self.out {
+            std::fs::create_dir_all(directory)
+                .with_context(|| format!("cannot make {}", directory.display()))?;
+        }
+        for file in &self.files {
+            let place = || format!("{}", file.display());
+            let bytes = read(file)?;
+            let message = tally_iso20022::parse(&bytes, &Limits::default()).ok();
+            let prepared = connection.client.prepare(&bytes).with_context(place)?;
+            let signed = match &message {
+                Some(message) => sign(&connection, &mut keys, message, &prepared).with_context(place)?,
+                None => Vec::new(),
+            };
+            let encoded = base64::engine::general_purpose::STANDARD.encode(&bytes);
+            let xml = connection.client.pay(&SubmitBody { message: encoded, signed }).with_context(place)?;
+            let report = tally_iso20022::parse_status_report(&xml, &Limits::default()).with_context(place)?;
+            if let Some(directory) = &self.out {
+                let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+                let path = directory.join(format!("{stem}.pacs.002.xml"));
+                std::fs::write(&path, &xml).with_context(|| format!("cannot write {}", path.display()))?;
+            }
+            if self.xml {
+                print::line(std::str::from_utf8(&xml).context("the answer is not UTF-8")?);
+            } else {
+                show(&connection.network, file, message.as_ref(), &report);
+            }
+            if self.fail_on_reject && is_refused(&report) {
+                ended = Ended::Refused;
+            }
+        }
+        Ok(ended)
+    }
+}
+
+fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+    // One byte more than is read anywhere, so that a longer file is refused as too long and not as cut off.
+    let limit = Limits::default().bytes as u64 + 1;
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(limit).read_to_end(&mut bytes))
+        .with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(bytes)
+}
+
+/// Signs the drafts after checking that each is what the message says.
+fn sign(
+    connection: &Connection,
+    keys: &mut Option<KeyRing>,
+    message: &Message,
+    prepared: &PreparedBody,
+) -> anyhow::Result<Vec<SignedDraft>> {
+    let drafts: Vec<(usize, &Draft)> = (0..)
+        .zip(&prepared.payments)
+        .filter_map(|(position, payment)| Some((position, payment.draft.as_ref()?)))
+        .collect();
+    if drafts.is_empty() {
+        return Ok(Vec::new());
+    }
+    if keys.is_none() {
+        *keys = Some(connection.keys()?);
+    }
+    let mut signed = Vec::with_capacity(drafts.len());
+    for (position, draft) in drafts {
+        let mut transaction = check(&connection.network, message, position, draft)
+            .with_context(|| format!("payment {}: what the network prepared is not signed", position + 1))?;
+        if let Some(keys) = keys {
+            for signer in &draft.signers {
+                let key = keys.signing_key(signer);
+                transaction.sign(key.with_context(|| format!("payment {}", position + 1))?);
+            }
+        }
+        signed.push(SignedDraft { position, transaction: codec::encode_one(&transaction)? });
+    }
+    Ok(signed)
+}
+
+/// The transaction of a draft, if it makes the payment that the message names and nothing else.
+fn check(
+    network: &Network,
+    message: &Message,
+    position: usize,
+    draft: &Draft,
+) -> anyhow::Result<Transaction> {
+    let transaction = codec::decode_one(&draft.transaction)?;
+    ensure!(transaction.id().to_string() == draft.id, "its id is not that of its content");
+    ensure!(transaction.header.network == network.id, "it is for another network");
+    ensure!(transaction.header.kind == Kind::Transfer.number(), "it is not a transfer");
+    ensure!(transaction.header.uetr == gateway::uetr(message, position), "it has another reference");
+    ensure!(
+        transaction.header.details == gateway::details(message, position),
+        "it commits to other details than the message's"
+    );
+    let payment = message.payments.get(position).context("the message has no such payment")?;
+    let transfer = payment.transfer.as_ref().ok().context("the payment's form is wrong")?;
+    let (asset, properties) =
+        network.asset(&transfer.amount.currency_code()).context("the network does not have the currency")?;
+    let amount = transfer.amount.minor_units(properties.exponent);
+    let amount = Amount(amount.map_err(|reason| anyhow::anyhow!("{reason}"))?);
+    let (Some(first), Some(last)) = (transaction.legs.first(), transaction.legs.last()) else {
+        anyhow::bail!("it has no legs");
+    };
+    let from = AccountId { participant: first.participant, number: first.account };
+    let to = AccountId { participant: last.participant, number: last.account };
+    ensure!(
+        transaction.legs == path::payment(network, from, to, asset, amount),
+        "its legs do not move {} from one account to one other",
+        transfer.amount
+    );
+    let (debtors, creditors) = institutions(message.kind, transfer);
+    for (side, wanted, found) in [("debtor", debtors, from), ("creditor", creditors, to)] {
+        let fits = wanted.is_empty()
+            || wanted.iter().any(|bic| {
+                network
+                    .participant(bic.as_str())
+                    .is_some_and(|(participant, _)| participant == found.participant)
+            });
+        ensure!(fits, "its {side}'s institution is not the message's");
+    }
+    Ok(transaction)
+}
+
+type Bics = Vec<tally_iso20022::Bic>;
+
+/// The institutions that may hold the debtor's and the creditor's account.
+fn institutions(kind: MessageKind, transfer: &Transfer) -> (Bics, Bics) {
+    let agent = |agent: &Option<tally_iso20022::Agent>| agent.as_ref().and_then(|agent| agent.bic);
+    let (mut debtors, mut creditors) = (Bics::new(), Bics::new());
+    if kind == MessageKind::FinancialInstitutionCreditTransfer {
+        debtors.extend(transfer.debtor.bic);
+        creditors.extend(transfer.creditor.bic);
+    }
+    debtors.extend(agent(&transfer.debtor_agent));
+    creditors.extend(agent(&transfer.creditor_agent));
+    (debtors, creditors)
+}
+
+fn is_refused(report: &StatusReport) -> bool {
+    let refused = |status: &Option<String>| status.as_deref() == Some("RJCT");
+    refused(&report.group_status) || report.transactions.iter().any(|payment| refused(&payment.status))
+}
+
+/// The amount with the decimals of its currency, as far as the network knows it.
+fn amount_text(network: &Network, transfer: &Transfer) -> String {
+    let code = transfer.amount.currency_code();
+    let exact = network.asset(&code).and_then(|(_, asset)| {
+        let units = transfer.amount.minor_units(asset.exponent).ok()?;
+        Some(format!("{code} {}", Amount(units).display(asset.exponent)))
+    });
+    exact.unwrap_or_else(|| transfer.amount.to_string())
+}
+
+/// One line for each payment, or one for a message that was refused as a whole.
+fn show(network: &Network, file: &Path, message: Option<&Message>, report: &StatusReport) {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    if report.transactions.is_empty() {
+        let reason = report.group_reasons.first();
+        let code = reason.and_then(|reason| reason.code.as_deref()).unwrap_or("-");
+        let text = reason.map(|reason| reason.text.as_str()).unwrap_or_default();
+        let status = report.group_status.as_deref().unwrap_or("RJCT");
+        print::line(&format!("{status} {code:4}  {name}  {text}"));
+        return;
+    }
+    for (position, payment) in report.transactions.iter().enumerate() {
+        let reason = payment.reasons.first().or(report.group_reasons.first());
+        let code = reason.and_then(|reason| reason.code.as_deref()).unwrap_or("-");
+        let status = payment.status.as_deref().unwrap_or("-");
+        let text = match reason {
+            Some(reason) if !reason.text.is_empty() => reason.text.clone(),
+            Some(_) => {
+                StatusReason::from_code(code).map(|reason| reason.sentence().to_owned()).unwrap_or_default()
+            }
+            None => match &payment.reference {
+                Some(reference) => format!("settled, {reference}"),
+                None => "not decided yet; ask again with `tally status`".to_owned(),
+            },
+        };
+        let transfer = message.and_then(|message| message.payments.get(position)?.transfer.as_ref().ok());
+        let amount = transfer.map(|transfer| amount_text(network, transfer)).unwrap_or_default();
+        let id = payment.end_to_end_id.as_deref().unwrap_or("-");
+        print::line(&format!("{status} {code:4}  {name}  {id:16}  {amount:>14}  {text}"));
+    }
+}

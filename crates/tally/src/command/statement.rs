@@ -1,0 +1,49 @@
+//! `tally statement BIC ACCOUNT`
+
+use super::{Ended, print};
+use crate::connection::ConnectionArguments;
+
+/// Arguments of `tally statement`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Statement {
+    /// The institution
+    bic: String,
+    /// IBAN, alias or number; or own:EUR, issuance:EUR, settlement:EUR:BIC
+    account: String,
+    /// How many entries
+    #[arg(long, default_value_t = 50)]
+    limit: usize,
+    /// Only entries before this place in the global order
+    #[arg(long, value_name = "SEQUENCE")]
+    before: Option<u64>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Statement {
+    pub(super) fn run(self, connection: &ConnectionArguments) -> anyhow::Result<Ended> {
+        let client = connection.connect()?.client;
+        let statement = client.statement(&self.bic, &self.account, self.before, self.limit)?;
+        if self.json {
+            print::line(&serde_json::to_string(&statement)?);
+            return Ok(Ended::Well);
+        }
+        let name = statement.account.alias.unwrap_or_else(|| self.account.clone());
+        print::line(&format!("{}/{name} in {}", statement.account.institution, statement.account.asset));
+        print::line(&format!(
+            "{:>12}  {:24}  {:36}  {:>18}  {:>18}",
+            "sequence", "time", "reference", "amount", "balance"
+        ));
+        for entry in &statement.entries {
+            print::line(&format!(
+                "{:>12}  {:24}  {:36}  {:>18}  {:>18}",
+                entry.sequence, entry.time, entry.uetr, entry.amount, entry.balance
+            ));
+        }
+        if let Some(next) = statement.next {
+            print::line(&format!("more: --before {next}"));
+        }
+        Ok(Ended::Well)
+    }
+}

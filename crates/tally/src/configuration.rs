@@ -1,0 +1,435 @@
+//! `network.toml`: the configuration of a network, as a person reads and edits it.
+
+use crate::layout::Layout;
+use crate::name;
+use anyhow::{Context, bail, ensure};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use tally_crypto::PublicKey;
+use tally_ledger::{
+    Amount, Asset, AssetId, AssetKind, Network, NetworkId, Participant, ParticipantId, SignaturePolicy,
+};
+use tally_ops::config::Loader;
+
+/// Largest `network.toml` that is read, in bytes: ten thousand institutions fit.
+const MAX_BYTES: u64 = 16 << 20;
+
+/// The whole file.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Configuration {
+    /// What all stages agree on.
+    pub network: NetworkSection,
+    /// How payment messages are read.
+    #[serde(default)]
+    pub messages: MessagesSection,
+    /// How the network answers over HTTP.
+    #[serde(default)]
+    pub http: HttpSection,
+    /// By participant id: entries are only ever added, at the end.
+    pub participants: Vec<ParticipantSection>,
+    /// By asset id: entries are only ever added, at the end.
+    pub assets: Vec<AssetSection>,
+}
+
+/// `[network]`
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NetworkSection {
+    /// The network's id: the first four bytes, read as a little-endian number, of the BLAKE3 hash of
+    /// `genesis.toml`; in hexadecimal.
+    pub id: String,
+    /// Which transactions need their payers' signatures.
+    #[serde(default)]
+    pub signatures: SignaturePolicy,
+    /// How far ahead a transaction's expiry may lie; so long is every reference remembered.
+    pub longest_validity_ms: u64,
+}
+
+/// What happens when a message's control sum does not fit its payments.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ControlSum {
+    /// The message is refused with AM10.
+    #[default]
+    Check,
+    /// The payments are made all the same.
+    Ignore,
+}
+
+/// `[messages]`
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MessagesSection {
+    /// See [`ControlSum`].
+    pub control_sum: ControlSum,
+}
+
+/// `[http]`
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct HttpSection {
+    /// Where to listen; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// The largest request body, in bytes.
+    pub max_body_bytes: usize,
+    /// How long a client may take to send its request.
+    pub request_timeout_ms: u64,
+    /// How long a request waits for durable outcomes before it says that they are pending.
+    pub answer_timeout_ms: u64,
+    /// How many connections are served at once.
+    pub max_connections: usize,
+}
+
+impl Default for HttpSection {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            max_body_bytes: 16 << 20,
+            request_timeout_ms: 10_000,
+            answer_timeout_ms: 30_000,
+            max_connections: 1024,
+        }
+    }
+}
+
+/// What a participant is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ParticipantKind {
+    /// Issues central-bank money; the others hold settlement accounts there.
+    CentralBank,
+    /// A commercial bank.
+    Bank,
+    /// Issues e-money.
+    EMoneyIssuer,
+    /// Holds securities; the others hold settlement accounts in them there.
+    Depository,
+}
+
+/// `[[participants]]`
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ParticipantSection {
+    /// BIC, 8 or 11 characters.
+    #[serde(deserialize_with = "name::bic")]
+    pub bic: String,
+    /// X.500 name.
+    #[serde(deserialize_with = "name::distinguished")]
+    pub name: String,
+    /// What it is.
+    pub kind: ParticipantKind,
+    /// With which it signs approvals and orders.
+    pub key: PublicKey,
+    /// The alias of the account that payments without an account go to or come from; without it they are
+    /// refused.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "name::alias")]
+    pub unidentified_account: Option<String>,
+    /// By asset: how far below zero its settlement account may go; an amount of zero or more.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub credit: BTreeMap<String, String>,
+}
+
+/// `[[assets]]`
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AssetSection {
+    /// ISO 4217 code or ISIN.
+    #[serde(deserialize_with = "name::asset")]
+    pub code: String,
+    /// What it is.
+    pub kind: AssetKind,
+    /// How many decimals its minor unit has.
+    pub exponent: u8,
+    /// The BIC of the institution where the others hold settlement accounts for it.
+    #[serde(deserialize_with = "name::bic")]
+    pub settled_at: String,
+    /// The largest amount of one leg.
+    pub largest_payment: String,
+}
+
+/// What a network began with: the file whose hash is the network's id.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Genesis {
+    /// The first participants.
+    pub participants: Vec<GenesisParticipant>,
+    /// The first assets.
+    pub assets: Vec<GenesisAsset>,
+}
+
+/// A participant of the beginning.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GenesisParticipant {
+    /// Its BIC.
+    pub bic: String,
+    /// Its public key.
+    pub key: PublicKey,
+}
+
+/// An asset of the beginning.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GenesisAsset {
+    /// Its code.
+    pub code: String,
+    /// Its decimals.
+    pub exponent: u8,
+    /// Where it is settled.
+    pub settled_at: String,
+}
+
+impl Genesis {
+    /// The id of the network whose genesis file has these bytes.
+    pub fn network_id(file: &[u8]) -> NetworkId {
+        let hash = tally_crypto::hash(file);
+        let [a, b, c, d, ..] = *hash.as_bytes();
+        NetworkId(u32::from_le_bytes([a, b, c, d]))
+    }
+}
+
+impl Configuration {
+    /// Reads the configuration of a network; the environment and `flags` (`section.key=value`) override the
+    /// file. Checks that the network is still the one that its genesis made.
+    ///
+    /// # Errors
+    /// When a file cannot be read or says something that does not fit.
+    pub fn read(layout: &Layout, flags: &[String]) -> anyhow::Result<Self> {
+        let file = layout.configuration();
+        if !file.exists() {
+            bail!(
+                "{} is not a network: it has no network.toml; `tally network init DIR` makes one",
+                layout.root().display()
+            );
+        }
+        let configuration: Self = Loader::new()
+            .file(&file)
+            .max_bytes(MAX_BYTES)
+            .environment(
+                std::env::vars_os()
+                    .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))),
+            )
+            .flags(flags)
+            .load()?;
+        configuration.matches_genesis(layout).with_context(|| format!("{}", file.display()))?;
+        configuration.network().with_context(|| format!("{}", file.display()))?;
+        Ok(configuration)
+    }
+
+    fn matches_genesis(&self, layout: &Layout) -> anyhow::Result<()> {
+        let path = layout.genesis();
+        let bytes = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let NetworkId(id) = Genesis::network_id(&bytes);
+        ensure!(
+            self.network.id == format!("{id:08x}"),
+            "network.id is {}, but genesis.toml makes it {id:08x}: one of the two was changed",
+            self.network.id
+        );
+        let genesis: Genesis = Loader::new().file(&path).max_bytes(MAX_BYTES).load()?;
+        let same = |wanted: &GenesisParticipant, found: &ParticipantSection| {
+            wanted.bic == found.bic && wanted.key == found.key
+        };
+        let kept = genesis.participants.len() <= self.participants.len()
+            && genesis.participants.iter().zip(&self.participants).all(|(wanted, found)| same(wanted, found));
+        ensure!(kept, "participants: those of genesis.toml must come first, in their order, with their keys");
+        let same = |wanted: &GenesisAsset, found: &AssetSection| {
+            wanted.code == found.code
+                && wanted.exponent == found.exponent
+                && wanted.settled_at == found.settled_at
+        };
+        let kept = genesis.assets.len() <= self.assets.len()
+            && genesis.assets.iter().zip(&self.assets).all(|(wanted, found)| same(wanted, found));
+        ensure!(kept, "assets: those of genesis.toml must come first, in their order, as they were");
+        Ok(())
+    }
+
+    /// What the genesis file of a network with this configuration says.
+    pub fn genesis(&self) -> Genesis {
+        let participant = |p: &ParticipantSection| GenesisParticipant { bic: p.bic.clone(), key: p.key };
+        let asset = |a: &AssetSection| GenesisAsset {
+            code: a.code.clone(),
+            exponent: a.exponent,
+            settled_at: a.settled_at.clone(),
+        };
+        Genesis {
+            participants: self.participants.iter().map(participant).collect(),
+            assets: self.assets.iter().map(asset).collect(),
+        }
+    }
+
+    /// The configuration as the stages use it.
+    ///
+    /// # Errors
+    /// When an entry names another that is not there, a name is used twice, or an amount does not fit.
+    pub fn network(&self) -> anyhow::Result<Network> {
+        distinct("participants", self.participants.iter().map(|p| p.bic.as_str()))?;
+        distinct("assets", self.assets.iter().map(|a| a.code.as_str()))?;
+        ensure!(
+            self.participants.len() <= tally_ledger::AccountNumber::MAX_PARTICIPANTS
+                && self.assets.len() <= tally_ledger::AccountNumber::MAX_ASSETS,
+            "more participants or assets than account numbers can name"
+        );
+        let id = u32::from_str_radix(&self.network.id, 16).context("network.id: eight hexadecimal digits")?;
+        let mut network = Network {
+            id: NetworkId(id),
+            participants: Vec::new(),
+            assets: Vec::new(),
+            signatures: self.network.signatures,
+            longest_validity_ms: self.network.longest_validity_ms,
+        };
+        for asset in &self.assets {
+            let place = || format!("assets: {}", asset.code);
+            let settled_at = self.position(&asset.settled_at).with_context(place)?;
+            ensure!(asset.exponent <= 9, "{}: an exponent of 0 to 9 is wanted", place());
+            network.assets.push(Asset {
+                code: asset.code.clone(),
+                kind: asset.kind,
+                exponent: asset.exponent,
+                settled_at,
+                largest_payment: Amount::parse(&asset.largest_payment, asset.exponent).with_context(place)?,
+            });
+        }
+        for participant in &self.participants {
+            let mut settlement_floors = Vec::new();
+            for (code, amount) in &participant.credit {
+                let place = || format!("participants: {}: credit", participant.bic);
+                settlement_floors.push(floor(&network, code, amount).with_context(place)?);
+            }
+            network.participants.push(Participant {
+                bic: participant.bic.clone(),
+                name: participant.name.clone(),
+                key: participant.key,
+                settlement_floors,
+            });
+        }
+        Ok(network)
+    }
+
+    fn position(&self, bic: &str) -> anyhow::Result<ParticipantId> {
+        let found = (0u16..).zip(&self.participants).find(|(_, participant)| participant.bic == bic);
+        found.map(|(id, _)| ParticipantId(id)).with_context(|| format!("there is no participant {bic}"))
+    }
+}
+
+/// The floor that a credit line of `amount` means.
+fn floor(network: &Network, code: &str, amount: &str) -> anyhow::Result<(AssetId, Amount)> {
+    let Some((id, asset)) = network.asset(code) else { bail!("there is no asset {code}") };
+    let amount = Amount::parse(amount, asset.exponent)?;
+    ensure!(!amount.is_debit(), "the amount is negative: give how far below zero it may go");
+    Ok((id, amount.checked_neg().context("the amount does not fit")?))
+}
+
+/// That no name is used twice.
+pub(crate) fn distinct<'n>(what: &str, names: impl Iterator<Item = &'n str>) -> anyhow::Result<()> {
+    let mut seen = BTreeSet::new();
+    for name in names {
+        ensure!(seen.insert(name), "{what}: two are called {name}");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tally_crypto::SigningKey;
+
+    pub(super) fn sample() -> Configuration {
+        let key = |seed| SigningKey::from_seed([seed; 32]).public_key();
+        let participant = |bic: &str, kind, seed| ParticipantSection {
+            bic: bic.to_owned(),
+            name: format!("O={bic},C=DE"),
+            kind,
+            key: key(seed),
+            unidentified_account: None,
+            credit: BTreeMap::new(),
+        };
+        let mut configuration = Configuration {
+            network: NetworkSection {
+                id: String::new(),
+                signatures: SignaturePolicy::Required,
+                longest_validity_ms: 1000,
+            },
+            messages: MessagesSection::default(),
+            http: HttpSection::default(),
+            participants: vec![
+                participant("TSCBDEFF", ParticipantKind::CentralBank, 1),
+                participant("ALPHDEFF", ParticipantKind::Bank, 2),
+            ],
+            assets: vec![AssetSection {
+                code: "EUR".to_owned(),
+                kind: AssetKind::Currency,
+                exponent: 2,
+                settled_at: "TSCBDEFF".to_owned(),
+                largest_payment: "1000.00".to_owned(),
+            }],
+        };
+        configuration.participants[1].credit.insert("EUR".to_owned(), "5.00".to_owned());
+        configuration
+    }
+
+    fn write(layout: &Layout, configuration: &mut Configuration) {
+        let genesis = toml::to_string(&configuration.genesis()).unwrap();
+        configuration.network.id = format!("{:08x}", Genesis::network_id(genesis.as_bytes()).0);
+        std::fs::write(layout.genesis(), genesis).unwrap();
+        std::fs::write(layout.configuration(), toml::to_string(&configuration).unwrap()).unwrap();
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let directory = tempfile::tempdir().unwrap();
+        let layout = Layout::new(directory.path());
+        let mut configuration = sample();
+        write(&layout, &mut configuration);
+        let read = Configuration::read(&layout, &["messages.control_sum=ignore".to_owned()]).unwrap();
+        assert_eq!(read.network().unwrap(), configuration.network().unwrap());
+        assert_eq!(read.messages.control_sum, ControlSum::Ignore);
+        let network = read.network().unwrap();
+        assert_eq!(network.settlement_floor(ParticipantId(1), AssetId(0)), Amount(-500));
+        assert_eq!(network.assets[0].largest_payment, Amount(100_000));
+    }
+
+    #[test]
+    fn a_network_only_grows() {
+        let directory = tempfile::tempdir().unwrap();
+        let layout = Layout::new(directory.path());
+        let mut configuration = sample();
+        write(&layout, &mut configuration);
+        let refused = |configuration: &Configuration| {
+            std::fs::write(layout.configuration(), toml::to_string(configuration).unwrap()).unwrap();
+            format!("{:#}", Configuration::read(&layout, &[]).unwrap_err())
+        };
+        let mut changed = configuration.clone();
+        changed.participants.swap(0, 1);
+        assert!(refused(&changed).contains("must come first"));
+        let mut changed = configuration.clone();
+        changed.assets[0].exponent = 3;
+        assert!(refused(&changed).contains("as they were"));
+        let mut changed = configuration.clone();
+        changed.network.id = "00000000".to_owned();
+        assert!(refused(&changed).contains("genesis.toml makes it"));
+
+        let mut grown = configuration.clone();
+        grown
+            .participants
+            .push(ParticipantSection { bic: "BETAFRPP".to_owned(), ..grown.participants[1].clone() });
+        grown.assets[0].largest_payment = "7".to_owned();
+        std::fs::write(layout.configuration(), toml::to_string(&grown).unwrap()).unwrap();
+        assert_eq!(Configuration::read(&layout, &[]).unwrap().participants.len(), 3);
+    }
+
+    #[test]
+    fn entries_that_do_not_fit_are_named() {
+        let mut configuration = sample();
+        configuration.assets[0].settled_at = "BETAFRPP".to_owned();
+        let error = |configuration: &Configuration| format!("{:#}", configuration.network().unwrap_err());
+        assert!(error(&configuration).contains("assets: EUR: there is no participant BETAFRPP"));
+        let mut configuration = sample();
+        configuration.participants[1].credit.insert("USD".to_owned(), "1".to_owned());
+        assert!(error(&configuration).contains("participants: ALPHDEFF: credit: there is no asset USD"));
+        let mut configuration = sample();
+        configuration.participants[1].bic = "TSCBDEFF".to_owned();
+        assert!(error(&configuration).contains("two are called TSCBDEFF"));
+    }
+}

@@ -1,0 +1,311 @@
+//! Which network a command talks to, and with which keys it signs.
+
+use crate::client::Client;
+use crate::configuration::Configuration;
+use crate::gateway;
+use crate::keys::KeyRing;
+use crate::layout::Layout;
+use crate::passphrase;
+use crate::wire::OutcomeView;
+use anyhow::{Context, bail, ensure};
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use tally_ledger::transaction::{Kind, Terms};
+use tally_ledger::{
+    AccountId, AccountNumber, AccountRole, Leg, Network, ParticipantId, Timestamp, Transaction,
+};
+use tally_ledger::{TransactionBatch, Uetr};
+
+/// The variable of the environment that names the network's directory.
+pub const NETWORK_VARIABLE: &str = "TALLY_NETWORK";
+
+/// How long a transaction made on the command line may wait for its decision.
+const VALIDITY_MS: u64 = 60_000;
+
+/// `DIR/run.json`: the process that runs a network.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct RunFile {
+    /// Its process id.
+    pub pid: u32,
+    /// Where it listens.
+    pub address: SocketAddr,
+}
+
+impl RunFile {
+    /// Reads the file of a network.
+    ///
+    /// # Errors
+    /// When the network does not run.
+    pub fn read(layout: &Layout) -> anyhow::Result<Self> {
+        let path = layout.run_file();
+        let bytes = std::fs::read(&path).with_context(|| {
+            let directory = layout.root().display();
+            format!("the network in {directory} does not run; start it with `tally network run {directory}`")
+        })?;
+        serde_json::from_slice(&bytes).with_context(|| format!("{} cannot be read", path.display()))
+    }
+}
+
+/// Options of every command that talks to a running network.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct ConnectionArguments {
+    /// Directory of the network [environment: TALLY_NETWORK]
+    #[arg(long, value_name = "DIR", global = true)]
+    pub network: Option<PathBuf>,
+    /// URL of the network, where it is not the one in the directory
+    #[arg(long, global = true)]
+    pub url: Option<String>,
+    /// Directory that holds keys to sign with, beside those of the network; may be repeated
+    #[arg(long, value_name = "DIR", global = true)]
+    pub keys: Vec<PathBuf>,
+    /// File whose first line is the keys' passphrase [environment: TALLY_PASSPHRASE]
+    #[arg(long, value_name = "FILE", global = true)]
+    pub passphrase_file: Option<PathBuf>,
+}
+
+/// A network that can be talked to.
+#[derive(Debug)]
+pub struct Connection {
+    /// How to reach it.
+    pub client: Client,
+    /// Who takes part.
+    pub network: Network,
+    arguments: ConnectionArguments,
+    layout: Option<Layout>,
+}
+
+impl ConnectionArguments {
+    fn layout(&self) -> Option<Layout> {
+        let directory =
+            self.network.clone().or_else(|| std::env::var_os(NETWORK_VARIABLE).map(PathBuf::from));
+        directory.map(Layout::new)
+    }
+
+    /// Finds the network. With a directory, who takes part is what its configuration says; with only a URL, what
+    /// the network itself says.
+    ///
+    /// # Errors
+    /// When neither is given, or the network does not run.
+    pub fn connect(&self) -> anyhow::Result<Connection> {
+        let layout = self.layout();
+        let url = match (&self.url, &layout) {
+            (Some(url), _) => {
+                ensure!(url.starts_with("http://"), "--url: a URL such as http://127.0.0.1:8080 is wanted");
+                url.clone()
+            }
+            (None, Some(layout)) => format!("http://{}", RunFile::read(layout)?.address),
+            (None, None) => {
+                bail!("which network? Give --network DIR or --url URL, or set {NETWORK_VARIABLE}")
+            }
+        };
+        let client = Client::new(&url);
+        let network = match &layout {
+            Some(layout) => Configuration::read(layout, &[])?.network()?,
+            None => client.network()?.network,
+        };
+        Ok(Connection { client, network, arguments: self.clone(), layout })
+    }
+}
+
+impl Connection {
+    /// The keys to sign with: those given, and those of the network's directory.
+    ///
+    /// # Errors
+    /// When there is no passphrase or a directory cannot be read.
+    pub fn keys(&self) -> anyhow::Result<KeyRing> {
+        let mut directories = self.arguments.keys.clone();
+        let file = self.arguments.passphrase_file.as_deref();
+        let passphrase = match &self.layout {
+            Some(layout) => {
+                directories.push(layout.customer_keys());
+                directories.push(layout.institution_keys());
+                passphrase::of_network(layout, file)?
+            }
+            None => passphrase::given(file)?.with_context(|| {
+                format!(
+                    "the keys need their passphrase: set {} or give --passphrase-file",
+                    passphrase::VARIABLE
+                )
+            })?,
+        };
+        ensure!(!directories.is_empty(), "no keys to sign with: give --keys DIR");
+        KeyRing::open(&directories, passphrase)
+    }
+
+    /// The layout of the network's directory.
+    ///
+    /// # Errors
+    /// When only a URL was given.
+    pub fn layout(&self) -> anyhow::Result<&Layout> {
+        self.layout.as_ref().context("this command needs the network's directory: give --network DIR")
+    }
+
+    /// The passphrase of the network's keys.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn passphrase(&self) -> anyhow::Result<passphrase::Passphrase> {
+        passphrase::of_network(self.layout()?, self.arguments.passphrase_file.as_deref())
+    }
+
+    /// The participant of that BIC.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn participant(&self, bic: &str) -> anyhow::Result<ParticipantId> {
+        let found = self.network.participant(bic);
+        found.map(|(id, _)| id).with_context(|| format!("the network has no participant {bic}"))
+    }
+
+    /// The account that `BIC/ACCOUNT` names; see [`account_number`] for the second part.
+    ///
+    /// # Errors
+    /// When there is no such account.
+    pub fn account(&self, text: &str) -> anyhow::Result<AccountId> {
+        let (bic, account) = text.split_once('/').with_context(|| {
+            format!("'{text}': BIC/ACCOUNT is wanted, such as ALPHDEFF/DE20999000010000000001")
+        })?;
+        let participant = self.participant(bic)?;
+        if let Some(number) = account_number(&self.network, account)
+            && number.is_institution()
+        {
+            return Ok(AccountId { participant, number });
+        }
+        let number = AccountNumber(self.client.account(bic, account)?.number);
+        Ok(AccountId { participant, number })
+    }
+
+    /// Terms of a new transaction with a random reference.
+    ///
+    /// # Errors
+    /// When there is no randomness.
+    pub fn terms(&self) -> anyhow::Result<Terms> {
+        Ok(Terms {
+            network: self.network.id,
+            uetr: random_uetr()?,
+            expiry: now().plus_ms(VALIDITY_MS.min(self.network.longest_validity_ms)),
+            details: tally_crypto::Hash::ZERO,
+            seed: random()?,
+        })
+    }
+
+    /// Signs legs with every key that they need, sends them and waits for the outcome.
+    ///
+    /// # Errors
+    /// When a key is missing or the network cannot be reached.
+    pub fn transact(&self, kind: Kind, legs: Vec<Leg>) -> anyhow::Result<OutcomeView> {
+        let mut transaction = Transaction::new(kind, &self.terms()?, legs);
+        let mut owners = HashMap::new();
+        for leg in transaction.legs.iter().filter(|leg| leg.amount.is_debit()) {
+            if leg.account.role() == AccountRole::Customer {
+                let account = AccountId { participant: leg.participant, number: leg.account };
+                let bic = &self.network.participants[leg.participant.index()].bic;
+                owners.insert(account, self.client.account(bic, &leg.account.0.to_string())?.owner);
+            }
+        }
+        let signers =
+            gateway::signers(&self.network, &transaction.legs, &|account| owners.get(&account).copied());
+        self.sign(&mut transaction, &signers)?;
+        one(self.client.submit(&batch_of(&transaction)?)?.outcomes)
+    }
+
+    /// Adds the signatures of those keys.
+    ///
+    /// # Errors
+    /// When a key is missing or its passphrase wrong.
+    pub fn sign(
+        &self,
+        transaction: &mut Transaction,
+        signers: &[tally_crypto::PublicKey],
+    ) -> anyhow::Result<()> {
+        let mut keys = self.keys()?;
+        for signer in signers {
+            transaction.sign(keys.signing_key(signer)?);
+        }
+        Ok(())
+    }
+}
+
+/// A batch of one.
+///
+/// # Errors
+/// When the transaction's header disagrees with its content.
+pub fn batch_of(transaction: &Transaction) -> anyhow::Result<TransactionBatch> {
+    let mut batch = TransactionBatch::default();
+    ensure!(batch.push(transaction), "the transaction has more legs or signatures than its form can hold");
+    Ok(batch)
+}
+
+/// The only outcome of a batch of one.
+///
+/// # Errors
+/// When there is none or are more.
+pub fn one(outcomes: Vec<OutcomeView>) -> anyhow::Result<OutcomeView> {
+    let [outcome] = <[OutcomeView; 1]>::try_from(outcomes)
+        .map_err(|outcomes| anyhow::anyhow!("one outcome was expected, {} came", outcomes.len()))?;
+    Ok(outcome)
+}
+
+/// The account number that a text means without asking for aliases: a number; or an institution's own account as
+/// `own:EUR`, `issuance:EUR` or `settlement:EUR:BIC`.
+pub fn account_number(network: &Network, text: &str) -> Option<AccountNumber> {
+    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return text.parse().ok().map(AccountNumber);
+    }
+    let mut parts = text.split(':');
+    let (role, asset, holder) = (parts.next()?, parts.next()?, parts.next());
+    let (asset, _) = network.asset(asset)?;
+    match (role, holder, parts.next()) {
+        ("own", None, None) => Some(AccountNumber::own(asset)),
+        ("issuance", None, None) => Some(AccountNumber::issuance(asset)),
+        ("settlement", Some(bic), None) => {
+            network.participant(bic).map(|(holder, _)| AccountNumber::settlement(asset, holder))
+        }
+        _ => None,
+    }
+}
+
+/// The name of an account that has no alias: the inverse of [`account_number`].
+pub fn account_text(network: &Network, number: AccountNumber) -> String {
+    let code = |asset: tally_ledger::AssetId| {
+        network.assets.get(asset.index()).map_or_else(|| asset.0.to_string(), |asset| asset.code.clone())
+    };
+    match number.role() {
+        AccountRole::Customer => number.0.to_string(),
+        AccountRole::Own(asset) => format!("own:{}", code(asset)),
+        AccountRole::Issuance(asset) => format!("issuance:{}", code(asset)),
+        AccountRole::Settlement(asset, holder) => {
+            let bic = network.participants.get(holder.index()).map_or("?", |p| p.bic.as_str());
+            format!("settlement:{}:{bic}", code(asset))
+        }
+    }
+}
+
+/// The time now.
+pub fn now() -> Timestamp {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// Random bytes.
+///
+/// # Errors
+/// When the operating system has none.
+pub fn random<const N: usize>() -> anyhow::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).context("the operating system's random source failed")?;
+    Ok(bytes)
+}
+
+/// A random reference: a version 4 UUID (RFC 9562, section 5.4).
+///
+/// # Errors
+/// When the operating system has no randomness.
+pub fn random_uetr() -> anyhow::Result<Uetr> {
+    let mut bytes: [u8; 16] = random()?;
+    bytes[6] = 0x40 | bytes[6] & 0x0f;
+    bytes[8] = 0x80 | bytes[8] & 0x3f;
+    Ok(Uetr(bytes))
+}

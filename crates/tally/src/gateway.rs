@@ -1,0 +1,169 @@
+//! From payment messages to transactions and from outcomes to status reports. Pure: the accounts are asked
+//! for through [`Accounts`], and the time is given.
+
+mod details;
+mod parties;
+
+pub use details::details;
+
+use crate::codec;
+use crate::configuration::{Configuration, ControlSum};
+use tally_crypto::{Hash, PublicKey};
+use tally_iso20022::{Date, Message, MessageKind, Payment, Reason, StatusReason, Transfer, derived_uetr};
+use tally_ledger::transaction::{Kind, Terms};
+use tally_ledger::{
+    AccountId, AccountNumber, AccountRole, Amount, AssetId, AssetKind, Leg, Network, ParticipantId,
+    Timestamp, Transaction, Uetr,
+};
+use tally_settlement::path;
+
+/// The accounts as the network knows them.
+pub trait Accounts {
+    /// The account of that IBAN or other alias in a participant's books.
+    fn by_alias(&self, participant: ParticipantId, alias: &str) -> Option<AccountId>;
+    /// Whose signature debits a customer's account.
+    fn owner(&self, account: AccountId) -> Option<PublicKey>;
+}
+
+/// Reads messages for one network.
+#[derive(Clone, Copy)]
+pub struct Gateway<'a> {
+    /// Who takes part.
+    pub network: &'a Network,
+    /// The same with what only messages need.
+    pub configuration: &'a Configuration,
+    /// The accounts.
+    pub accounts: &'a dyn Accounts,
+}
+
+/// A payment that can be made once it is signed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Order {
+    /// Its reference.
+    pub uetr: Uetr,
+    /// What it moves.
+    pub legs: Vec<Leg>,
+    /// Who must sign.
+    pub signers: Vec<PublicKey>,
+    /// Commits the signatures to the message, see [`details`].
+    pub details: Hash,
+}
+
+impl Order {
+    /// The transaction that makes the payment, unsigned. The `seed` is a fresh random secret.
+    pub fn draft(&self, network: &Network, now: Timestamp, seed: [u8; 16]) -> Transaction {
+        let terms = Terms {
+            network: network.id,
+            uetr: self.uetr,
+            // References are remembered until they expire, so that the longest validity is the longest
+            // protection against paying a message twice.
+            expiry: now.plus_ms(network.longest_validity_ms),
+            details: self.details,
+            seed,
+        };
+        Transaction::new(Kind::Transfer, &terms, self.legs.clone())
+    }
+
+    /// Whether `signed` makes this payment and nothing else, whoever signed it.
+    pub fn is_made_by(&self, signed: &Transaction) -> bool {
+        signed.header.kind == Kind::Transfer.number()
+            && signed.header.uetr == self.uetr
+            && signed.header.details == self.details
+            && signed.legs == self.legs
+    }
+}
+
+/// The reference of the payment at that position: the sender's, or one derived from the message.
+pub fn uetr(message: &Message, position: usize) -> Uetr {
+    let payment = message.payments.get(position);
+    let given = payment.and_then(|payment| payment.uetr);
+    Uetr(given.or_else(|| derived_uetr(message, position)).unwrap_or_default())
+}
+
+impl Gateway<'_> {
+    /// For each payment of the message, in order: what makes it, or why it is refused.
+    pub fn orders(&self, message: &Message, today: Date) -> Vec<Result<Order, Reason>> {
+        let group = message.group_rejection.as_ref().filter(|reason| !self.is_ignored(reason));
+        (0..message.payments.len())
+            .map(|position| match group {
+                Some(reason) => Err(reason.clone()),
+                None => self.order(message, position, today),
+            })
+            .collect()
+    }
+
+    fn is_ignored(&self, reason: &Reason) -> bool {
+        reason.code == StatusReason::AM10 && self.configuration.messages.control_sum == ControlSum::Ignore
+    }
+
+    fn order(&self, message: &Message, position: usize, today: Date) -> Result<Order, Reason> {
+        let payment: &Payment = &message.payments[position];
+        let transfer = payment.transfer.as_ref().map_err(Clone::clone)?;
+        if let Some(date) = transfer.requested_date.filter(|date| *date > today) {
+            return Err(Reason::new(
+                StatusReason::DT01,
+                format!("the requested date {date} lies ahead; today is {today}"),
+            ));
+        }
+        let (asset, amount) = self.amount(transfer)?;
+        let (from, to) = match message.kind {
+            MessageKind::FinancialInstitutionCreditTransfer => self.institutions(transfer, asset)?,
+            _ => self.customers(transfer)?,
+        };
+        if from == to {
+            return Err(Reason::new(StatusReason::AC03, "debtor and creditor have the same account"));
+        }
+        let legs = path::payment(self.network, from, to, asset, amount);
+        let signers = self.signers(&legs);
+        Ok(Order { uetr: uetr(message, position), legs, signers, details: details(message, position) })
+    }
+
+    fn amount(&self, transfer: &Transfer) -> Result<(AssetId, Amount), Reason> {
+        let code = transfer.amount.currency_code();
+        let found = self.network.asset(&code).filter(|(_, asset)| asset.kind == AssetKind::Currency);
+        let Some((id, asset)) = found else {
+            return Err(Reason::new(StatusReason::AM03, format!("the network does not settle {code}")));
+        };
+        Ok((id, Amount(transfer.amount.minor_units(asset.exponent)?)))
+    }
+
+    /// Whose signatures the legs need: the owners' of the debited accounts. Settlement accounts are debited
+    /// on the word of the institution whose customer pays.
+    pub fn signers(&self, legs: &[Leg]) -> Vec<PublicKey> {
+        signers(self.network, legs, &|account| self.accounts.owner(account))
+    }
+}
+
+/// As [`Gateway::signers`], for legs of any kind: what touches an issuance account needs its institution.
+pub fn signers(
+    network: &Network,
+    legs: &[Leg],
+    owner: &dyn Fn(AccountId) -> Option<PublicKey>,
+) -> Vec<PublicKey> {
+    let mut keys = Vec::new();
+    for leg in legs {
+        let institution = || network.participants.get(leg.participant.index()).map(|p| p.key);
+        let key = match leg.account.role() {
+            AccountRole::Issuance(_) => institution(),
+            AccountRole::Settlement(..) => None,
+            _ if !leg.amount.is_debit() => None,
+            AccountRole::Own(_) => institution(),
+            AccountRole::Customer => owner(AccountId { participant: leg.participant, number: leg.account }),
+        };
+        keys.extend(key.filter(|key| !keys.contains(key)));
+    }
+    keys
+}
+
+/// The own account of a participant in an asset.
+fn own(participant: ParticipantId, asset: AssetId) -> AccountId {
+    AccountId { participant, number: AccountNumber::own(asset) }
+}
+
+/// The day on which a payment that is asked for now is made.
+pub fn today(now: Timestamp) -> Date {
+    codec::day(now)
+}
+
+#[cfg(test)]
+mod tests;

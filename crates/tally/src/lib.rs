@@ -1,0 +1,20 @@
+//! The program `tally`: reads configuration, starts and wires things, prints.
+//!
+//! Reading order: [`command`] has one file for each command; [`plan`], [`configuration`] and [`layout`] are a
+//! network's files; [`gateway`] turns payment messages into transactions; [`server`] and [`client`] are the two
+//! ends of HTTP, and [`wire`] is what passes between them.
+
+pub mod client;
+pub mod codec;
+pub mod command;
+pub mod configuration;
+pub mod connection;
+pub mod gateway;
+pub mod keys;
+pub mod layout;
+pub mod name;
+mod opening;
+pub mod passphrase;
+pub mod plan;
+pub mod server;
+pub mod wire;

@@ -1,0 +1,207 @@
+//! The network over HTTP on loopback: small, versioned, and the seam of the full gateway.
+//!
+//! | request | answer |
+//! | --- | --- |
+//! | `POST /v1/iso20022/prepare` | a payment message → a draft to sign for each payment, or its refusal |
+//! | `POST /v1/iso20022/submit` | the message with its signed drafts → pacs.002, after durable outcomes |
+//! | `POST /v1/transactions` | a signed batch → outcomes |
+//! | `GET /v1/transactions/{uetr}` | the outcome |
+//! | `POST /v1/accounts` | signed account orders → outcomes |
+//! | `GET /v1/accounts/{bic}`, `…/{account}`, `…/{account}/statement` | books, balance, entries |
+//! | `GET /v1/network`, `GET /v1/tree-head` | who takes part and totals; the signed head of the Merkle log |
+//! | `GET /health`, `GET /metrics` | for operators |
+//!
+//! A slow client costs one of a bounded number of connections for a bounded time, and nothing else.
+
+mod accounts;
+mod failure;
+mod messages;
+mod metrics;
+mod network;
+mod outcome;
+mod transactions;
+
+use crate::configuration::Configuration;
+use anyhow::Context;
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, FromRequest, Request, State};
+use axum::middleware::{self, Next};
+use axum::response::Response;
+use axum::routing::{get, post};
+use failure::Failure;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use metrics::Metrics;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::Duration;
+use tally_ops::shutdown::Shutdown;
+use tally_settlement::engine::Engine;
+use tokio::sync::Semaphore;
+
+/// How long open requests may take once the network is asked to stop.
+const GRACE: Duration = Duration::from_secs(10);
+/// How long one connection is kept at most, so that a client that does not read its answers lets go.
+const MAX_CONNECTION_AGE: Duration = Duration::from_secs(300);
+/// Questions that read the journal, at once.
+const MAX_LOOKUPS: usize = 2;
+/// Requests that wait for outcomes, at once.
+const MAX_WAITING: usize = 256;
+
+struct App {
+    engine: Arc<Engine>,
+    configuration: Configuration,
+    metrics: Metrics,
+    lookups: Semaphore,
+}
+
+/// Answers on `listener` until shutdown is requested and what was asked before is answered.
+///
+/// # Errors
+/// When the runtime cannot be set up.
+pub fn serve(
+    listener: TcpListener,
+    engine: Arc<Engine>,
+    configuration: Configuration,
+    shutdown: &Shutdown,
+) -> anyhow::Result<()> {
+    listener.set_nonblocking(true).context("cannot set the listener up")?;
+    let app = Arc::new(App {
+        engine,
+        configuration,
+        metrics: Metrics::new()?,
+        lookups: Semaphore::new(MAX_LOOKUPS),
+    });
+    // The stages have threads of their own; these only pass bytes. Dropping the runtime waits for requests
+    // that still wait for outcomes, which is bounded.
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .max_blocking_threads(MAX_WAITING)
+        .thread_name("http")
+        .enable_io()
+        .enable_time()
+        .build()
+        .context("cannot start the HTTP threads")?;
+    runtime.block_on(accept(listener, app, shutdown.clone()))
+}
+
+async fn accept(listener: TcpListener, app: Arc<App>, shutdown: Shutdown) -> anyhow::Result<()> {
+    let listener = tokio::net::TcpListener::from_std(listener).context("cannot listen")?;
+    let http = app.configuration.http.clone();
+    let places = Arc::new(Semaphore::new(http.max_connections));
+    let service = TowerToHyperService::new(router(app));
+    let graceful = GracefulShutdown::new();
+    let mut stop = std::pin::pin!(tokio::task::spawn_blocking(move || shutdown.wait()));
+    loop {
+        let place = tokio::select! {
+            place = Arc::clone(&places).acquire_owned() => place.context("the semaphore is never closed")?,
+            _ = &mut stop => break,
+        };
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = &mut stop => break,
+        };
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                // Out of file descriptors, or the client left already: neither is a reason to stop.
+                tracing::warn!(%error, "a connection was not accepted");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            }
+        };
+        let _ = stream.set_nodelay(true);
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(Duration::from_millis(http.request_timeout_ms))
+            .serve_connection(TokioIo::new(stream), service.clone());
+        let connection = graceful.watch(connection);
+        tokio::spawn(async move {
+            // How a connection ended is its client's business.
+            let _ = tokio::time::timeout(MAX_CONNECTION_AGE, connection).await;
+            drop(place);
+        });
+    }
+    drop(listener);
+    let _ = tokio::time::timeout(GRACE, graceful.shutdown()).await;
+    Ok(())
+}
+
+fn router(app: Arc<App>) -> Router {
+    let limit = app.configuration.http.max_body_bytes;
+    Router::new()
+        .route("/v1/iso20022/prepare", post(messages::prepare))
+        .route("/v1/iso20022/submit", post(messages::submit))
+        .route("/v1/transactions", post(transactions::submit))
+        .route("/v1/transactions/{uetr}", get(transactions::status))
+        .route("/v1/accounts", post(transactions::order))
+        .route("/v1/accounts/{bic}", get(accounts::books))
+        .route("/v1/accounts/{bic}/{account}", get(accounts::account))
+        .route("/v1/accounts/{bic}/{account}/statement", get(accounts::statement))
+        .route("/v1/network", get(network::network))
+        .route("/v1/tree-head", get(network::tree_head))
+        .route("/health", get(network::health))
+        .route("/metrics", get(metrics::metrics))
+        .fallback(async || Failure::not_found("there is nothing at this path"))
+        .method_not_allowed_fallback(async || Failure::new(405, "method", "this path has another method"))
+        .layer(DefaultBodyLimit::max(limit))
+        .layer(middleware::from_fn_with_state(Arc::clone(&app), count))
+        .with_state(app)
+}
+
+async fn count(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let response = next.run(request).await;
+    app.metrics.answered(response.status().as_u16());
+    response
+}
+
+/// The body of a request, within the limits of size and time.
+struct Body(Bytes);
+
+impl FromRequest<Arc<App>> for Body {
+    type Rejection = Failure;
+
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Failure> {
+        let limit = Duration::from_millis(app.configuration.http.request_timeout_ms);
+        match tokio::time::timeout(limit, Bytes::from_request(request, app)).await {
+            Ok(Ok(bytes)) => Ok(Self(bytes)),
+            Ok(Err(rejection)) if rejection.status().as_u16() == 413 => {
+                let most = app.configuration.http.max_body_bytes;
+                Err(Failure::new(413, "FF01", format!("the request is larger than {most} bytes")))
+            }
+            Ok(Err(_)) => Err(Failure::new(400, "FF01", "the request's body cannot be read")),
+            Err(_) => Err(Failure::new(408, "timeout", "the request's body did not come in time")),
+        }
+    }
+}
+
+impl App {
+    fn answer_timeout(&self) -> Duration {
+        Duration::from_millis(self.configuration.http.answer_timeout_ms)
+    }
+}
+
+/// Runs what waits or computes for long off the threads that pass bytes.
+async fn blocking<T: Send + 'static>(
+    app: Arc<App>,
+    work: impl FnOnce(&App) -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    tokio::task::spawn_blocking(move || work(&app)).await.unwrap_or_else(|error| {
+        tracing::error!(%error, "a request failed");
+        Err(Failure::new(500, "failed", "the request could not be answered; see the network's log"))
+    })
+}
+
+/// As [`blocking`], for what reads the journal: only so many at once, or questions would slow payments down.
+async fn looking_up<T: Send + 'static>(
+    app: Arc<App>,
+    work: impl FnOnce(&App) -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    let keeper = Arc::clone(&app);
+    let _place =
+        keeper.lookups.acquire().await.map_err(|_| Failure::new(503, "busy", "the network stops"))?;
+    blocking(app, work).await
+}

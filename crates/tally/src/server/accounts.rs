@@ -1,0 +1,111 @@
+//! `GET /v1/accounts/…`
+
+use super::failure::Failure;
+use super::{App, looking_up};
+use crate::codec;
+use crate::connection::account_number;
+use crate::wire::{AccountBody, BooksView, EntryView, StatementBody};
+use axum::Json;
+use axum::extract::{Path, Query, State};
+use serde::Deserialize;
+use std::sync::Arc;
+use tally_ledger::{AccountId, Participant, ParticipantId};
+use tally_settlement::engine::AccountView;
+
+/// The most entries of one answer.
+const MAX_ENTRIES: usize = 1000;
+
+pub(super) async fn books(
+    State(app): State<Arc<App>>,
+    Path(bic): Path<String>,
+) -> Result<Json<BooksView>, Failure> {
+    let (participant, found) = participant(&app, &bic)?;
+    let next = app.engine.next_account(participant).map_or(0, |number| number.0);
+    Ok(Json(BooksView { institution: found.bic.clone(), next_account: next }))
+}
+
+pub(super) async fn account(
+    State(app): State<Arc<App>>,
+    Path((bic, name)): Path<(String, String)>,
+) -> Result<Json<AccountBody>, Failure> {
+    let (view, alias) = find(&app, &bic, &name)?;
+    Ok(Json(body(&app, &view, alias)))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Page {
+    limit: Option<usize>,
+    before: Option<u64>,
+}
+
+pub(super) async fn statement(
+    State(app): State<Arc<App>>,
+    Path((bic, name)): Path<(String, String)>,
+    Query(page): Query<Page>,
+) -> Result<Json<StatementBody>, Failure> {
+    let limit = page.limit.unwrap_or(50);
+    if !(1..=MAX_ENTRIES).contains(&limit) {
+        return Err(Failure::form(format!("limit: 1 to {MAX_ENTRIES} entries can be asked for")));
+    }
+    looking_up(app, move |app| {
+        let (view, alias) = find(app, &bic, &name)?;
+        let entries = app.engine.statement(view.id, page.before, limit)?;
+        let account = body(app, &view, alias);
+        let exponent = exponent(app, &view);
+        let next = entries.last().filter(|_| entries.len() == limit).map(|entry| entry.sequence);
+        let entries = entries
+            .iter()
+            .map(|entry| EntryView {
+                sequence: entry.sequence,
+                time: codec::time(entry.timestamp),
+                uetr: entry.uetr.to_string(),
+                amount: entry.amount.display(exponent).to_string(),
+                balance: entry.balance.display(exponent).to_string(),
+            })
+            .collect();
+        Ok(Json(StatementBody { account, entries, next }))
+    })
+    .await
+}
+
+fn participant<'a>(app: &'a App, bic: &str) -> Result<(ParticipantId, &'a Participant), Failure> {
+    app.engine
+        .network()
+        .participant(bic)
+        .ok_or_else(|| Failure::new(404, "RC01", format!("the network has no participant {bic}")))
+}
+
+/// The account of that alias, number or role, with its alias if it was found by that.
+fn find(app: &App, bic: &str, name: &str) -> Result<(AccountView, Option<String>), Failure> {
+    let (participant, _) = participant(app, bic)?;
+    let by_alias = app.engine.account_by_alias(participant, name);
+    let id = by_alias.or_else(|| {
+        let number = account_number(app.engine.network(), name)?;
+        Some(AccountId { participant, number })
+    });
+    let view = id.and_then(|id| app.engine.account(id));
+    let view = view.ok_or_else(|| Failure::new(404, "AC01", format!("{bic} has no account {name}")))?;
+    Ok((view, by_alias.map(|_| name.to_owned())))
+}
+
+fn exponent(app: &App, view: &AccountView) -> u8 {
+    app.engine.network().assets.get(view.asset.index()).map_or(0, |asset| asset.exponent)
+}
+
+fn body(app: &App, view: &AccountView, alias: Option<String>) -> AccountBody {
+    let network = app.engine.network();
+    let participant = &network.participants[view.id.participant.index()];
+    let asset = &network.assets[view.asset.index()];
+    AccountBody {
+        institution: participant.bic.clone(),
+        number: view.id.number.0,
+        alias,
+        asset: asset.code.clone(),
+        balance: view.balance.display(asset.exponent).to_string(),
+        minor_units: view.balance.0,
+        floor: view.floor.display(asset.exponent).to_string(),
+        status: view.status,
+        owner: view.owner.unwrap_or(participant.key),
+    }
+}

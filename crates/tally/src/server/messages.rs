@@ -1,0 +1,220 @@
+//! `POST /v1/iso20022/prepare` and `POST /v1/iso20022/submit`
+
+use super::failure::Failure;
+use super::{App, Body, blocking, outcome};
+use crate::codec;
+use crate::connection::{account_text, random};
+use crate::gateway::{self, Accounts, Gateway, Order};
+use crate::wire::{Draft, LegView, PreparedBody, PreparedPayment, Problem, SubmitBody};
+use axum::Json;
+use axum::extract::State;
+use axum::http::header;
+use axum::response::IntoResponse;
+use base64::Engine as _;
+use std::collections::HashMap;
+use std::sync::Arc;
+use tally_crypto::PublicKey;
+use tally_iso20022::{
+    Limits, Message, Outcome as Reported, ParseError, Reason, ReportContext, ReportError, StatusReason,
+    group_status_report, status_report,
+};
+use tally_ledger::{AccountId, ParticipantId, Transaction};
+use tally_settlement::engine::{Answer, Engine, Outcome};
+
+impl Accounts for Engine {
+    fn by_alias(&self, participant: ParticipantId, alias: &str) -> Option<AccountId> {
+        self.account_by_alias(participant, alias)
+    }
+    fn owner(&self, account: AccountId) -> Option<PublicKey> {
+        self.account(account)?.owner
+    }
+}
+
+pub(super) async fn prepare(State(app): State<Arc<App>>, body: Body) -> Result<Json<PreparedBody>, Failure> {
+    blocking(app, move |app| {
+        let message = match tally_iso20022::parse(&body.0, &app.limits()) {
+            Ok(message) => message,
+            Err(error) => {
+                let refused = Some(problem(&error.to_reason()));
+                return Ok(Json(PreparedBody { refused, payments: Vec::new() }));
+            }
+        };
+        let orders = app.gateway().orders(&message, gateway::today(app.engine.now()));
+        let payments = (0..).zip(orders).map(|(position, order)| app.prepared(&message, position, order));
+        Ok(Json(PreparedBody { refused: None, payments: payments.collect::<Result<_, _>>()? }))
+    })
+    .await
+}
+
+pub(super) async fn submit(State(app): State<Arc<App>>, body: Body) -> Result<impl IntoResponse, Failure> {
+    blocking(app, move |app| {
+        let body: SubmitBody =
+            serde_json::from_slice(&body.0).map_err(|error| Failure::form(format!("{error}")))?;
+        let message = base64::engine::general_purpose::STANDARD
+            .decode(&body.message)
+            .map_err(|error| Failure::form(format!("message: not base64: {error}")))?;
+        let xml = match tally_iso20022::parse(&message, &app.limits()) {
+            Ok(message) => app.settle(&message, &body)?,
+            Err(error) => app.refuse(&error)?,
+        };
+        Ok(([(header::CONTENT_TYPE, "application/xml; charset=utf-8")], xml))
+    })
+    .await
+}
+
+impl App {
+    fn gateway(&self) -> Gateway<'_> {
+        Gateway {
+            network: self.engine.network(),
+            configuration: &self.configuration,
+            accounts: self.engine.as_ref(),
+        }
+    }
+
+    fn limits(&self) -> Limits {
+        Limits::default()
+    }
+
+    fn prepared(
+        &self,
+        message: &Message,
+        position: usize,
+        order: Result<Order, Reason>,
+    ) -> Result<PreparedPayment, Failure> {
+        let uetr = gateway::uetr(message, position).to_string();
+        let order = match order {
+            Ok(order) => order,
+            Err(reason) => return Ok(PreparedPayment { uetr, refused: Some(problem(&reason)), draft: None }),
+        };
+        let network = self.engine.network();
+        let seed = random().map_err(|error| Failure::new(500, "failed", format!("{error:#}")))?;
+        let transaction = order.draft(network, self.engine.now(), seed);
+        let legs = transaction.legs.iter().map(|leg| {
+            let asset = &network.assets[leg.asset.index()];
+            LegView {
+                institution: network.participants[leg.participant.index()].bic.clone(),
+                account: account_text(network, leg.account),
+                amount: leg.amount.display(asset.exponent).to_string(),
+                asset: asset.code.clone(),
+            }
+        });
+        let draft = Draft {
+            id: transaction.id().to_string(),
+            legs: legs.collect(),
+            signers: order.signers.clone(),
+            transaction: codec::encode_one(&transaction)
+                .map_err(|error| Failure::new(500, "failed", format!("{error:#}")))?,
+        };
+        Ok(PreparedPayment { uetr, refused: None, draft: Some(draft) })
+    }
+
+    /// Makes the payments of a message that were signed and reports on all.
+    fn settle(&self, message: &Message, body: &SubmitBody) -> Result<String, Failure> {
+        let mut signed: HashMap<usize, &str> = HashMap::new();
+        for draft in &body.signed {
+            if signed.insert(draft.position, &draft.transaction).is_some() {
+                return Err(Failure::form(format!("signed: position {} is there twice", draft.position)));
+            }
+        }
+        let orders = self.gateway().orders(message, gateway::today(self.engine.now()));
+        let mut transactions = Vec::new();
+        let mut results: Vec<Result<Order, Reason>> = Vec::with_capacity(orders.len());
+        for (position, order) in orders.into_iter().enumerate() {
+            let ready = order.and_then(|order| {
+                let transaction = fitting(&order, signed.get(&position).copied())?;
+                transactions.push(transaction);
+                Ok(order)
+            });
+            if let Err(reason) = &ready {
+                self.metrics.refused(reason);
+            }
+            results.push(ready);
+        }
+        let pending = self.engine.submit(transactions)?;
+        let mut answers = self.engine.wait(&pending, self.answer_timeout()).into_iter();
+        let is_copy = message.header.as_ref().is_some_and(|header| header.possible_duplicate);
+        let mut outcomes = Vec::with_capacity(results.len());
+        for result in results {
+            outcomes.push(match result {
+                Err(reason) => Reported::Rejected(reason),
+                Ok(order) => match answers.next() {
+                    Some(answer) => self.report(&order, answer, is_copy)?,
+                    None => Reported::Pending,
+                },
+            });
+        }
+        let context = self.context(message.instructing_agent.clone())?;
+        status_report(message, &outcomes, &context).map_err(|error| unwritten(&error))
+    }
+
+    /// What is reported of a payment. A message that says that it may be a copy gets the outcome of the original.
+    fn report(&self, order: &Order, answer: Answer, is_copy: bool) -> Result<Reported, Failure> {
+        if is_copy
+            && let Outcome::Duplicate { first: Some(first) } = &answer.outcome
+            && self.is_same(order, first)?
+        {
+            return Ok(outcome::reported(first));
+        }
+        Ok(outcome::reported(&answer))
+    }
+
+    /// Whether the first transaction with this reference was this payment: if it was made, it moved the same
+    /// amount between the same accounts. One that was refused moved nothing, whatever it was.
+    fn is_same(&self, order: &Order, first: &Answer) -> Result<bool, Failure> {
+        let Outcome::Final(finality) = &first.outcome else { return Ok(true) };
+        if finality.verdict.is_err() {
+            return Ok(true);
+        }
+        for leg in &order.legs {
+            let account = AccountId { participant: leg.participant, number: leg.account };
+            let entries = self.engine.statement(account, finality.sequence.checked_add(1), 1)?;
+            let same = entries.first().is_some_and(|entry| {
+                entry.sequence == finality.sequence && entry.uetr == first.uetr && entry.amount == leg.amount
+            });
+            if !same {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Reports that a message could not be read.
+    fn refuse(&self, error: &ParseError) -> Result<String, Failure> {
+        self.metrics.refused(&error.to_reason());
+        group_status_report(error, &self.context(None)?).map_err(|error| unwritten(&error))
+    }
+
+    fn context(&self, instructed_agent: Option<tally_iso20022::Agent>) -> Result<ReportContext, Failure> {
+        let name: [u8; 16] = random().map_err(|error| Failure::new(500, "failed", format!("{error:#}")))?;
+        Ok(ReportContext {
+            message_id: codec::to_hex(&name),
+            created: codec::time(self.engine.now()),
+            instructing_agent: None,
+            instructed_agent,
+        })
+    }
+}
+
+/// The signed transaction of an order, if it makes that payment and nothing else.
+fn fitting(order: &Order, signed: Option<&str>) -> Result<Transaction, Reason> {
+    let signed = signed.ok_or_else(|| Reason::from(StatusReason::DS0A))?;
+    let transaction = codec::decode_one(signed).map_err(|error| {
+        Reason::new(StatusReason::FF01, format!("the signed transaction cannot be read: {error:#}"))
+    })?;
+    if !order.is_made_by(&transaction) {
+        return Err(Reason::new(
+            StatusReason::DS0H,
+            "the transaction that was signed is not the message's payment",
+        ));
+    }
+    Ok(transaction)
+}
+
+fn problem(reason: &Reason) -> Problem {
+    Problem { code: reason.code.code().to_owned(), text: reason.text.clone() }
+}
+
+fn unwritten(error: &ReportError) -> Failure {
+    tracing::error!(%error, "a status report could not be written");
+    Failure::new(500, "failed", error.to_string())
+}

@@ -1,0 +1,69 @@
+//! `GET /v1/network`, `GET /v1/tree-head`, `GET /health`
+
+use super::failure::Failure;
+use super::{App, blocking};
+use crate::wire::{HealthView, NetworkView, TotalView};
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use std::sync::Arc;
+use tally_crypto::log::SignedTreeHead;
+use tally_log::Health;
+
+pub(super) async fn network(State(app): State<Arc<App>>) -> Result<Json<NetworkView>, Failure> {
+    // Totals go through every account.
+    blocking(app, |app| Ok(Json(view(app)))).await
+}
+
+pub(super) async fn tree_head(State(app): State<Arc<App>>) -> Result<Json<SignedTreeHead>, Failure> {
+    let head = app.engine.tree_head();
+    head.map(Json).ok_or_else(|| Failure::not_found("nothing has been decided yet"))
+}
+
+pub(super) async fn health(State(app): State<Arc<App>>) -> (StatusCode, Json<HealthView>) {
+    let health = health_view(&app);
+    let status = if health.healthy { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, Json(health))
+}
+
+fn health_view(app: &App) -> HealthView {
+    match app.engine.health() {
+        Health::Ok => HealthView { healthy: true, text: "payments are taken".to_owned() },
+        Health::Stalled { reason } => {
+            HealthView { healthy: false, text: format!("the journal cannot be written now: {reason}") }
+        }
+        Health::Failed { reason } => HealthView {
+            healthy: false,
+            text: format!("the network has stopped and must be restarted: {reason}"),
+        },
+    }
+}
+
+fn view(app: &App) -> NetworkView {
+    let network = app.engine.network();
+    let totals = app
+        .engine
+        .totals()
+        .into_iter()
+        .map(|total| TotalView {
+            institution: network.participants[total.participant.index()].bic.clone(),
+            asset: network.assets[total.asset.index()].code.clone(),
+            accounts: total.accounts,
+            issued: total.issued,
+            customers: total.customers,
+            own: total.own,
+            settlement: total.settlement,
+        })
+        .filter(|t| {
+            t.accounts > 0 || [t.issued, t.customers, t.own, t.settlement].iter().any(|sum| *sum != 0)
+        })
+        .collect();
+    NetworkView {
+        network: network.clone(),
+        kinds: app.configuration.participants.iter().map(|participant| participant.kind).collect(),
+        totals,
+        sequence: app.engine.sequenced(),
+        tree_head: app.engine.tree_head(),
+        health: health_view(app),
+    }
+}

@@ -1,0 +1,82 @@
+//! `POST /v1/transactions`, `GET /v1/transactions/{uetr}` and `POST /v1/accounts`.
+
+use super::failure::Failure;
+use super::{App, Body, blocking, looking_up, outcome};
+use crate::codec;
+use crate::wire::{OutcomeView, OutcomesBody};
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, header};
+use std::sync::Arc;
+use tally_ledger::transaction::Kind;
+use tally_ledger::{Transaction, Uetr};
+
+pub(super) async fn submit(
+    State(app): State<Arc<App>>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<OutcomesBody>, Failure> {
+    let transactions = decode(&headers, &body)?;
+    settle(app, transactions).await
+}
+
+pub(super) async fn order(
+    State(app): State<Arc<App>>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<OutcomesBody>, Failure> {
+    let transactions = decode(&headers, &body)?;
+    if transactions.iter().any(|transaction| transaction.header.kind != Kind::Account.number()) {
+        return Err(Failure::form("only account orders are taken here; others go to /v1/transactions"));
+    }
+    settle(app, transactions).await
+}
+
+pub(super) async fn status(
+    State(app): State<Arc<App>>,
+    Path(uetr): Path<String>,
+) -> Result<Json<OutcomeView>, Failure> {
+    let uetr: Uetr = uetr.parse().map_err(|error| Failure::form(format!("{error}")))?;
+    looking_up(app, move |app| {
+        let answer = app.engine.status(uetr)?;
+        let answer =
+            answer.ok_or_else(|| Failure::not_found(format!("no transaction has the reference {uetr}")))?;
+        Ok(Json(outcome::view(&answer)))
+    })
+    .await
+}
+
+/// A batch in binary form, or in hexadecimal as text.
+fn decode(headers: &HeaderMap, body: &Body) -> Result<Vec<Transaction>, Failure> {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let batch = match kind.split(';').next().unwrap_or_default().trim() {
+        "application/octet-stream" => codec::decode(&body.0),
+        "text/plain" => codec::from_hex(body.0.trim_ascii()).and_then(|bytes| codec::decode(&bytes)),
+        _ => {
+            let text = "a batch is wanted as application/octet-stream, or in hexadecimal as text/plain";
+            return Err(Failure::new(415, "FF01", text));
+        }
+    };
+    let batch = batch.map_err(|error| Failure::form(format!("{error:#}")))?;
+    let mut transactions = Vec::with_capacity(batch.len());
+    for ((header, seed), place) in batch.headers.iter().zip(&batch.seeds).zip(batch.places()) {
+        let is_order = header.kind == Kind::Account.number();
+        transactions.push(Transaction {
+            header: *header,
+            seed: *seed,
+            legs: batch.legs[place.legs].to_vec(),
+            signers: batch.signers[place.signers].to_vec(),
+            order: is_order.then(|| batch.orders[place.order].clone()),
+        });
+    }
+    Ok(transactions)
+}
+
+async fn settle(app: Arc<App>, transactions: Vec<Transaction>) -> Result<Json<OutcomesBody>, Failure> {
+    blocking(app, move |app| {
+        let pending = app.engine.submit(transactions)?;
+        let answers = app.engine.wait(&pending, app.answer_timeout());
+        Ok(Json(OutcomesBody { outcomes: answers.iter().map(outcome::view).collect() }))
+    })
+    .await
+}

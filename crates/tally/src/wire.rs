@@ -1,0 +1,243 @@
+//! What goes over HTTP, version 1: the JSON that the server writes and the client reads.
+
+use crate::configuration::ParticipantKind;
+use serde::{Deserialize, Serialize};
+use tally_crypto::PublicKey;
+use tally_crypto::log::SignedTreeHead;
+use tally_ledger::{AccountStatus, Network};
+
+/// Why something was refused: an ISO 20022 code and one sentence.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Problem {
+    /// The code, such as `AM04`.
+    pub code: String,
+    /// What was wrong.
+    pub text: String,
+}
+
+/// The body of every answer that is an error.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ErrorBody {
+    /// What was wrong.
+    pub error: Problem,
+}
+
+/// Answer of `GET /v1/network`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct NetworkView {
+    /// The configuration on which all stages agree.
+    pub network: Network,
+    /// What each participant is, by participant id.
+    pub kinds: Vec<ParticipantKind>,
+    /// By participant and asset, where there is anything.
+    pub totals: Vec<TotalView>,
+    /// How many transactions have been decided.
+    pub sequence: u64,
+    /// The signed head of the log of decisions; none before the first.
+    pub tree_head: Option<SignedTreeHead>,
+    /// How the network is.
+    pub health: HealthView,
+}
+
+/// What an institution holds and owes in one asset, in minor units.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct TotalView {
+    /// BIC.
+    pub institution: String,
+    /// Code of the asset.
+    pub asset: String,
+    /// How many customers' accounts it has in it.
+    pub accounts: u64,
+    /// What it issued.
+    pub issued: i128,
+    /// What its customers have.
+    pub customers: i128,
+    /// What it has itself.
+    pub own: i128,
+    /// What others have on settlement accounts with it.
+    pub settlement: i128,
+}
+
+/// Answer of `GET /health`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct HealthView {
+    /// Whether payments are taken.
+    pub healthy: bool,
+    /// One sentence.
+    pub text: String,
+}
+
+/// Answer of `GET /v1/accounts/{bic}`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct BooksView {
+    /// BIC.
+    pub institution: String,
+    /// The number of the account that is opened next.
+    pub next_account: u32,
+}
+
+/// Answer of `GET /v1/accounts/{bic}/{account}`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct AccountBody {
+    /// BIC.
+    pub institution: String,
+    /// Its number in the institution's books.
+    pub number: u32,
+    /// Its IBAN or other alias.
+    pub alias: Option<String>,
+    /// Code of the asset that it holds.
+    pub asset: String,
+    /// The balance as a decimal.
+    pub balance: String,
+    /// The balance in minor units.
+    pub minor_units: i64,
+    /// How far below zero it may go, as a decimal: zero or negative.
+    pub floor: String,
+    /// Whether it takes part in payments.
+    pub status: AccountStatus,
+    /// Whose signature debits it: the customer's or, for an institution's own account, the institution's.
+    pub owner: PublicKey,
+}
+
+/// Answer of `GET /v1/accounts/{bic}/{account}/statement`, the newest entry first.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct StatementBody {
+    /// The account now.
+    pub account: AccountBody,
+    /// The entries.
+    pub entries: Vec<EntryView>,
+    /// What to give as `before` for the entries that follow; none when there are no more.
+    pub next: Option<u64>,
+}
+
+/// One entry of a statement.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct EntryView {
+    /// Its place in the global order.
+    pub sequence: u64,
+    /// When, as an ISO 8601 time.
+    pub time: String,
+    /// The transaction's reference.
+    pub uetr: String,
+    /// What the account got, negative for a debit; a decimal.
+    pub amount: String,
+    /// What it held then; a decimal.
+    pub balance: String,
+}
+
+/// How far a transaction came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Status {
+    /// Settled, for ever.
+    #[serde(rename = "ACSC")]
+    Settled,
+    /// Refused.
+    #[serde(rename = "RJCT")]
+    Refused,
+    /// Not decided yet.
+    #[serde(rename = "PDNG")]
+    Pending,
+}
+
+impl Status {
+    /// The four letters of the standard.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::Settled => "ACSC",
+            Self::Refused => "RJCT",
+            Self::Pending => "PDNG",
+        }
+    }
+}
+
+/// What became of one transaction.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct OutcomeView {
+    /// The transaction's id, in hexadecimal.
+    pub id: String,
+    /// Its reference.
+    pub uetr: String,
+    /// How far it came.
+    pub status: Status,
+    /// Why it was refused.
+    pub reason: Option<Problem>,
+    /// Its place in the global order, if it has one.
+    pub sequence: Option<u64>,
+    /// When it was decided, as an ISO 8601 time.
+    pub time: Option<String>,
+    /// When it was refused as a duplicate: what became of the first with that reference.
+    pub first: Option<Box<OutcomeView>>,
+}
+
+/// Answer of `POST /v1/transactions` and `POST /v1/accounts`: one for each transaction, in order.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct OutcomesBody {
+    /// The outcomes.
+    pub outcomes: Vec<OutcomeView>,
+}
+
+/// Answer of `POST /v1/iso20022/prepare`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct PreparedBody {
+    /// Why the message as a whole cannot be read; then there are no payments.
+    pub refused: Option<Problem>,
+    /// One for each payment, in order.
+    pub payments: Vec<PreparedPayment>,
+}
+
+/// A payment of a message: refused already, or ready to be signed.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct PreparedPayment {
+    /// Its reference.
+    pub uetr: String,
+    /// Why it is refused.
+    pub refused: Option<Problem>,
+    /// What to sign.
+    pub draft: Option<Draft>,
+}
+
+/// A transaction that wants signatures.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Draft {
+    /// A batch of one, encoded and in hexadecimal.
+    pub transaction: String,
+    /// Its id, which is what is signed; in hexadecimal.
+    pub id: String,
+    /// Its legs, for people.
+    pub legs: Vec<LegView>,
+    /// Who must sign.
+    pub signers: Vec<PublicKey>,
+}
+
+/// A leg, for people.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct LegView {
+    /// BIC.
+    pub institution: String,
+    /// The account's alias, number, or role.
+    pub account: String,
+    /// The amount as a decimal, negative for a debit.
+    pub amount: String,
+    /// Code of the asset.
+    pub asset: String,
+}
+
+/// Body of `POST /v1/iso20022/submit`. The answer is a pacs.002.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SubmitBody {
+    /// The message as it was prepared, in base64.
+    pub message: String,
+    /// The signed drafts: the payment's position in the message, and the batch of one in hexadecimal.
+    pub signed: Vec<SignedDraft>,
+}
+
+/// A signed draft.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SignedDraft {
+    /// Position of the payment in the message, from 0.
+    pub position: usize,
+    /// The batch of one, encoded and in hexadecimal.
+    pub transaction: String,
+}
