@@ -1,5 +1,6 @@
 //! The little that a journal needs of a disk, so that it can run on one that fails on purpose.
 
+mod direct;
 #[cfg(feature = "sim")]
 mod sim;
 
@@ -143,11 +144,14 @@ impl OsDisk {
 impl Disk for OsDisk {
     fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
         let path = self.directory.join(name);
-        Ok(Box::new(OpenOptions::new().read(true).write(true).create_new(true).open(path)?))
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
+        Ok(past_the_cache(&path, file))
     }
 
     fn open(&self, name: &str, write: bool) -> io::Result<Box<dyn DiskFile>> {
-        Ok(Box::new(OpenOptions::new().read(true).write(write).open(self.directory.join(name))?))
+        let path = self.directory.join(name);
+        let file = OpenOptions::new().read(true).write(write).open(&path)?;
+        Ok(if write { past_the_cache(&path, file) } else { Box::new(file) })
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
@@ -224,6 +228,14 @@ impl DiskFile for File {
 
     fn len(&self) -> io::Result<u64> {
         Ok(self.metadata()?.len())
+    }
+}
+
+/// The file for writing past the page cache where that is possible, else through it.
+fn past_the_cache(path: &Path, file: File) -> Box<dyn DiskFile> {
+    match direct::DirectFile::open(path, file) {
+        Ok(direct) => Box::new(direct),
+        Err(cached) => Box::new(cached),
     }
 }
 

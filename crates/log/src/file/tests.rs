@@ -20,7 +20,7 @@ fn open(disk: &SimDisk, options: Options) -> Result<(FileLog, OpenReport), LogEr
 /// The record of each ticket, a function of it. Now and then one is large, so that a segment ends early.
 fn record(ticket: u64) -> (TopicId, Vec<u8>) {
     let topic = TopicId(u16::try_from(ticket % 3).unwrap());
-    let len = usize::try_from((ticket * 29) % 90 + if ticket % 11 == 0 { 600 } else { 0 }).unwrap();
+    let len = usize::try_from((ticket * 29) % 90 + if ticket.is_multiple_of(11) { 600 } else { 0 }).unwrap();
     (topic, (0..len).map(|index| (ticket as usize * 7 + index) as u8).collect())
 }
 
