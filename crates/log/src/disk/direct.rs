@@ -43,7 +43,8 @@ impl DirectFile {
         let flags = OFlags::DIRECT.bits().cast_signed();
         match OpenOptions::new().write(true).custom_flags(flags).open(path) {
             Ok(direct) => {
-                let state = State { direct: Some(direct), stage: vec![0; STAGE + BLOCK], last: None, zero: 0..0 };
+                let state =
+                    State { direct: Some(direct), stage: vec![0; STAGE + BLOCK], last: None, zero: 0..0 };
                 Ok(Self { cached, state: Mutex::new(state) })
             }
             Err(_) => Err(cached),
@@ -93,7 +94,8 @@ impl State {
         let length = (head + count).next_multiple_of(BLOCK);
         let mut stage = std::mem::take(&mut self.stage);
         let aligned = stage.as_ptr().align_offset(BLOCK);
-        let written = self.fill_and_write(cached, &mut stage[aligned..aligned + length], start, head, &bytes[..count]);
+        let written =
+            self.fill_and_write(cached, &mut stage[aligned..aligned + length], start, head, &bytes[..count]);
         self.stage = stage;
         written
     }
@@ -111,7 +113,7 @@ impl State {
         if head > 0 {
             self.block(cached, start, &mut stage[..BLOCK])?;
         }
-        if end % BLOCK != 0 && (last > 0 || head == 0) {
+        if !end.is_multiple_of(BLOCK) && (last > 0 || head == 0) {
             self.block(cached, start + last as u64, &mut stage[last..])?;
         }
         stage[head..end].copy_from_slice(bytes);
@@ -190,7 +192,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn open(path: &Path) -> Option<DirectFile> {
-        let cached = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).unwrap();
+        let cached =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).unwrap();
         let file = DirectFile::open(path, cached).ok();
         if file.is_none() {
             eprintln!("not tested: the file system of the temporary directory has no direct writes");
