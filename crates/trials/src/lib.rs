@@ -1,0 +1,7 @@
+//! Tries to break settlement from one seed: simulated networks under faults, and bytes nobody should
+//! have sent.
+//!
+//! [`simulation`] runs a whole network in one thread, on a disk that fails and through crashes, and
+//! compares it with a naive ledger written without looking at the settlement code.
+
+pub mod simulation;

@@ -1,0 +1,17 @@
+//! A whole settlement network in one thread, from one seed.
+//!
+//! Every stage takes its steps in an order that the seed decides; clients send good, bad, repeated and
+//! late transactions; the disk runs full, fails and loses power; the process is killed and started
+//! again at any point. Whatever a client was told is kept, and compared after every crash with the
+//! log, with the process, and with a naive ledger.
+
+mod check;
+mod clients;
+mod ledger;
+mod life;
+mod mischief;
+mod plan;
+mod run;
+mod workload;
+
+pub use run::{Summary, run};

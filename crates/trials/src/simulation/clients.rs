@@ -1,0 +1,199 @@
+//! Clients: what they sent, and what they were told.
+
+use std::collections::HashMap;
+use std::time::Duration;
+use tally_ledger::{Refusal, Transaction, TransactionId};
+use tally_settlement::clerk::Finality;
+use tally_settlement::engine::{Answer, Desk, EngineError, Outcome, Pending};
+use tally_sim::Trace;
+
+/// What may become of a transaction.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Expected {
+    /// Nothing is known of it.
+    Anything,
+    /// It is in order: it is made, or refused for want of money, time, room or an open account.
+    Order,
+    /// Something is wrong with it: it is never made.
+    Refusal,
+    /// It is refused for one of these, or for want of time or room.
+    One(&'static [Refusal]),
+}
+
+/// Reasons for which a transaction in order may be refused.
+const PLAUSIBLE: &[Refusal] = &[
+    Refusal::Expired,
+    Refusal::ExpiryTooFar,
+    Refusal::Overloaded,
+    Refusal::ClosedAccount,
+    Refusal::BlockedAccount,
+    Refusal::InsufficientFunds,
+    Refusal::AboveLimit,
+    Refusal::BalanceOverflow,
+    Refusal::OrderNotPossible,
+    Refusal::NotEmpty,
+    Refusal::ApprovalTimeout,
+];
+/// Reasons that can hide any other.
+const CIRCUMSTANCES: &[Refusal] = &[Refusal::Expired, Refusal::ExpiryTooFar, Refusal::Overloaded];
+
+/// A transaction that some client made.
+pub(super) struct Known {
+    pub(super) transaction: Transaction,
+    pub(super) id: TransactionId,
+    pub(super) expected: Expected,
+    /// The step in which it was first handed in.
+    pub(super) sent: u64,
+    /// What somebody was told of it that is final, and in which step.
+    pub(super) told: Option<(Finality, u64)>,
+    /// Times it was handed in and not refused or called a duplicate, as far as is known.
+    pub(super) open: u32,
+}
+
+struct Waiting {
+    pending: Pending,
+    known: Vec<usize>,
+    answered: Vec<bool>,
+}
+
+/// All clients together.
+#[derive(Default)]
+pub(super) struct Clients {
+    pub(super) known: Vec<Known>,
+    by_id: HashMap<TransactionId, usize>,
+    waiting: Vec<Waiting>,
+    /// Firsts of their reference, as told to those who came second.
+    pub(super) firsts: Vec<TransactionId>,
+    pub(super) refused: HashMap<Refusal, u64>,
+    pub(super) duplicates: u64,
+    pub(super) repeats_answered: u64,
+}
+
+impl Clients {
+    pub(super) fn find(&self, id: &TransactionId) -> Option<&Known> {
+        self.by_id.get(id).map(|at| &self.known[*at])
+    }
+
+    /// Hands transactions in.
+    pub(super) fn submit(&mut self, step: u64, desk: &Desk, transactions: Vec<(Transaction, Expected)>) {
+        let mut handed = Vec::new();
+        let mut known = Vec::new();
+        for (transaction, expected) in transactions {
+            let id = transaction.id();
+            let at = *self.by_id.entry(id).or_insert_with(|| {
+                self.known.push(Known {
+                    transaction: transaction.clone(),
+                    id,
+                    expected,
+                    sent: step,
+                    told: None,
+                    open: 0,
+                });
+                self.known.len() - 1
+            });
+            self.known[at].open += 1;
+            known.push(at);
+            handed.push(transaction);
+        }
+        let answered = vec![false; known.len()];
+        match desk.submit(handed) {
+            Ok(pending) => self.waiting.push(Waiting { pending, known, answered }),
+            Err(EngineError::Busy(_)) => known.iter().for_each(|at| self.known[*at].open -= 1),
+            Err(error) => panic!("the desk refused: {error}"),
+        }
+    }
+
+    /// Hears what has become of everything that was handed in. Returns how many answers came.
+    pub(super) fn listen(&mut self, step: u64, desk: &Desk, trace: &mut Trace) -> usize {
+        let mut came = 0;
+        let mut waiting = std::mem::take(&mut self.waiting);
+        for one in &mut waiting {
+            let answers = desk.wait(&one.pending, Duration::ZERO);
+            assert_eq!(answers.len(), one.known.len(), "an answer for each");
+            for (item, answer) in answers.into_iter().enumerate() {
+                if !one.answered[item] && answer.outcome != Outcome::Pending {
+                    one.answered[item] = true;
+                    came += 1;
+                    self.hear(step, one.known[item], answer, trace);
+                }
+            }
+        }
+        waiting.retain(|one| one.answered.iter().any(|answered| !answered));
+        self.waiting = waiting;
+        came
+    }
+
+    fn hear(&mut self, step: u64, at: usize, answer: Answer, trace: &mut Trace) {
+        let known = &mut self.known[at];
+        assert_eq!((answer.id, answer.uetr), (known.id, known.transaction.header.uetr));
+        trace.record_number("answer", at as u64);
+        match answer.outcome {
+            Outcome::Final(finality) => {
+                trace.record_number("final", finality.sequence);
+                if let Some((before, _)) = known.told {
+                    assert_eq!(before, finality, "{} has two outcomes", answer.uetr);
+                    self.repeats_answered += 1;
+                } else {
+                    known.told = Some((finality, step));
+                    if let Err(refusal) = finality.verdict {
+                        *self.refused.entry(refusal).or_default() += 1;
+                    }
+                }
+                known.check(finality.verdict);
+            }
+            Outcome::Refused(refusal) => {
+                trace.record_number("refused", u64::from(refusal.number()));
+                *self.refused.entry(refusal).or_default() += 1;
+                known.open -= 1;
+                known.check(Err(refusal));
+            }
+            Outcome::Duplicate { first } => {
+                trace.record("duplicate", &[]);
+                known.open -= 1;
+                self.duplicates += 1;
+                let first = *first.expect("the journal keeps everything, the first use among it");
+                assert_ne!(first.id, answer.id, "a transaction is not its own duplicate");
+                assert_eq!(first.uetr, answer.uetr, "a duplicate shares its reference");
+                self.firsts.push(first.id);
+                let at = *self.by_id.get(&first.id).expect("the first was handed in by somebody");
+                if let Outcome::Final(finality) = first.outcome {
+                    let told = self.known[at].told.get_or_insert((finality, step));
+                    assert_eq!(told.0, finality, "{} has two outcomes", first.uetr);
+                }
+            }
+            Outcome::Pending => {}
+        }
+    }
+
+    /// The network is gone and everybody who waited waits in vain.
+    pub(super) fn forget_waiting(&mut self) {
+        self.waiting.clear();
+    }
+
+    /// Who still waits.
+    pub(super) fn unanswered(&self) -> usize {
+        self.waiting.iter().flat_map(|one| &one.answered).filter(|answered| !**answered).count()
+    }
+}
+
+impl Expected {
+    /// What may become of it after a change.
+    pub(super) fn or_anything(self) -> Self {
+        if self == Self::Order { self } else { Self::Anything }
+    }
+}
+
+impl Known {
+    fn check(&self, verdict: Result<(), Refusal>) {
+        let plausible = match (&self.expected, verdict) {
+            (Expected::Order, Ok(())) | (Expected::Anything, _) => true,
+            (Expected::Order, Err(refusal)) => PLAUSIBLE.contains(&refusal),
+            (_, Ok(())) => false,
+            (Expected::Refusal, Err(_)) => true,
+            (Expected::One(wanted), Err(refusal)) => {
+                wanted.contains(&refusal) || CIRCUMSTANCES.contains(&refusal)
+            }
+        };
+        assert!(plausible, "{:?} was expected of {:?}, not {verdict:?}", self.expected, self.transaction);
+    }
+}
