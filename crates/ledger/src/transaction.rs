@@ -233,10 +233,12 @@ impl Transaction {
 
     /// The id, computed from the content.
     pub fn id(&self) -> TransactionId {
-        let hashes: Vec<Hash> = (0u8..)
-            .zip(&self.legs)
-            .map(|(position, leg)| leg_hash(&leg_salt(&self.seed, position), leg, position))
-            .collect();
+        let hash = |(position, leg)| {
+            // Positions beyond the form's are those of a transaction that the scheduler refuses.
+            let position = u8::try_from(position).unwrap_or(u8::MAX);
+            leg_hash(&leg_salt(&self.seed, position), leg, position)
+        };
+        let hashes: Vec<Hash> = self.legs.iter().enumerate().map(hash).collect();
         transaction_id(&self.header, &hashes)
     }
 

@@ -137,3 +137,13 @@ proptest! {
         let _ = TransactionBatch::decode(&mut Reader::new("batch", &bytes));
     }
 }
+
+#[test]
+fn more_legs_than_the_form_can_count_have_an_id_and_no_place_in_a_batch() {
+    for count in [255, 256, 300, 1000] {
+        let legs = (0..count).map(|account| leg(1, account, 1)).collect();
+        let mut transaction = Transaction::new(Kind::Transfer, &terms(1, 1), legs);
+        transaction.sign(&SigningKey::from_seed([1; 32]));
+        assert_eq!(TransactionBatch::default().push(&transaction), count == 255);
+    }
+}
