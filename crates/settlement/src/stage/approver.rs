@@ -134,7 +134,7 @@ impl Approver {
                 self.accounts.touch(ahead.iter().map(|leg| leg.account));
             }
             first_leg.push(u32::try_from(proposal.first_leg).expect("batches are bounded"));
-            let verdict = self.answer(&proposal);
+            let verdict = self.answer(&proposal, &batch, &approval.verdicts);
             approval.verdicts.push(verdict_number(verdict));
         }
         self.signer.sign(&mut approval, &self.key);
@@ -178,7 +178,13 @@ impl Approver {
         ids
     }
 
-    fn answer(&mut self, proposal: &Proposal<'_>) -> Result<(), Refusal> {
+    /// `answered` are the verdicts on the proposals before this one in `batch`.
+    fn answer(
+        &mut self,
+        proposal: &Proposal<'_>,
+        batch: &ProposalBatch,
+        answered: &[u16],
+    ) -> Result<(), Refusal> {
         let header = proposal.header;
         let kind = Kind::from_number(header.kind).ok_or(Refusal::NotProven)?;
         if header.network != self.network.id || proposal.positions.windows(2).any(|pair| pair[0] >= pair[1]) {
@@ -191,7 +197,8 @@ impl Approver {
             if header.details != order.hash() {
                 return Err(Refusal::NotProven);
             }
-            return self.answer_order(order, proposal.signers);
+            let under_way = |state: &Self| state.is_under_way(order.number, batch, answered);
+            return self.answer_order(order, proposal.signers, under_way);
         }
         if header.participants > 1 {
             self.own_books_balance(proposal.legs)?;
@@ -318,7 +325,12 @@ impl Approver {
         }
     }
 
-    fn answer_order(&mut self, order: &AccountOrder, signers: &[PublicKey]) -> Result<(), Refusal> {
+    fn answer_order(
+        &mut self,
+        order: &AccountOrder,
+        signers: &[PublicKey],
+        under_way: impl Fn(&Self) -> bool,
+    ) -> Result<(), Refusal> {
         if order.participant != self.participant || !signers.contains(self.institution_key()?) {
             return Err(Refusal::Unsigned);
         }
@@ -339,11 +351,16 @@ impl Approver {
                 self.opening += count;
                 Ok(())
             }
-            action => self.answer_change(order.number, action),
+            action => self.answer_change(order.number, action, under_way),
         }
     }
 
-    fn answer_change(&mut self, number: AccountNumber, action: &AccountAction) -> Result<(), Refusal> {
+    fn answer_change(
+        &mut self,
+        number: AccountNumber,
+        action: &AccountAction,
+        under_way: impl Fn(&Self) -> bool,
+    ) -> Result<(), Refusal> {
         let account = *self.accounts.get(number).ok_or(Refusal::UnknownAccount)?;
         let status = account.status();
         match (action, status) {
@@ -351,7 +368,7 @@ impl Approver {
             (AccountAction::Freeze, AccountStatus::Open)
             | (AccountAction::Release, AccountStatus::Frozen) => {}
             (AccountAction::Close, _) => {
-                if account.balance != 0 || self.is_under_way(number) {
+                if account.balance != 0 || under_way(self) {
                     return Err(Refusal::NotEmpty);
                 }
             }
@@ -375,18 +392,19 @@ impl Approver {
         Ok(())
     }
 
-    /// Whether an undecided payment or order touches the account. Orders are rare: searching is cheap enough.
-    fn is_under_way(&self, number: AccountNumber) -> bool {
-        self.open.values().any(|open| {
-            open.proposals.iter().any(|proposal| {
-                open.approved[proposal.item]
-                    && (proposal
-                        .legs
-                        .iter()
-                        .any(|l| l.participant == self.participant && l.account == number)
-                        || proposal.order.is_some_and(|order| order.number == number))
-            })
-        })
+    /// Whether an undecided payment or order touches the account, one before it in its own batch among
+    /// them. Orders are rare: searching is cheap enough.
+    fn is_under_way(&self, number: AccountNumber, batch: &ProposalBatch, answered: &[u16]) -> bool {
+        let touches = |proposal: &Proposal<'_>| {
+            let mut legs = proposal.legs.iter();
+            legs.any(|leg| leg.participant == self.participant && leg.account == number)
+                || proposal.order.is_some_and(|order| order.number == number)
+        };
+        let approved =
+            |open: &Open, proposal: &Proposal<'_>| open.approved[proposal.item] && touches(proposal);
+        let mut before = batch.iter().zip(answered);
+        before.any(|(proposal, verdict)| *verdict == 0 && touches(&proposal))
+            || self.open.values().any(|open| open.proposals.iter().any(|proposal| approved(open, &proposal)))
     }
 
     /// Learns decisions in the order of the sequence.
