@@ -9,7 +9,10 @@
 //! | [`compare`] | two sets of results: the ratio of medians with its interval, or "no difference seen" |
 //! | [`published`] | figures that others have published, with their sources |
 //! | [`workload`] | a network for a benchmark, its accounts, and batches of payments |
+//! | [`work`] | what a transaction needs at the very least: the limit of a stage |
+//! | [`stages`] | each stage alone |
 //! | [`settlement`] | the whole network under load |
+//! | [`report`] | measurements in tables, with published figures and limits beside them |
 //! | [`table`], [`progress`] | what a person sees |
 //!
 //! How the figures are taken and what they are worth: `docs/decisions/005-benchmarks.md`.
@@ -20,8 +23,11 @@ pub mod pace;
 pub mod progress;
 pub mod published;
 pub mod recorder;
+pub mod report;
 pub mod result;
 pub mod settlement;
+pub mod stages;
 mod statistics;
 pub mod table;
+pub mod work;
 pub mod workload;

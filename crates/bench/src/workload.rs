@@ -124,7 +124,7 @@ fn longest_validity_ms(validity: Duration) -> u64 {
 }
 
 /// What each customer's account holds at first, and each bank's settlement account for each of them.
-const OPENING: i64 = 1_000_000_000;
+pub const OPENING: i64 = 1_000_000_000;
 
 impl Workload {
     /// Whether payments are signed by their payers.
@@ -267,7 +267,7 @@ impl Generator {
                 Mix::Mixed(share) => self.rng.below(100) < u64::from(share),
             };
             let words: [u64; 6] = std::array::from_fn(|_| self.rng.next_u64());
-            let below = |word: u64, limit: u32| ((word >> 32) * u64::from(limit) >> 32) as u32;
+            let below = |word: u64, limit: u32| (((word >> 32) * u64::from(limit)) >> 32) as u32;
             let (from, mut to) = (below(words[4], payers), below(words[5], self.workload.accounts));
             if to == from {
                 to = (to + 1) % self.workload.accounts;

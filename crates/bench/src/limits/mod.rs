@@ -12,6 +12,7 @@
 //! | `ed25519-sign`, `ed25519-verify` | one signature over 32 bytes at a time |
 //! | `ed25519-verify-batch-1024` | batches of 1024 signatures, each by another key |
 //! | `ed25519-verify-batch-1024-few-keys` | batches of 1024 signatures by 8 keys |
+//! | `ed25519-verify-batch-4096` | batches of 4096 signatures, each by another key |
 //! | `memcpy` | bytes copied; each is read once and written once |
 //! | `update-dependent` | updates of random rows, each row's place known only from the one before: latency of memory |
 //! | `update-independent` | updates of random rows in a plain loop: what the processor overlaps by itself |

@@ -8,18 +8,20 @@ use tally_crypto::{Signed, SigningKey, hash, verify, verify_batch};
 use super::Limit;
 use super::meter::Meter;
 
-pub(super) const COUNT: usize = 4;
+pub(super) const COUNT: usize = 5;
 
 const BATCH: usize = 1024;
+const LARGE_BATCH: usize = 4096;
 const FEW_KEYS: usize = 8;
 /// Signatures made or verified one at a time between two looks at the clock.
 const ROUND: usize = 16;
 const UNIT: &str = "signature/s";
 
 pub(super) fn measure(meter: &Meter, cores: usize, add: &mut impl FnMut(Limit)) {
-    let keys: Arc<[SigningKey]> = (0..BATCH).map(key).collect();
-    let distinct = claims(&keys);
-    let few = claims(&keys[..FEW_KEYS]);
+    let keys: Arc<[SigningKey]> = (0..LARGE_BATCH).map(key).collect();
+    let distinct = claims(&keys[..BATCH], BATCH);
+    let few = claims(&keys[..FEW_KEYS], BATCH);
+    let large = claims(&keys, LARGE_BATCH);
 
     let sign = |n| {
         let worker = |_| {
@@ -54,15 +56,17 @@ pub(super) fn measure(meter: &Meter, cores: usize, add: &mut impl FnMut(Limit)) 
     };
     Limit::rates(meter, "ed25519-verify", UNIT, cores, single, add);
 
-    for (name, claims) in
-        [("ed25519-verify-batch-1024", &distinct), ("ed25519-verify-batch-1024-few-keys", &few)]
-    {
+    for (name, claims) in [
+        ("ed25519-verify-batch-1024", &distinct),
+        ("ed25519-verify-batch-1024-few-keys", &few),
+        ("ed25519-verify-batch-4096", &large),
+    ] {
         let batch = |n| {
             let worker = |_| {
                 let claims = Arc::clone(claims);
                 move || {
                     let _ = black_box(verify_batch(&claims));
-                    BATCH as u64
+                    claims.len() as u64
                 }
             };
             (0..n).map(worker).collect()
@@ -75,18 +79,18 @@ fn key(number: usize) -> SigningKey {
     SigningKey::from_seed(*hash(&number.to_le_bytes()).as_bytes())
 }
 
-/// A batch of good signatures by these keys in turn.
+/// A batch of `count` good signatures by these keys in turn.
 ///
 /// # Panics
 /// When they do not verify: a bad batch takes another path and would be no limit.
-fn claims(keys: &[SigningKey]) -> Arc<[Signed]> {
+fn claims(keys: &[SigningKey], count: usize) -> Arc<[Signed]> {
     let claims: Arc<[Signed]> = keys
         .iter()
         .cycle()
-        .take(BATCH)
+        .take(count)
         .enumerate()
         .map(|(at, key)| {
-            let message = hash(&(at + BATCH).to_le_bytes());
+            let message = hash(&(at + LARGE_BATCH).to_le_bytes());
             Signed { key: key.public_key(), message, signature: key.sign(message.as_bytes()) }
         })
         .collect();

@@ -1,0 +1,473 @@
+//! Each stage alone: one instance on one thread, fed with batches that the stages before it made beforehand.
+//!
+//! What is measured is the stage's own step on batches in memory, with the making and freeing of its output; where its
+//! output is a record of the journal (scheduler, sequencer), the record's encoding too. Nothing is written to disk and
+//! nothing is sent: the whole network ([`crate::settlement`]) has all of that.
+
+mod inputs;
+mod stopwatch;
+
+use inputs::{Inputs, NOW, REMEMBER, SECRET};
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::Duration;
+use stopwatch::{Samples, repeat};
+use tally_ledger::{Timestamp, TransactionBatch};
+use tally_settlement::aliases::Aliases;
+use tally_settlement::message::Message;
+use tally_settlement::stage::{Assembler, Scheduler, Updater};
+
+use crate::limits::Limit;
+use crate::published::{self, Figure};
+use crate::result::{Better, Record};
+use crate::statistics::median;
+use crate::work::Work;
+use crate::workload::{Generator, Mix, Workload};
+
+/// The experiment that stages are recorded under.
+pub const EXPERIMENT: &str = "stages";
+
+/// A stage, and for whom it works where that makes a difference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// Makes payments.
+    Generator,
+    /// Checks them, remembers their references, proposes them.
+    Scheduler,
+    /// A bank's: approves and reserves, and learns the outcome.
+    Approver,
+    /// The central bank's.
+    CentralApprover,
+    /// Joins approvals and decides.
+    Assembler,
+    /// Orders decisions.
+    Sequencer,
+    /// A bank's: applies decisions to balances.
+    Updater,
+    /// The central bank's.
+    CentralUpdater,
+}
+
+impl Stage {
+    /// All, in the order in which a payment meets them.
+    pub const ALL: [Self; 8] = [
+        Self::Generator,
+        Self::Scheduler,
+        Self::Approver,
+        Self::CentralApprover,
+        Self::Assembler,
+        Self::Sequencer,
+        Self::Updater,
+        Self::CentralUpdater,
+    ];
+
+    /// Its name in tables and results.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Generator => "generator",
+            Self::Scheduler => "scheduler",
+            Self::Approver => "approver",
+            Self::CentralApprover => "approver, central bank",
+            Self::Assembler => "assembler",
+            Self::Sequencer => "sequencer",
+            Self::Updater => "state updater",
+            Self::CentralUpdater => "state updater, central bank",
+        }
+    }
+
+    /// What has been published of one instance of it.
+    #[must_use]
+    pub fn published(self) -> Option<&'static Figure> {
+        published::figure(match self {
+            Self::Generator => "rln-generator-single",
+            Self::Scheduler => "rln-scheduler-single",
+            Self::Approver | Self::CentralApprover => "rln-approver-single",
+            Self::Assembler => "rln-assembler-single",
+            Self::Sequencer => "rln-sequencer-single",
+            Self::Updater | Self::CentralUpdater => "rln-state-updater-single",
+        })
+    }
+
+    /// How many times the published figure it is to reach, unsigned as that was.
+    #[must_use]
+    pub fn bar(self) -> f64 {
+        match self {
+            Self::Generator => 3.0,
+            Self::Sequencer => 5.0,
+            _ => 20.0,
+        }
+    }
+
+    fn is_central(self) -> bool {
+        matches!(self, Self::CentralApprover | Self::CentralUpdater)
+    }
+
+    /// What it needs at least for one payment of `legs` legs: two inside a bank, or four between two.
+    #[must_use]
+    pub fn work(self, legs: u8, signed: bool) -> Work {
+        let between = legs > 2;
+        let legs = f64::from(legs);
+        let concerned = if between { 3.0 } else { 1.0 };
+        // The id is over the header and the hashes of the legs: 64 and 32 bytes.
+        let id = ((64.0 + 32.0 * legs) / 64.0_f64).ceil();
+        let signature = if signed { 1.0 } else { 0.0 };
+        // A Merkle tree has one inner node for each leaf.
+        let tree = 2.0;
+        // Header, seed, legs, signer.
+        let transaction = 64.0 + 16.0 + 16.0 * legs + 96.0 * signature;
+        match self {
+            Self::Generator => Work { bytes: transaction, ..Work::default() },
+            Self::Scheduler => {
+                // Position, header and count; leg, salt and position of each leg shown; hashes of the others; keys.
+                let shown = 69.0 + 2.0 * 33.0 + (legs - 2.0) * 32.0 + 32.0 * signature;
+                Work {
+                    hashes: 2.0 * legs + id,
+                    updates: 1.0,
+                    bytes: transaction + concerned * shown,
+                    verified: signature,
+                }
+            }
+            // It is shown two legs. Inside a bank both are customers' accounts: the debit is reserved when approved,
+            // the credit is looked up then and arrives when decided. Between banks one is, half of the time either.
+            Self::Approver => Work {
+                hashes: 2.0 + id + tree,
+                updates: if between { 1.5 } else { 3.0 },
+                bytes: 47.0,
+                verified: 0.0,
+            },
+            // The banks' settlement accounts are few and stay in the cache.
+            Self::CentralApprover => {
+                Work { hashes: 2.0 + id + tree, updates: 0.0, bytes: 47.0, verified: 0.0 }
+            }
+            Self::Assembler => Work { hashes: concerned * tree, updates: 0.0, bytes: 38.0, verified: 0.0 },
+            Self::Sequencer => Work { hashes: tree, ..Work::default() },
+            Self::Updater => {
+                Work { updates: if between { 1.0 } else { 2.0 }, bytes: 32.0, ..Work::default() }
+            }
+            Self::CentralUpdater => Work { bytes: 32.0, ..Work::default() },
+        }
+    }
+}
+
+/// What the whole network needs at least for one payment, its generator included.
+#[must_use]
+pub fn network_work(mix: Mix, signed: bool) -> Work {
+    let of = |legs: u8| {
+        let banks = if legs > 2 { 2.0 } else { 1.0 };
+        let mut sum = Work::default();
+        for stage in Stage::ALL.into_iter().filter(|stage| legs > 2 || !stage.is_central()) {
+            let times = if matches!(stage, Stage::Approver | Stage::Updater) { banks } else { 1.0 };
+            // A signature is its payer's work, made beforehand with the payment.
+            if !(signed && stage == Stage::Generator) {
+                sum += stage.work(legs, signed) * times;
+            }
+        }
+        sum
+    };
+    let between = mix.legs() / 2.0 - 1.0;
+    of(2) * (1.0 - between) + of(4) * between
+}
+
+/// What to measure, and for how long.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    /// How often each stage is measured.
+    pub repetitions: usize,
+    /// How long at least each time.
+    pub repetition: Duration,
+    /// Payments of a batch.
+    pub batch: usize,
+    /// How many different batches a stage is fed with in turn.
+    pub batches: usize,
+    /// Customers' accounts at each bank.
+    pub accounts: u32,
+    /// Distinct payers of the signed payments; none: the scheduler is measured unsigned only.
+    pub payers: u32,
+    /// Makes the same payments again.
+    pub seed: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            repetitions: 5,
+            repetition: Duration::from_millis(500),
+            batch: 4096,
+            batches: 16,
+            accounts: 1_000_000,
+            payers: 20_000,
+            seed: 1,
+        }
+    }
+}
+
+/// One stage, measured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Measured {
+    /// Which.
+    pub stage: Stage,
+    /// Legs of each payment.
+    pub legs: u8,
+    /// Whether its signatures were verified.
+    pub signed: bool,
+    /// Transactions per second, once for each repetition.
+    pub rates: Vec<f64>,
+    /// Processor time of the thread for each transaction in nanoseconds, once for each repetition.
+    pub cpu_ns: Vec<f64>,
+}
+
+impl Measured {
+    fn new(stage: Stage, legs: u8, signed: bool, samples: Samples) -> Self {
+        Self { stage, legs, signed, rates: samples.rates, cpu_ns: samples.cpu_ns }
+    }
+
+    /// The median rate.
+    #[must_use]
+    pub fn rate(&self) -> f64 {
+        median(&self.rates).unwrap_or_default()
+    }
+
+    /// The median of the processor time for each transaction, in nanoseconds.
+    #[must_use]
+    pub fn nanoseconds(&self) -> f64 {
+        median(&self.cpu_ns).unwrap_or_default()
+    }
+
+    /// What it needs at least.
+    #[must_use]
+    pub fn work(&self) -> Work {
+        self.stage.work(self.legs, self.signed)
+    }
+
+    /// How many times the published figure it reaches; `None` for signed payments, which were not published.
+    #[must_use]
+    pub fn times_published(&self) -> Option<f64> {
+        self.stage.published().filter(|_| !self.signed).map(|figure| self.rate() / figure.value)
+    }
+
+    /// The record of it, with its share of what `limits` allow.
+    #[must_use]
+    pub fn record(&self, options: &Options, limits: &[Limit]) -> Record {
+        let work = self.work();
+        let mut record = Record::new(EXPERIMENT, self.stage.name())
+            .setting("legs", self.legs)
+            .setting("signed", self.signed)
+            .setting("batch", options.batch)
+            .setting("accounts_per_bank", options.accounts)
+            .setting("payers", if self.signed { options.payers } else { 0 })
+            .setting("durable", false)
+            .setting("repetition_s", options.repetition.as_secs_f64())
+            .sampled("rate_tps", self.rates.clone(), "tx/s", Better::Higher)
+            .sampled("cpu_ns_per_transaction", self.cpu_ns.clone(), "ns", Better::Lower);
+        if let Some(least) = work.nanoseconds(limits) {
+            record = record.against(&work.to_string(), 1e9 / least, self.rate());
+        }
+        match self.stage.published() {
+            Some(figure) => record.published(figure),
+            None => record,
+        }
+    }
+}
+
+/// Measures every stage and shows each as soon as it is known.
+///
+/// # Panics
+/// When a stage refuses a payment of the workload.
+pub fn run_each(options: &Options, mut each: impl FnMut(&Measured)) -> Vec<Measured> {
+    let mut found = Vec::new();
+    let mut add = |measured: Measured| {
+        each(&measured);
+        found.push(measured);
+    };
+    for (mix, legs) in [(Mix::Inside, 2), (Mix::Between, 4)] {
+        let workload = options.workload(mix, 0);
+        add(Measured::new(Stage::Generator, legs, false, options.generator(&workload)));
+        let mut inputs = Inputs::make(&workload, options.batches, options.batch);
+        for stage in &Stage::ALL[1..] {
+            if stage.is_central() && mix == Mix::Inside {
+                continue;
+            }
+            let participant = usize::from(!stage.is_central());
+            let samples = match stage {
+                Stage::Generator => continue,
+                Stage::Scheduler => options.scheduler(&inputs, &workload),
+                Stage::Approver | Stage::CentralApprover => options.approver(&inputs, participant),
+                Stage::Assembler => options.assembler(&inputs),
+                Stage::Sequencer => options.sequencer(&inputs),
+                Stage::Updater | Stage::CentralUpdater => options.updater(&mut inputs, participant),
+            };
+            add(Measured::new(*stage, legs, false, samples));
+        }
+    }
+    if options.payers > 0 {
+        for (mix, legs) in [(Mix::Inside, 2), (Mix::Between, 4)] {
+            let workload = options.workload(mix, options.payers);
+            // Signing takes long and verifying too: few batches fill a repetition.
+            let inputs = Inputs::make(&workload, options.batches.div_ceil(4), options.batch);
+            add(Measured::new(Stage::Scheduler, legs, true, options.signed_scheduler(&inputs)));
+        }
+    }
+    found
+}
+
+impl Options {
+    /// The size in bytes of the table on which the limits of memory are to be measured: a bank's accounts, so that a
+    /// limit is not that of a slower memory than the stage's.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        (self.accounts as usize * size_of::<tally_ledger::Account>()).max(1 << 20)
+    }
+
+    fn workload(&self, mix: Mix, payers: u32) -> Workload {
+        let validity = Duration::from_secs(15);
+        Workload { mix, accounts: self.accounts, payers, validity, seed: self.seed }
+    }
+
+    fn generator(&self, workload: &Workload) -> Samples {
+        let mut generator = Generator::new(workload, tally_ledger::NetworkId(1), 1);
+        repeat(self, |watch| {
+            watch.time(|| {
+                for _ in 0..self.batches {
+                    black_box(generator.batch(0, self.batch, NOW));
+                }
+            });
+            (self.batches * self.batch) as u64
+        })
+    }
+
+    /// One scheduler that goes on: time passes from one round to the next, so that old references expire while new
+    /// ones come.
+    fn scheduler(&self, inputs: &Inputs, workload: &Workload) -> Samples {
+        let mut scheduler = Scheduler::new(Arc::clone(&inputs.network), 0, 0, REMEMBER, SECRET);
+        let validity = u64::try_from(workload.validity.as_millis()).unwrap_or(u64::MAX);
+        let mut record = Vec::new();
+        let mut round = 0_u64;
+        repeat(self, |watch| {
+            round += 1;
+            let now = NOW.plus_ms(round * validity / 4);
+            let batches: Vec<_> =
+                inputs.transactions.iter().map(|b| later(b, round, now, validity)).collect();
+            watch.time(|| {
+                for batch in batches {
+                    schedule(&mut scheduler, now, batch, &mut record);
+                }
+            });
+            inputs.len
+        })
+    }
+
+    /// A new scheduler each round, which has seen none of the references.
+    fn signed_scheduler(&self, inputs: &Inputs) -> Samples {
+        let mut record = Vec::new();
+        repeat(self, |watch| {
+            let mut scheduler = Scheduler::new(Arc::clone(&inputs.network), 0, 0, REMEMBER, SECRET);
+            let batches = inputs.transactions.clone();
+            watch.time(|| {
+                for batch in batches {
+                    schedule(&mut scheduler, NOW, batch, &mut record);
+                }
+            });
+            inputs.len
+        })
+    }
+
+    /// Decisions come some batches after the approvals, as they do in a network.
+    fn approver(&self, inputs: &Inputs, participant: usize) -> Samples {
+        const BEHIND: usize = 4;
+        let mut approver = inputs.approver(participant);
+        let proposals = &inputs.proposals[participant];
+        repeat(self, |watch| {
+            watch.time(|| {
+                for at in 0..proposals.len() + BEHIND {
+                    if let Some(batch) = proposals.get(at) {
+                        black_box(approver.propose(NOW, Arc::clone(batch)));
+                    }
+                    if let Some(decided) = at.checked_sub(BEHIND) {
+                        approver.decide(&inputs.sequence[decided]);
+                    }
+                }
+            });
+            assert_eq!(approver.under_way(), 0, "every payment was answered and decided");
+            inputs.len
+        })
+    }
+
+    fn assembler(&self, inputs: &Inputs) -> Samples {
+        repeat(self, |watch| {
+            let mut assembler = Assembler::new(Arc::clone(&inputs.network), []);
+            let mut decided = 0;
+            watch.time(|| {
+                for approvals in &inputs.approvals {
+                    let decisions = assembler.count(NOW, approvals).expect("the approver signed it");
+                    decided += decisions.indices.len() as u64;
+                }
+            });
+            assert_eq!(decided, inputs.len, "every payment was decided");
+            inputs.len
+        })
+    }
+
+    fn sequencer(&self, inputs: &Inputs) -> Samples {
+        let mut sequencer = inputs.sequencer();
+        let mut record = Vec::new();
+        repeat(self, |watch| {
+            watch.time(|| {
+                for decisions in &inputs.decisions {
+                    record.clear();
+                    sequencer.step(NOW, decisions).encode(&mut record);
+                    black_box(&record);
+                }
+            });
+            inputs.len
+        })
+    }
+
+    fn updater(&self, inputs: &mut Inputs, participant: usize) -> Samples {
+        let mut updater = Updater::new(inputs.accounts(participant), Aliases::default(), 0);
+        let (proposals, sequence, len) = (&inputs.proposals[participant], &mut inputs.sequence, inputs.len);
+        sequence.iter_mut().fold(0, |next, batch| {
+            batch.first = next;
+            next + u64::from(batch.count)
+        });
+        repeat(self, |watch| {
+            watch.time(|| {
+                for (batch, decided) in proposals.iter().zip(sequence.iter()) {
+                    updater.propose(Arc::clone(batch));
+                    updater.apply(decided);
+                }
+            });
+            // The same decisions once more, later in the one global order.
+            sequence.iter_mut().for_each(|batch| batch.first += len);
+            len
+        })
+    }
+}
+
+/// One step of a scheduler, and the record that the journal would get.
+fn schedule(scheduler: &mut Scheduler, now: Timestamp, batch: TransactionBatch, record: &mut Vec<u8>) {
+    let len = batch.len();
+    let scheduled = scheduler.step(now, batch);
+    let accepted = scheduled.accepted.as_ref().map_or(0, |(_, accepted)| accepted.batch.len());
+    assert_eq!(accepted, len, "every payment of a workload is accepted");
+    record.clear();
+    if let Some((_, accepted)) = &scheduled.accepted {
+        accepted.encode(record);
+    }
+    black_box((&scheduled, &*record));
+}
+
+/// The same payments under other references, at a later time.
+fn later(batch: &TransactionBatch, round: u64, now: Timestamp, validity_ms: u64) -> TransactionBatch {
+    let mut batch = batch.clone();
+    for header in &mut batch.headers {
+        for (byte, change) in header.uetr.0.iter_mut().zip(round.to_le_bytes()) {
+            *byte ^= change;
+        }
+        header.expiry = now.plus_ms(validity_ms);
+    }
+    batch
+}
+
+#[cfg(test)]
+mod tests;
