@@ -86,7 +86,7 @@ impl Default for HttpSection {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
-            max_body_bytes: 16 << 20,
+            max_body_bytes: 32 << 20,
             request_timeout_ms: 10_000,
             answer_timeout_ms: 30_000,
             max_connections: 1024,
@@ -347,7 +347,7 @@ mod tests {
         };
         let mut configuration = Configuration {
             network: NetworkSection {
-                id: String::new(),
+                id: "00000000".to_owned(),
                 signatures: SignaturePolicy::Required,
                 longest_validity_ms: 1000,
             },

@@ -9,13 +9,18 @@ pub use details::details;
 use crate::codec;
 use crate::configuration::{Configuration, ControlSum};
 use tally_crypto::{Hash, PublicKey};
-use tally_iso20022::{Date, Message, MessageKind, Payment, Reason, StatusReason, Transfer, derived_uetr};
+use tally_iso20022::{
+    Date, Limits, Message, MessageKind, ParseError, Payment, Reason, StatusReason, Transfer, derived_uetr,
+};
 use tally_ledger::transaction::{Kind, Terms};
 use tally_ledger::{
     AccountId, AccountNumber, AccountRole, Amount, AssetId, AssetKind, Leg, Network, ParticipantId,
     Timestamp, Transaction, Uetr,
 };
 use tally_settlement::path;
+
+/// The most payments of one message: their drafts and signatures fit one request.
+const MAX_PAYMENTS: usize = 10_000;
 
 /// The accounts as the network knows them.
 pub trait Accounts {
@@ -81,19 +86,27 @@ pub fn uetr(message: &Message, position: usize) -> Uetr {
 }
 
 impl Gateway<'_> {
+    /// Reads a message as this network is configured to read it.
+    ///
+    /// # Errors
+    /// When the file as a whole is not a message.
+    pub fn read(&self, xml: &[u8]) -> Result<Message, ParseError> {
+        let limits = Limits { payments: MAX_PAYMENTS, ..Limits::default() };
+        let mut message = tally_iso20022::parse(xml, &limits)?;
+        if self.configuration.messages.control_sum == ControlSum::Ignore {
+            message.group_rejection.take_if(|reason| reason.code == StatusReason::AM10);
+        }
+        Ok(message)
+    }
+
     /// For each payment of the message, in order: what makes it, or why it is refused.
     pub fn orders(&self, message: &Message, today: Date) -> Vec<Result<Order, Reason>> {
-        let group = message.group_rejection.as_ref().filter(|reason| !self.is_ignored(reason));
         (0..message.payments.len())
-            .map(|position| match group {
+            .map(|position| match &message.group_rejection {
                 Some(reason) => Err(reason.clone()),
                 None => self.order(message, position, today),
             })
             .collect()
-    }
-
-    fn is_ignored(&self, reason: &Reason) -> bool {
-        reason.code == StatusReason::AM10 && self.configuration.messages.control_sum == ControlSum::Ignore
     }
 
     fn order(&self, message: &Message, position: usize, today: Date) -> Result<Order, Reason> {

@@ -24,12 +24,12 @@ mod transactions;
 use crate::configuration::Configuration;
 use anyhow::Context;
 use axum::Router;
-use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, FromRequest, Request, State};
+use axum::extract::{FromRequest, Request, State};
 use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::{get, post};
 use failure::Failure;
+use http_body_util::BodyExt as _;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
@@ -40,7 +40,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tally_ops::shutdown::Shutdown;
 use tally_settlement::engine::Engine;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// How long open requests may take once the network is asked to stop.
 const GRACE: Duration = Duration::from_secs(10);
@@ -51,11 +51,16 @@ const MAX_LOOKUPS: usize = 2;
 /// Requests that wait for outcomes, at once.
 const MAX_WAITING: usize = 256;
 
+/// Bytes of all requests' bodies together, at once.
+const MAX_BODIES: usize = 256 << 20;
+
 struct App {
     engine: Arc<Engine>,
     configuration: Configuration,
     metrics: Metrics,
     lookups: Semaphore,
+    /// Memory for the bodies of requests, in bytes.
+    bodies: Arc<Semaphore>,
 }
 
 /// Answers on `listener` until shutdown is requested and what was asked before is answered.
@@ -71,9 +76,10 @@ pub fn serve(
     listener.set_nonblocking(true).context("cannot set the listener up")?;
     let app = Arc::new(App {
         engine,
-        configuration,
         metrics: Metrics::new()?,
         lookups: Semaphore::new(MAX_LOOKUPS),
+        bodies: Arc::new(Semaphore::new(MAX_BODIES.max(configuration.http.max_body_bytes))),
+        configuration,
     });
     // The stages have threads of their own; these only pass bytes. Dropping the runtime waits for requests
     // that still wait for outcomes, which is bounded.
@@ -131,7 +137,6 @@ async fn accept(listener: TcpListener, app: Arc<App>, shutdown: Shutdown) -> any
 }
 
 fn router(app: Arc<App>) -> Router {
-    let limit = app.configuration.http.max_body_bytes;
     Router::new()
         .route("/v1/iso20022/prepare", post(messages::prepare))
         .route("/v1/iso20022/submit", post(messages::submit))
@@ -147,7 +152,6 @@ fn router(app: Arc<App>) -> Router {
         .route("/metrics", get(metrics::metrics))
         .fallback(async || Failure::not_found("there is nothing at this path"))
         .method_not_allowed_fallback(async || Failure::new(405, "method", "this path has another method"))
-        .layer(DefaultBodyLimit::max(limit))
         .layer(middleware::from_fn_with_state(Arc::clone(&app), count))
         .with_state(app)
 }
@@ -159,23 +163,44 @@ async fn count(State(app): State<Arc<App>>, request: Request, next: Next) -> Res
 }
 
 /// The body of a request, within the limits of size and time.
-struct Body(Bytes);
+struct Body {
+    bytes: Vec<u8>,
+    /// Its share of the memory for bodies.
+    _memory: Option<OwnedSemaphorePermit>,
+}
 
 impl FromRequest<Arc<App>> for Body {
     type Rejection = Failure;
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Failure> {
         let limit = Duration::from_millis(app.configuration.http.request_timeout_ms);
-        match tokio::time::timeout(limit, Bytes::from_request(request, app)).await {
-            Ok(Ok(bytes)) => Ok(Self(bytes)),
-            Ok(Err(rejection)) if rejection.status().as_u16() == 413 => {
-                let most = app.configuration.http.max_body_bytes;
-                Err(Failure::new(413, "FF01", format!("the request is larger than {most} bytes")))
-            }
-            Ok(Err(_)) => Err(Failure::new(400, "FF01", "the request's body cannot be read")),
-            Err(_) => Err(Failure::new(408, "timeout", "the request's body did not come in time")),
-        }
+        tokio::time::timeout(limit, read_body(request, app))
+            .await
+            .unwrap_or_else(|_| Err(Failure::new(408, "timeout", "the request's body did not come in time")))
     }
+}
+
+/// Memory is counted as bytes arrive, so that a client that announces much and sends little takes little.
+async fn read_body(request: Request, app: &App) -> Result<Body, Failure> {
+    let most = app.configuration.http.max_body_bytes;
+    let mut body = Body { bytes: Vec::new(), _memory: None };
+    let mut stream = request.into_body();
+    while let Some(frame) = stream.frame().await {
+        let frame = frame.map_err(|_| Failure::new(400, "FF01", "the request's body cannot be read"))?;
+        let Some(data) = frame.data_ref() else { continue };
+        if body.bytes.len().saturating_add(data.len()) > most {
+            return Err(Failure::new(413, "FF01", format!("the request is larger than {most} bytes")));
+        }
+        let busy = |_| Failure::new(503, "AB10", "the network is busy; send it again later");
+        let share = u32::try_from(data.len()).unwrap_or(u32::MAX);
+        let memory = Arc::clone(&app.bodies).try_acquire_many_owned(share).map_err(busy)?;
+        match &mut body._memory {
+            Some(held) => held.merge(memory),
+            none => *none = Some(memory),
+        }
+        body.bytes.extend_from_slice(data);
+    }
+    Ok(body)
 }
 
 impl App {

@@ -1,1 +1,177 @@
+use super::*;
+use crate::configuration::AssetSection;
+use crate::configuration::{
+    HttpSection, MessagesSection, NetworkSection, ParticipantKind, ParticipantSection,
+};
+use std::collections::{BTreeMap, HashMap};
+use tally_crypto::SigningKey;
+use tally_ledger::SignaturePolicy;
 
+/// Accounts by participant and alias; each is owned by the key of its alias.
+struct Known(HashMap<(u16, &'static str), u32>);
+
+fn key(name: &str) -> PublicKey {
+    SigningKey::from_seed(*tally_crypto::hash(name.as_bytes()).as_bytes()).public_key()
+}
+
+impl Accounts for Known {
+    fn by_alias(&self, participant: ParticipantId, alias: &str) -> Option<AccountId> {
+        let number = self.0.iter().find(|((of, name), _)| *of == participant.0 && *name == alias)?.1;
+        Some(AccountId { participant, number: AccountNumber(*number) })
+    }
+    fn owner(&self, account: AccountId) -> Option<PublicKey> {
+        let mut known = self.0.iter();
+        let found =
+            known.find(|((of, _), number)| *of == account.participant.0 && **number == account.number.0)?;
+        Some(key(found.0.1))
+    }
+}
+
+fn configuration() -> Configuration {
+    let participant = |bic: &str, unidentified: Option<&str>| ParticipantSection {
+        bic: bic.to_owned(),
+        name: "O=X,C=DE".to_owned(),
+        kind: ParticipantKind::Bank,
+        key: key(bic),
+        unidentified_account: unidentified.map(str::to_owned),
+        credit: BTreeMap::new(),
+    };
+    Configuration {
+        network: NetworkSection {
+            id: "00000007".to_owned(),
+            signatures: SignaturePolicy::Required,
+            longest_validity_ms: 1000,
+        },
+        messages: MessagesSection::default(),
+        http: HttpSection::default(),
+        participants: vec![
+            participant("TSCBDEFF", None),
+            participant("ALPHDEFF", Some("lost")),
+            participant("BETAFRPP", None),
+        ],
+        assets: vec![AssetSection {
+            code: "EUR".to_owned(),
+            kind: AssetKind::Currency,
+            exponent: 2,
+            settled_at: "TSCBDEFF".to_owned(),
+            largest_payment: "1000.00".to_owned(),
+        }],
+    }
+}
+
+fn known() -> Known {
+    Known(HashMap::from([
+        ((1, "DE20999000010000000001"), 0),
+        ((1, "lost"), 1),
+        ((2, "FR7699999000010000000000115"), 0),
+        ((2, "bob"), 0),
+    ]))
+}
+
+fn orders(message: &str) -> Vec<Result<Order, Reason>> {
+    let (configuration, accounts) = (configuration(), known());
+    let network = configuration.network().unwrap();
+    let gateway = Gateway { network: &network, configuration: &configuration, accounts: &accounts };
+    let message = gateway.read(message.as_bytes()).unwrap();
+    gateway.orders(&message, Date::parse("2025-03-03").unwrap())
+}
+
+const AGENT_A: &str = "<FinInstnId><BICFI>ALPHDEFF</BICFI></FinInstnId>";
+const AGENT_B: &str = "<FinInstnId><BICFI>BETAFRPPXXX</BICFI></FinInstnId>";
+
+fn pacs008(debtor: &str, creditor: &str) -> String {
+    format!(
+        "<Document xmlns='urn:iso:std:iso:20022:tech:xsd:pacs.008.001.08'><FIToFICstmrCdtTrf><GrpHdr><MsgId>M</MsgId>\
+         <CreDtTm>2025-03-03T09:00:00</CreDtTm><NbOfTxs>1</NbOfTxs><SttlmInf><SttlmMtd>CLRG</SttlmMtd></SttlmInf></GrpHdr>\
+         <CdtTrfTxInf><PmtId><EndToEndId>E</EndToEndId></PmtId><IntrBkSttlmAmt Ccy='EUR'>5.00</IntrBkSttlmAmt>\
+         <IntrBkSttlmDt>2025-03-03</IntrBkSttlmDt><ChrgBr>SLEV</ChrgBr><Dbtr><Nm>D</Nm></Dbtr>{debtor}\
+         <CdtrAgt>{AGENT_B}</CdtrAgt><Cdtr><Nm>C</Nm></Cdtr>{creditor}</CdtTrfTxInf></FIToFICstmrCdtTrf></Document>"
+    )
+}
+
+fn account(tag: &str, id: &str) -> String {
+    format!("<{tag}><Id>{id}</Id></{tag}>")
+}
+
+const BOB: &str = "<IBAN>FR7699999000010000000000115</IBAN>";
+
+fn leg(participant: u16, account: AccountNumber, amount: i64) -> Leg {
+    Leg { participant: ParticipantId(participant), asset: AssetId(0), account, amount: Amount(amount) }
+}
+
+#[test]
+fn a_payment_between_banks_has_the_central_banks_legs() {
+    let debtor =
+        account("DbtrAcct", "<IBAN>DE20999000010000000001</IBAN>") + &format!("<DbtrAgt>{AGENT_A}</DbtrAgt>");
+    let order = orders(&pacs008(&debtor, &account("CdtrAcct", BOB))).remove(0).unwrap();
+    let settlement = |holder| AccountNumber::settlement(AssetId(0), ParticipantId(holder));
+    let wanted = [
+        leg(1, AccountNumber(0), -500),
+        leg(0, settlement(1), -500),
+        leg(0, settlement(2), 500),
+        leg(2, AccountNumber(0), 500),
+    ];
+    assert_eq!(order.legs, wanted);
+    assert_eq!(order.signers, [key("DE20999000010000000001")]);
+}
+
+#[test]
+fn payments_without_accounts_need_a_place() {
+    let agent = format!("<DbtrAgt>{AGENT_A}</DbtrAgt>");
+    let order = orders(&pacs008(&agent, &account("CdtrAcct", BOB))).remove(0).unwrap();
+    assert_eq!(order.legs[0], leg(1, AccountNumber(1), -500), "the debtor's bank has a place for them");
+    assert_eq!(order.signers, [key("lost")]);
+    let refused = orders(&pacs008(&agent, "")).remove(0).unwrap_err();
+    assert_eq!(refused.code, StatusReason::AC03, "the creditor's has none");
+}
+
+#[test]
+fn accounts_go_by_other_names() {
+    let agent = format!("<DbtrAgt>{AGENT_A}</DbtrAgt>");
+    let order =
+        orders(&pacs008(&agent, &account("CdtrAcct", "<Othr><Id>bob</Id></Othr>"))).remove(0).unwrap();
+    assert_eq!(order.legs[3].account, AccountNumber(0));
+    let refused =
+        orders(&pacs008(&agent, &account("CdtrAcct", "<Othr><Id>bo</Id></Othr>"))).remove(0).unwrap_err();
+    assert_eq!(refused.code, StatusReason::AC01);
+}
+
+#[test]
+fn institutions_pay_from_their_own_funds() {
+    let message = format!(
+        "<Document xmlns='urn:iso:std:iso:20022:tech:xsd:pacs.009.001.08'><FICdtTrf><GrpHdr><MsgId>M</MsgId>\
+         <CreDtTm>2025-03-03T09:00:00</CreDtTm><NbOfTxs>1</NbOfTxs><SttlmInf><SttlmMtd>CLRG</SttlmMtd></SttlmInf></GrpHdr>\
+         <CdtTrfTxInf><PmtId><EndToEndId>E</EndToEndId></PmtId><IntrBkSttlmAmt Ccy='EUR'>5.00</IntrBkSttlmAmt>\
+         <IntrBkSttlmDt>2025-03-03</IntrBkSttlmDt><Dbtr>{AGENT_A}</Dbtr><Cdtr>{AGENT_B}</Cdtr></CdtTrfTxInf></FICdtTrf></Document>"
+    );
+    let order = orders(&message).remove(0).unwrap();
+    assert_eq!(order.legs[0], leg(1, AccountNumber::own(AssetId(0)), -500));
+    assert_eq!(order.legs[3], leg(2, AccountNumber::own(AssetId(0)), 500));
+    assert_eq!(order.signers, [key("ALPHDEFF")]);
+    let stranger = message.replace("BETAFRPPXXX", "NOWHDEFF");
+    assert_eq!(orders(&stranger).remove(0).unwrap_err().code, StatusReason::RC04);
+}
+
+#[test]
+fn a_signature_commits_to_what_the_sender_wrote() {
+    let agent = format!("<DbtrAgt>{AGENT_A}</DbtrAgt>");
+    let message = pacs008(&agent, &account("CdtrAcct", BOB));
+    let details = |message: &str| orders(message).remove(0).unwrap().details;
+    assert_eq!(details(&message), details(&message));
+    let same_account = message.replace(BOB, "<Othr><Id>bob</Id></Othr>");
+    for other in [same_account, message.replace("<Nm>C</Nm>", "<Nm>CC</Nm>"), message.replace("5.00", "5.01")]
+    {
+        assert_ne!(details(&message), details(&other), "{other}");
+    }
+    let order = orders(&message).remove(0).unwrap();
+    let network = configuration().network().unwrap();
+    let draft = order.draft(&network, Timestamp(10), [3; 16]);
+    assert!(order.is_made_by(&draft));
+    assert_eq!(draft.header.expiry, Timestamp(1010));
+    let mut other = draft.clone();
+    other.legs[0].account = AccountNumber(0);
+    assert!(!order.is_made_by(&other));
+    let mut other = draft;
+    other.header.details = Hash::ZERO;
+    assert!(!order.is_made_by(&other));
+}

@@ -45,7 +45,7 @@ fn a_small_plan_is_read() {
 #[test]
 fn what_is_wrong_is_named() {
     for (from, to, wanted) in [
-        ("opening =", "openning =", "plan.toml:21:1: account[0].openning: unknown field `openning`"),
+        ("opening =", "openning =", "plan.toml:22:1: account[0].openning: unknown field `openning`"),
         ("\"ALPHDEFF\"\nname", "\"ALPH\"\nname", "plan.toml:8:1: participant[1].bic: 'ALPH' is not a BIC"),
         ("kind = \"bank\"", "kind = \"banc\"", "plan.toml:10:1: participant[1].kind: unknown variant `banc`"),
         ("O=Alpha Bank,C=DE", "Alpha", "participant[1].name: 'Alpha' is not an X.500 name"),

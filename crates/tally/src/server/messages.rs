@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use tally_crypto::PublicKey;
 use tally_iso20022::{
-    Limits, Message, Outcome as Reported, ParseError, Reason, ReportContext, ReportError, StatusReason,
+    Message, Outcome as Reported, ParseError, Reason, ReportContext, ReportError, StatusReason,
     group_status_report, status_report,
 };
 use tally_ledger::{AccountId, ParticipantId, Transaction};
@@ -32,7 +32,7 @@ impl Accounts for Engine {
 
 pub(super) async fn prepare(State(app): State<Arc<App>>, body: Body) -> Result<Json<PreparedBody>, Failure> {
     blocking(app, move |app| {
-        let message = match tally_iso20022::parse(&body.0, &app.limits()) {
+        let message = match app.gateway().read(&body.bytes) {
             Ok(message) => message,
             Err(error) => {
                 let refused = Some(problem(&error.to_reason()));
@@ -49,11 +49,11 @@ pub(super) async fn prepare(State(app): State<Arc<App>>, body: Body) -> Result<J
 pub(super) async fn submit(State(app): State<Arc<App>>, body: Body) -> Result<impl IntoResponse, Failure> {
     blocking(app, move |app| {
         let body: SubmitBody =
-            serde_json::from_slice(&body.0).map_err(|error| Failure::form(format!("{error}")))?;
+            serde_json::from_slice(&body.bytes).map_err(|error| Failure::form(format!("{error}")))?;
         let message = base64::engine::general_purpose::STANDARD
             .decode(&body.message)
             .map_err(|error| Failure::form(format!("message: not base64: {error}")))?;
-        let xml = match tally_iso20022::parse(&message, &app.limits()) {
+        let xml = match app.gateway().read(&message) {
             Ok(message) => app.settle(&message, &body)?,
             Err(error) => app.refuse(&error)?,
         };
@@ -69,10 +69,6 @@ impl App {
             configuration: &self.configuration,
             accounts: self.engine.as_ref(),
         }
-    }
-
-    fn limits(&self) -> Limits {
-        Limits::default()
     }
 
     fn prepared(

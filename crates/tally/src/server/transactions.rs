@@ -50,8 +50,8 @@ pub(super) async fn status(
 fn decode(headers: &HeaderMap, body: &Body) -> Result<Vec<Transaction>, Failure> {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let batch = match kind.split(';').next().unwrap_or_default().trim() {
-        "application/octet-stream" => codec::decode(&body.0),
-        "text/plain" => codec::from_hex(body.0.trim_ascii()).and_then(|bytes| codec::decode(&bytes)),
+        "application/octet-stream" => codec::decode(&body.bytes),
+        "text/plain" => codec::from_hex(body.bytes.trim_ascii()).and_then(|bytes| codec::decode(&bytes)),
         _ => {
             let text = "a batch is wanted as application/octet-stream, or in hexadecimal as text/plain";
             return Err(Failure::new(415, "FF01", text));
