@@ -146,8 +146,16 @@ impl Clerk {
         scheduler.batches.push_back(followed);
     }
 
+    /// Ends recovery: the next batch of that scheduler is number `next`.
+    pub fn go_on(&mut self, scheduler: usize, next: u64) {
+        let scheduler = &mut self.schedulers[scheduler];
+        if scheduler.batches.is_empty() {
+            scheduler.first = next;
+        }
+    }
+
     fn followed(&self, source: Source) -> Option<&Followed> {
-        let scheduler = self.schedulers.get(source.scheduler as usize)?;
+        let scheduler = self.schedulers.get(usize::try_from(source.scheduler).ok()?)?;
         scheduler.batches.get(usize::try_from(source.number.checked_sub(scheduler.first)?).ok()?)
     }
 
@@ -246,6 +254,12 @@ impl Clerk {
                 scheduler.first += 1;
             }
         }
+    }
+
+    /// Whether the batch is older than those that are followed: decided, and no longer remembered.
+    pub fn has_forgotten(&self, source: Source) -> bool {
+        let scheduler = usize::try_from(source.scheduler).ok().and_then(|at| self.schedulers.get(at));
+        scheduler.is_some_and(|scheduler| source.number < scheduler.first)
     }
 
     /// Where in the sequence's topic the transactions of a batch were decided, if the batch is followed;

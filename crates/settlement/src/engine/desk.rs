@@ -15,7 +15,7 @@ use tally_ledger::{
     AccountId, AccountNumber, AccountRole, AccountStatus, Amount, AssetId, Network, ParticipantId, Refusal,
     Timestamp, Transaction, TransactionBatch, Uetr,
 };
-use tally_log::{Log, Visibility};
+use tally_log::{Log, LogError, Visibility};
 
 /// An account as others see it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -124,7 +124,8 @@ impl Desk {
             .collect()
     }
 
-    /// The outcome of a transaction whose reference was used before.
+    /// The outcome of a transaction whose reference was used before. Nobody is told of a first use that a
+    /// crash could still take back.
     fn first_use(
         &self,
         id: &tally_ledger::TransactionId,
@@ -132,48 +133,67 @@ impl Desk {
         index: u32,
         deadline: std::time::Instant,
     ) -> Outcome {
-        let Some(first) = self.accepted(source).and_then(|batch| batch.batch.transaction(index as usize))
-        else {
-            return Outcome::Duplicate { first: None };
+        let finality = self.finality(source, index).or_else(|| {
+            let (pending, mailbox) = Pending::new(vec![(*id, Uetr::default())]);
+            self.shared.clerk().wait(source, index, Box::new(move |notice| mailbox.put(0, notice)));
+            // It may have become final between the look and the wait.
+            self.finality(source, index).or_else(|| match pending.notices(deadline).first() {
+                Some(Some(Notice::Final(_, _, finality))) => Some(*finality),
+                _ => None,
+            })
+        });
+        let outcome = finality.map_or(Outcome::Pending, Outcome::Final);
+        let first = match self.accepted(source, Visibility::Durable) {
+            Ok(Some(batch)) => batch.batch.transaction(index as usize),
+            Err(LogError::OutOfRange { .. }) => return Outcome::Duplicate { first: None },
+            // Not durable yet, or not to be read at present.
+            Ok(None) | Err(_) => None,
         };
-        let (first_id, uetr) = (first.id(), first.header.uetr);
-        let outcome = match self.finality(source, index) {
-            Some(finality) => Outcome::Final(finality),
-            None => {
-                let (pending, mailbox) = Pending::new(vec![(first_id, uetr)]);
-                self.shared.clerk().wait(source, index, Box::new(move |notice| mailbox.put(0, notice)));
-                // It may have become final between the look and the wait.
-                match self.finality(source, index) {
-                    Some(finality) => Outcome::Final(finality),
-                    None => match pending.notices(deadline).first() {
-                        Some(Some(Notice::Final(_, _, finality))) => Outcome::Final(*finality),
-                        _ => Outcome::Pending,
-                    },
-                }
+        match first {
+            None => Outcome::Pending,
+            Some(first) if first.id() == *id => outcome,
+            Some(first) => {
+                let (id, uetr) = (first.id(), first.header.uetr);
+                Outcome::Duplicate { first: Some(Box::new(Answer { id, uetr, outcome })) }
             }
-        };
-        if first_id == *id {
-            outcome
-        } else {
-            Outcome::Duplicate { first: Some(Box::new(Answer { id: first_id, uetr, outcome })) }
         }
     }
 
-    fn accepted(&self, source: Source) -> Option<AcceptedBatch> {
+    fn accepted(&self, source: Source, visibility: Visibility) -> Result<Option<AcceptedBatch>, LogError> {
         let mut records = Vec::new();
         let topic = journal::accepted(source.scheduler);
         let offset = tally_log::Offset(source.number);
-        self.shared.log.read(topic, offset, 1, Visibility::Appended, &mut records).ok()?;
-        AcceptedBatch::decode(&records.first()?.payload).ok()
+        self.shared.log.read(topic, offset, 1, visibility, &mut records)?;
+        Ok(records.first().and_then(|record| AcceptedBatch::decode(&record.payload).ok()))
     }
 
     fn finality(&self, source: Source, index: u32) -> Option<Finality> {
-        let positions = self.shared.clerk().decided_at(source)?.0.to_vec();
+        let positions = {
+            let clerk = self.shared.clerk();
+            match clerk.decided_at(source) {
+                Some((positions, _)) => positions.to_vec(),
+                None if clerk.has_forgotten(source) => {
+                    drop(clerk);
+                    return self.search(source, index);
+                }
+                None => return None,
+            }
+        };
         positions.into_iter().find_map(|position| {
             let mut records = Vec::new();
             let offset = tally_log::Offset(position);
             self.shared.log.read(SEQUENCE, offset, 1, Visibility::Durable, &mut records).ok()?;
             crate::clerk::find(&SequenceBatch::decode(&records.first()?.payload).ok()?, index)
+        })
+    }
+
+    /// An outcome so old that nobody remembers where it lies; found by reading the journal.
+    fn search(&self, source: Source, index: u32) -> Option<Finality> {
+        journal::entries(&self.shared.log, tally_log::Ticket(0)).find_map(|entry| match entry.ok()?.1 {
+            journal::Entry::Sequenced(_, batch) if batch.source == source => {
+                crate::clerk::find(&batch, index)
+            }
+            _ => None,
         })
     }
 
@@ -186,8 +206,8 @@ impl Desk {
         let scheduler = &self.shared.schedulers[self.shared.route(&uetr)];
         let found = scheduler.lock().expect(LOCK).find(&uetr, Timestamp(0));
         if let Some((source, index)) = found
-            && let Some(first) =
-                self.accepted(source).and_then(|batch| batch.batch.transaction(index as usize))
+            && let Ok(Some(batch)) = self.accepted(source, Visibility::Appended)
+            && let Some(first) = batch.batch.transaction(index as usize)
         {
             let outcome = self.finality(source, index).map_or(Outcome::Pending, Outcome::Final);
             return Ok(Some(Answer { id: first.id(), uetr, outcome }));

@@ -1,6 +1,9 @@
 //! From a directory to a running network.
 
-use super::{CLOCK_TOLERANCE_MS, ClerkStage, Clock, Collector, CollectorStage, Desk, Engine, EngineError, EngineOptions, Shared, saver};
+use super::{
+    CLOCK_TOLERANCE_MS, ClerkStage, Clock, Collector, CollectorStage, Desk, Engine, EngineError,
+    EngineOptions, Shared, saver,
+};
 use crate::clerk::Clerk;
 use crate::journal::{self, Entry, SEQUENCE};
 use crate::replay::Replay;
@@ -247,6 +250,9 @@ fn join(
     }
     for (position, batch) in &recovery.decided {
         clerk.restore(*position, batch);
+    }
+    for (at, scheduler) in (0..options.schedulers).zip(0u64..) {
+        clerk.go_on(at, log.next(journal::accepted(scheduler)).0);
     }
     let clerk = Arc::new(Mutex::new(clerk));
 
