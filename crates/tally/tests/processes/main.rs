@@ -1,5 +1,7 @@
 //! Tests of the program as its users have it: real processes, real files, real HTTP.
 
+#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it must be")]
+
 mod http;
 mod kill;
 mod messages;
