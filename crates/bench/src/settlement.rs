@@ -2,16 +2,18 @@
 
 use crate::pace::{Due, OpenLoop};
 use crate::progress::{Progress, Status};
-use crate::published;
 use crate::recorder::{Recorder, Throughput};
 use crate::result::{Better, Record};
 use crate::workload::{Generator, Setup, Workload, WorkloadError};
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
-use tally_ledger::TransactionBatch;
-use tally_ops::process::{Usage, usage};
+use tally_ledger::{NetworkId, TransactionBatch};
+use tally_ops::process::{ThreadCpu, Usage, thread_cpu, threads, usage};
 use tally_settlement::engine::{VolumePort, wall_clock};
 use tally_settlement::message::{Intake, Source};
+
+/// The experiment that runs are recorded under.
+pub const EXPERIMENT: &str = "settlement";
 
 /// How payments come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,10 +59,46 @@ pub struct Measured {
     pub made: u64,
     /// How long was measured.
     pub elapsed: Duration,
+    /// Processor time while measured of the thread that makes and hands in the payments.
+    pub driver: Duration,
+    /// Processor time while measured of the others, by name: workers, the journal's flusher.
+    pub threads: Vec<ThreadCpu>,
+}
+
+impl Measured {
+    /// Processor time of the whole process for each payment, in nanoseconds.
+    #[must_use]
+    pub fn nanoseconds(&self) -> f64 {
+        let (user, system) = self.after.cpu_since(&self.before);
+        self.per_payment(user + system)
+    }
+
+    /// A time as nanoseconds for each payment made while measured.
+    #[must_use]
+    pub fn per_payment(&self, time: Duration) -> f64 {
+        time.as_secs_f64() * 1e9 / self.made.max(1) as f64
+    }
+}
+
+/// What a process has used when the measured time begins.
+struct Before {
+    usage: Usage,
+    driver: Duration,
+    threads: Vec<ThreadCpu>,
+    made: u64,
+    at: Duration,
+}
+
+/// When payments were to start: they arrived evenly over the time `over` before `last`, and were handed in together
+/// when the last of them had arrived.
+#[derive(Clone, Copy)]
+struct Intended {
+    last: Duration,
+    over: Duration,
 }
 
 struct UnderWay {
-    intended: Duration,
+    intended: Intended,
     scheduler: usize,
     count: u64,
 }
@@ -77,11 +115,12 @@ struct Driver<'a> {
     throughput: Throughput,
     done: u64,
     refused: u64,
-    measuring: bool,
 }
 
 /// How long after the last payment outcomes are waited for.
 const DRAIN: Duration = Duration::from_secs(60);
+/// How long the driver sleeps at most when nothing is to be done.
+const IDLE: Duration = Duration::from_millis(5);
 
 /// Runs a workload on a network that was set up for it.
 ///
@@ -90,13 +129,9 @@ const DRAIN: Duration = Duration::from_secs(60);
 pub fn run(setup: &Setup, run: &Run, progress: Option<&str>) -> Result<Measured, WorkloadError> {
     let port = setup.engine.volume();
     let schedulers = port.schedulers();
-    let mut generator = Generator::new(&run.workload, setup.engine.network().id, schedulers);
-    let mut prepared = vec![VecDeque::new(); schedulers];
-    if run.workload.is_signed() {
-        for at in 0..run.prepared.div_ceil(run.batch) {
-            prepared[at % schedulers].push_back(generator.batch(at % schedulers, run.batch, wall_clock()));
-        }
-    }
+    let network = setup.engine.network().id;
+    let mut prepared = if run.workload.is_signed() { prepare(run, network, schedulers) } else { Vec::new() };
+    let mut generator = Generator::new(&run.workload, network, schedulers);
     let mut driver = Driver {
         run,
         port,
@@ -108,7 +143,6 @@ pub fn run(setup: &Setup, run: &Run, progress: Option<&str>) -> Result<Measured,
         throughput: Throughput::per_second(),
         done: 0,
         refused: 0,
-        measuring: false,
     };
     let mut make = |scheduler: usize, count: usize| -> Option<TransactionBatch> {
         if run.workload.is_signed() {
@@ -120,6 +154,20 @@ pub fn run(setup: &Setup, run: &Run, progress: Option<&str>) -> Result<Measured,
     driver.drive(setup, &mut make, progress)
 }
 
+/// Payments that their payers have signed, for each scheduler: every scheduler's are made on a thread of their own.
+fn prepare(run: &Run, network: NetworkId, schedulers: usize) -> Vec<VecDeque<TransactionBatch>> {
+    let batches = run.prepared.div_ceil(run.batch).div_ceil(schedulers);
+    let make = |scheduler: usize| {
+        let seed = run.workload.seed ^ ((scheduler as u64 + 1) << 32);
+        let mut generator = Generator::new(&Workload { seed, ..run.workload.clone() }, network, schedulers);
+        (0..batches).map(|_| generator.batch(scheduler, run.batch, wall_clock())).collect()
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..schedulers).map(|at| scope.spawn(move || make(at))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("making payments does not panic")).collect()
+    })
+}
+
 impl Driver<'_> {
     fn drive(
         &mut self,
@@ -127,7 +175,7 @@ impl Driver<'_> {
         make: &mut impl FnMut(usize, usize) -> Option<TransactionBatch>,
         progress: Option<&str>,
     ) -> Result<Measured, WorkloadError> {
-        let end = self.run.warm_up + self.run.duration;
+        let end = self.end();
         let mut shown = progress.map(Progress::stderr);
         let mut open = match self.run.load {
             Load::Open(rate) => Some(OpenLoop::new(rate, self.run.batch as u64, None).map_err(refused)?),
@@ -136,13 +184,12 @@ impl Driver<'_> {
         let mut turn = 0;
         let mut exhausted = false;
         let mut due: VecDeque<Due> = VecDeque::new();
-        let (mut before, mut made_before, mut measured_from) = (None, 0, Duration::ZERO);
+        let mut before = None;
         let mut last_shown = Duration::ZERO;
         while !exhausted && self.began.elapsed() < end {
             let elapsed = self.began.elapsed();
             if before.is_none() && elapsed >= self.run.warm_up {
-                before = Some(usage().map_err(refused)?);
-                (made_before, measured_from, self.measuring) = (self.done, elapsed, true);
+                before = Some(self.used(elapsed)?);
             }
             let mut progress = self.receive();
             if let Some(open) = &mut open {
@@ -150,17 +197,7 @@ impl Driver<'_> {
             }
             for _ in 0..self.at_scheduler.len() {
                 turn = (turn + 1) % self.at_scheduler.len();
-                let wanted = match self.run.load {
-                    Load::Closed(window) if self.at_scheduler[turn] < window => {
-                        Some((elapsed, self.run.batch))
-                    }
-                    Load::Closed(_) => None,
-                    Load::Open(_) if self.port.has_room(turn) => {
-                        due.pop_front().map(|due| (due.intended, due.count as usize))
-                    }
-                    Load::Open(_) => None,
-                };
-                let Some((intended, count)) = wanted else { continue };
+                let Some((intended, count)) = self.wanted(turn, elapsed, &mut due) else { continue };
                 let Some(batch) = make(turn, count) else {
                     exhausted = true;
                     break;
@@ -172,51 +209,128 @@ impl Driver<'_> {
                 && elapsed >= last_shown + Duration::from_millis(250)
             {
                 last_shown = elapsed;
-                let p99 = (self.latency.count() > 0).then(|| self.latency.quantile(0.99));
-                shown.update(&Status { elapsed, done: self.done, total: None, p99 });
+                shown.update(&self.status(elapsed));
             }
             if !progress {
                 let next = open.as_ref().and_then(OpenLoop::next_at).map(|at| at.saturating_sub(elapsed));
-                self.port.wait(next.unwrap_or(Duration::from_millis(5)).min(Duration::from_millis(5)));
+                self.port.wait(next.unwrap_or(IDLE).min(IDLE));
             }
-            if let tally_log::Health::Failed { reason } = setup.engine.health() {
-                return Err(WorkloadError::Refused(reason));
-            }
+            healthy(setup)?;
         }
         let stopped = self.began.elapsed();
-        let after = usage().map_err(refused)?;
-        let made = self.done - made_before;
-        let deadline = Instant::now() + DRAIN;
-        while !(self.submitted.is_empty() && self.accepted.is_empty()) {
-            if Instant::now() > deadline {
-                return Err(WorkloadError::TimedOut("an outcome"));
-            }
-            if !self.receive() {
-                self.port.wait(Duration::from_millis(5));
-            }
-        }
+        let before = before.ok_or(WorkloadError::TimedOut("the end of the warm-up"))?;
+        let after = self.used(stopped)?;
+        self.drain(setup, make, &mut due)?;
         if let Some(shown) = &mut shown {
-            let p99 = (self.latency.count() > 0).then(|| self.latency.quantile(0.99));
-            shown.finish(&Status { elapsed: stopped, done: self.done, total: None, p99 });
+            shown.finish(&self.status(stopped));
         }
-        let elapsed = stopped.saturating_sub(measured_from);
+        let (elapsed, made) = (after.at.saturating_sub(before.at), after.made - before.made);
         Ok(Measured {
             rate: made as f64 / elapsed.as_secs_f64(),
             latency: std::mem::take(&mut self.latency),
             seconds: self.throughput.rates(stopped),
             refused: self.refused,
-            before: before.ok_or(WorkloadError::TimedOut("the end of the warm-up"))?,
-            after,
             made,
             elapsed,
+            driver: after.driver.saturating_sub(before.driver),
+            threads: since(&after.threads, &before.threads),
+            before: before.usage,
+            after: after.usage,
         })
     }
 
-    fn submit(&mut self, scheduler: usize, intended: Duration, batch: TransactionBatch) {
+    /// What the next batch for a scheduler is, if one may be handed in.
+    fn wanted(
+        &self,
+        scheduler: usize,
+        elapsed: Duration,
+        due: &mut VecDeque<Due>,
+    ) -> Option<(Intended, usize)> {
+        match self.run.load {
+            Load::Closed(window) => (self.at_scheduler[scheduler] < window)
+                .then_some((Intended { last: elapsed, over: Duration::ZERO }, self.run.batch)),
+            Load::Open(rate) => {
+                let due = self.port.has_room(scheduler).then(|| due.pop_front()).flatten()?;
+                let over = Duration::from_secs_f64(due.count as f64 / rate as f64);
+                Some((Intended { last: due.intended, over }, due.count as usize))
+            }
+        }
+    }
+
+    /// Hands in what was due before the end, and waits for all outcomes: leaving out what was late would leave out
+    /// the worst.
+    fn drain(
+        &mut self,
+        setup: &Setup,
+        make: &mut impl FnMut(usize, usize) -> Option<TransactionBatch>,
+        due: &mut VecDeque<Due>,
+    ) -> Result<(), WorkloadError> {
+        let deadline = Instant::now() + DRAIN;
+        while !(due.is_empty() && self.submitted.is_empty() && self.accepted.is_empty()) {
+            if Instant::now() > deadline {
+                return Err(WorkloadError::TimedOut("an outcome"));
+            }
+            let mut progress = self.receive();
+            for scheduler in 0..self.at_scheduler.len() {
+                if due.is_empty() {
+                    break;
+                }
+                let Some((intended, count)) = self.wanted(scheduler, Duration::ZERO, due) else { continue };
+                match make(scheduler, count) {
+                    Some(batch) => self.submit(scheduler, intended, batch),
+                    None => due.clear(),
+                }
+                progress = true;
+            }
+            if !progress {
+                self.port.wait(IDLE);
+            }
+            healthy(setup)?;
+        }
+        Ok(())
+    }
+
+    fn end(&self) -> Duration {
+        self.run.warm_up + self.run.duration
+    }
+
+    fn used(&self, at: Duration) -> Result<Before, WorkloadError> {
+        Ok(Before {
+            usage: usage().map_err(refused)?,
+            driver: thread_cpu().map_err(refused)?,
+            threads: threads().map_err(refused)?,
+            made: self.done,
+            at,
+        })
+    }
+
+    fn status(&self, elapsed: Duration) -> Status {
+        let p99 = (self.latency.count() > 0).then(|| self.latency.quantile(0.99));
+        Status { elapsed, done: self.done, total: None, p99 }
+    }
+
+    fn submit(&mut self, scheduler: usize, intended: Intended, batch: TransactionBatch) {
         let count = batch.len() as u64;
         let origin = self.port.submit(scheduler, batch);
         self.at_scheduler[scheduler] += 1;
         self.submitted.insert(origin, UnderWay { intended, scheduler, count });
+    }
+
+    /// Records outcomes of payments that were to start in the measured time.
+    fn record(&mut self, intended: Intended, now: Duration, count: u64) {
+        if intended.last < self.run.warm_up || intended.last >= self.end() {
+            return;
+        }
+        if intended.over.is_zero() {
+            self.latency.record_n(intended.last, now, count);
+            return;
+        }
+        const PARTS: u32 = 16;
+        for part in 0..PARTS {
+            let waited = intended.over * (2 * part + 1) / (2 * PARTS);
+            let n = |part: u32| count * u64::from(part) / u64::from(PARTS);
+            self.latency.record_n(intended.last.saturating_sub(waited), now, n(part + 1) - n(part));
+        }
     }
 
     /// Takes what has come; whether anything had.
@@ -250,17 +364,33 @@ impl Driver<'_> {
             self.refused += count - made;
             self.done += made;
             self.throughput.add(now, made);
-            if self.measuring {
-                self.latency.record_n(under_way.intended, now, count);
-            }
+            let intended = under_way.intended;
             under_way.count -= count;
             if under_way.count == 0 {
                 self.at_scheduler[under_way.scheduler] -= 1;
                 self.accepted.remove(&batch.source);
             }
+            self.record(intended, now, count);
         }
         any
     }
+}
+
+fn healthy(setup: &Setup) -> Result<(), WorkloadError> {
+    match setup.engine.health() {
+        tally_log::Health::Failed { reason } => Err(WorkloadError::Refused(reason)),
+        _ => Ok(()),
+    }
+}
+
+/// What each thread has used in between.
+fn since(after: &[ThreadCpu], before: &[ThreadCpu]) -> Vec<ThreadCpu> {
+    let used = |name: &str| before.iter().find(|thread| thread.name == name).map(|thread| thread.cpu);
+    let since = |thread: &ThreadCpu| ThreadCpu {
+        cpu: thread.cpu.saturating_sub(used(&thread.name).unwrap_or_default()),
+        ..thread.clone()
+    };
+    after.iter().map(since).collect()
 }
 
 fn refused(error: impl std::fmt::Display) -> WorkloadError {
@@ -276,8 +406,7 @@ pub fn record(name: &str, run: &Run, measured: &Measured) -> Record {
     };
     let seconds: Vec<f64> = measured.seconds.iter().skip(run.warm_up.as_secs() as usize).copied().collect();
     let cpu = measured.after.cpu_since(&measured.before);
-    let per_transaction = (cpu.0 + cpu.1).as_secs_f64() * 1e9 / (measured.made.max(1) as f64);
-    let mut record = Record::new("settlement", name)
+    let mut record = Record::new(EXPERIMENT, name)
         .setting("mix", format!("{:?}", workload.mix))
         .setting("legs", workload.mix.legs())
         .setting("accounts_per_bank", workload.accounts)
@@ -287,14 +416,19 @@ pub fn record(name: &str, run: &Run, measured: &Measured) -> Record {
         .setting(if load == "open" { "rate_tps" } else { "window_batches" }, rate)
         .setting("batch", run.batch)
         .setting("duration_s", run.duration.as_secs_f64())
-        .setting("seed", workload.seed)
-        .sampled("throughput_tps", seconds, "1/s", Better::Higher)
-        .metric("rate_tps", measured.rate, "1/s", Better::Higher)
-        .metric("refused", measured.refused as f64, "1", Better::Lower)
-        .metric("cpu_ns_per_transaction", per_transaction, "ns", Better::Lower)
+        .setting("warm_up_s", run.warm_up.as_secs_f64())
+        .setting("validity_s", workload.validity.as_secs_f64())
+        .sampled("throughput_tps", seconds, "tx/s", Better::Higher)
+        .metric("rate_tps", measured.rate, "tx/s", Better::Higher)
+        .metric("refused", measured.refused as f64, "tx", Better::Lower)
+        .metric("cpu_ns_per_transaction", measured.nanoseconds(), "ns", Better::Lower)
+        .metric("driver_ns_per_transaction", measured.per_payment(measured.driver), "ns", Better::Lower)
+        .metric("kernel_ns_per_transaction", measured.per_payment(cpu.1), "ns", Better::Lower)
+        .metric("resident", measured.after.resident_bytes as f64, "B", Better::Lower)
         .latency(&measured.latency);
-    if let Some(figure) = published::figure("rln-network-aggregate") {
-        record = record.published(figure);
+    for thread in measured.threads.iter().filter(|thread| !thread.cpu.is_zero()) {
+        let name = format!("thread_{}_ns_per_transaction", thread.name.replace('-', "_"));
+        record = record.metric(&name, measured.per_payment(thread.cpu), "ns", Better::Lower);
     }
     record.cpu_user_s = cpu.0.as_secs_f64();
     record.cpu_system_s = cpu.1.as_secs_f64();
