@@ -1,6 +1,8 @@
 # Everything a person or CI does here. Build products lie outside the clone, so that many clones share them.
 SHELL := /bin/bash
 export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/tallystick/target
+# One seed when it is given, else a thousand from the first on.
+COUNT ?= $(if $(filter undefined,$(origin SEED)),1000,1)
 SEED ?= 1
 T ?= 30
 
@@ -25,14 +27,18 @@ doc:                  ## the documentation of every crate
 	cargo doc --release --locked --workspace --no-deps
 	@echo "$(CARGO_TARGET_DIR)/doc/tally/index.html"
 
-sim: build            ## simulated runs with faults, from SEED on
-	"$(CARGO_TARGET_DIR)/release/tally" sim --seed "$(SEED)"
-
-fuzz: setup           ## every fuzz target for T seconds
-	scripts/fuzz "$(T)"
+sim: setup            ## simulated networks under faults: one seed, or many
+	cargo build --release --locked -p tally-trials
+	"$(CARGO_TARGET_DIR)/release/tally-sim" "$(SEED)" "$(COUNT)"
 
 bench: build          ## limits of this machine, each stage, the whole network
-	scripts/bench "$(CARGO_TARGET_DIR)/release/tally"
+	"$(CARGO_TARGET_DIR)/release/tally" bench limits
+	"$(CARGO_TARGET_DIR)/release/tally" bench stages
+	"$(CARGO_TARGET_DIR)/release/tally" bench settlement
+
+fuzz: setup           ## every decoder, for T seconds each
+	cargo build --release --locked -p tally-trials
+	"$(CARGO_TARGET_DIR)/release/tally-fuzz" "$(T)"
 
 setup:
 	@scripts/setup
