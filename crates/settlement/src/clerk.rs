@@ -212,7 +212,7 @@ impl Clerk {
     }
 
     /// Tells the outcomes of a batch that is durable and applied; `position` is its place in the sequence's topic.
-    pub fn sequenced(&mut self, now: Timestamp, position: u64, batch: &SequenceBatch) {
+    pub fn sequenced(&mut self, position: u64, batch: &SequenceBatch) {
         assert_eq!(batch.first, self.next, "the sequence has no gap");
         self.next += u64::from(batch.count);
         self.tree.append(&batch.leaf_data());
@@ -239,11 +239,13 @@ impl Clerk {
                 self.waiting.insert(batch.source, waiting);
             }
         }
-        self.forget(now);
+        self.forget();
     }
 
-    /// Lets go of batches that are decided and whose references are no longer remembered.
-    pub fn forget(&mut self, now: Timestamp) {
+    /// Lets go of batches that are decided and whose references have expired by the time in the sequence:
+    /// that time stays true for every later process, the present one's may not.
+    fn forget(&mut self) {
+        let now = self.clock;
         for scheduler in &mut self.schedulers {
             while let Some(oldest) = scheduler.batches.front()
                 && oldest.undecided == 0

@@ -330,7 +330,6 @@ struct ClerkStage {
     intake: Reader<IntakeBatch>,
     sequence: Reader<SequenceBatch>,
     held: Option<(u64, Arc<SequenceBatch>)>,
-    forgot: Timestamp,
 }
 
 impl Stage for ClerkStage {
@@ -338,7 +337,7 @@ impl Stage for ClerkStage {
         "clerk".into()
     }
 
-    fn poll(&mut self, now: Timestamp) -> Result<bool, StageError> {
+    fn poll(&mut self, _now: Timestamp) -> Result<bool, StageError> {
         let mut clerk = self.clerk.lock().expect(LOCK);
         if self.held.is_none() {
             self.held = self.sequence.poll();
@@ -353,11 +352,8 @@ impl Stage for ClerkStage {
             && clerk.is_applied(batch)
             && let Some((position, batch)) = self.held.take()
         {
-            clerk.sequenced(now, position, &batch);
+            clerk.sequenced(position, &batch);
             progress = true;
-        } else if now >= self.forgot.plus_ms(1000) {
-            self.forgot = now;
-            clerk.forget(now);
         }
         Ok(progress)
     }
