@@ -2,7 +2,10 @@
 SHELL := /bin/bash
 export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/tallystick/target
 # One seed when it is given, else a thousand from the first on.
-COUNT ?= $(if $(filter undefined,$(origin SEED)),1000,1)
+ifeq ($(origin SEED),undefined)
+COUNT ?= 1000
+endif
+COUNT ?= 1
 SEED ?= 1
 T ?= 30
 

@@ -41,6 +41,7 @@ impl Pay {
             std::fs::create_dir_all(directory)
                 .with_context(|| format!("cannot make {}", directory.display()))?;
         }
+        let width = self.files.iter().map(|file| name(file).chars().count()).max().unwrap_or(0);
         for file in &self.files {
             let place = || format!("{}", file.display());
             let bytes = read(file)?;
@@ -61,7 +62,7 @@ impl Pay {
             if self.xml {
                 print::line(std::str::from_utf8(&xml).context("the answer is not UTF-8")?);
             } else {
-                show(&connection.network, file, message.as_ref(), &report);
+                show(&connection.network, &name(file), width, message.as_ref(), &report);
             }
             if self.fail_on_reject && is_refused(&report) {
                 ended = Ended::Refused;
@@ -69,6 +70,10 @@ impl Pay {
         }
         Ok(ended)
     }
+}
+
+fn name(file: &Path) -> String {
+    file.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
@@ -189,14 +194,13 @@ fn amount_text(network: &Network, transfer: &Transfer) -> String {
 }
 
 /// One line for each payment, or one for a message that was refused as a whole.
-fn show(network: &Network, file: &Path, message: Option<&Message>, report: &StatusReport) {
-    let name = file.file_name().unwrap_or_default().to_string_lossy();
+fn show(network: &Network, name: &str, width: usize, message: Option<&Message>, report: &StatusReport) {
     if report.transactions.is_empty() {
         let reason = report.group_reasons.first();
         let code = reason.and_then(|reason| reason.code.as_deref()).unwrap_or("-");
         let text = reason.map(|reason| reason.text.as_str()).unwrap_or_default();
         let status = report.group_status.as_deref().unwrap_or("RJCT");
-        print::line(&format!("{status} {code:4}  {name}  {text}"));
+        print::line(&format!("{status} {code:4}  {name:width$}  {text}"));
         return;
     }
     for (position, payment) in report.transactions.iter().enumerate() {
@@ -216,6 +220,6 @@ fn show(network: &Network, file: &Path, message: Option<&Message>, report: &Stat
         let transfer = message.and_then(|message| message.payments.get(position)?.transfer.as_ref().ok());
         let amount = transfer.map(|transfer| amount_text(network, transfer)).unwrap_or_default();
         let id = payment.end_to_end_id.as_deref().unwrap_or("-");
-        print::line(&format!("{status} {code:4}  {name}  {id:16}  {amount:>14}  {text}"));
+        print::line(&format!("{status} {code:4}  {name:width$}  {id:18}  {amount:>14}  {text}"));
     }
 }
