@@ -12,6 +12,8 @@
 //! | [`work`] | what a transaction needs at the very least: the limit of a stage |
 //! | [`stages`] | each stage alone |
 //! | [`settlement`] | the whole network under load |
+//! | [`recovery`] | how fast a journal is read back |
+//! | [`suite`] | the whole network, experiment by experiment |
 //! | [`report`] | measurements in tables, with published figures and limits beside them |
 //! | [`table`], [`progress`] | what a person sees |
 //!
@@ -23,11 +25,13 @@ pub mod pace;
 pub mod progress;
 pub mod published;
 pub mod recorder;
+pub mod recovery;
 pub mod report;
 pub mod result;
 pub mod settlement;
 pub mod stages;
 mod statistics;
+pub mod suite;
 pub mod table;
 pub mod work;
 pub mod workload;

@@ -220,6 +220,10 @@ impl Driver<'_> {
         let stopped = self.began.elapsed();
         let before = before.ok_or(WorkloadError::TimedOut("the end of the warm-up"))?;
         let after = self.used(stopped)?;
+        if let Some(open) = &mut open {
+            // A driver that was held up has not seen all that was due before the end.
+            due.extend(std::iter::from_fn(|| open.take(end)).filter(|due| due.intended < end));
+        }
         self.drain(setup, make, &mut due)?;
         if let Some(shown) = &mut shown {
             shown.finish(&self.status(stopped));
