@@ -58,6 +58,13 @@ struct Open {
     undecided: usize,
 }
 
+/// The proposals of the present batch that come before the present one, with the verdicts on them.
+#[derive(Clone, Copy)]
+struct Answered<'a> {
+    batch: &'a ProposalBatch,
+    verdicts: &'a [u16],
+}
+
 /// What 16 bytes of an alias's hash stand for it.
 pub(crate) fn alias_key(alias: &str) -> [u8; 16] {
     let hash = tally_crypto::hash(alias.as_bytes());
@@ -134,7 +141,7 @@ impl Approver {
                 self.accounts.touch(ahead.iter().map(|leg| leg.account));
             }
             first_leg.push(u32::try_from(proposal.first_leg).expect("batches are bounded"));
-            let verdict = self.answer(&proposal, &batch, &approval.verdicts);
+            let verdict = self.answer(&proposal, Answered { batch: &batch, verdicts: &approval.verdicts });
             approval.verdicts.push(verdict_number(verdict));
         }
         self.signer.sign(&mut approval, &self.key);
@@ -178,13 +185,7 @@ impl Approver {
         ids
     }
 
-    /// `answered` are the verdicts on the proposals before this one in `batch`.
-    fn answer(
-        &mut self,
-        proposal: &Proposal<'_>,
-        batch: &ProposalBatch,
-        answered: &[u16],
-    ) -> Result<(), Refusal> {
+    fn answer(&mut self, proposal: &Proposal<'_>, answered: Answered<'_>) -> Result<(), Refusal> {
         let header = proposal.header;
         let kind = Kind::from_number(header.kind).ok_or(Refusal::NotProven)?;
         if header.network != self.network.id || proposal.positions.windows(2).any(|pair| pair[0] >= pair[1]) {
@@ -197,8 +198,7 @@ impl Approver {
             if header.details != order.hash() {
                 return Err(Refusal::NotProven);
             }
-            let under_way = |state: &Self| state.is_under_way(order.number, batch, answered);
-            return self.answer_order(order, proposal.signers, under_way);
+            return self.answer_order(order, proposal.signers, answered);
         }
         if header.participants > 1 {
             self.own_books_balance(proposal.legs)?;
@@ -329,7 +329,7 @@ impl Approver {
         &mut self,
         order: &AccountOrder,
         signers: &[PublicKey],
-        under_way: impl Fn(&Self) -> bool,
+        answered: Answered<'_>,
     ) -> Result<(), Refusal> {
         if order.participant != self.participant || !signers.contains(self.institution_key()?) {
             return Err(Refusal::Unsigned);
@@ -351,7 +351,7 @@ impl Approver {
                 self.opening += count;
                 Ok(())
             }
-            action => self.answer_change(order.number, action, under_way),
+            action => self.answer_change(order.number, action, answered),
         }
     }
 
@@ -359,7 +359,7 @@ impl Approver {
         &mut self,
         number: AccountNumber,
         action: &AccountAction,
-        under_way: impl Fn(&Self) -> bool,
+        answered: Answered<'_>,
     ) -> Result<(), Refusal> {
         let account = *self.accounts.get(number).ok_or(Refusal::UnknownAccount)?;
         let status = account.status();
@@ -368,12 +368,16 @@ impl Approver {
             (AccountAction::Freeze, AccountStatus::Open)
             | (AccountAction::Release, AccountStatus::Frozen) => {}
             (AccountAction::Close, _) => {
-                if account.balance != 0 || under_way(self) {
+                if account.balance != 0 || self.is_under_way(number, answered) {
                     return Err(Refusal::NotEmpty);
                 }
             }
             (AccountAction::SetFloor(floor), _) => {
-                // A stricter floor holds from now on, a looser one from its place in the sequence on.
+                // A stricter floor holds from now on, a looser one from its place in the sequence on. With
+                // another still to come no debit could be measured.
+                if self.floor_is_under_way(number, answered) {
+                    return Err(Refusal::OrderNotPossible);
+                }
                 if account.balance < floor.0 {
                     return Err(Refusal::InsufficientFunds);
                 }
@@ -392,19 +396,31 @@ impl Approver {
         Ok(())
     }
 
-    /// Whether an undecided payment or order touches the account, one before it in its own batch among
-    /// them. Orders are rare: searching is cheap enough.
-    fn is_under_way(&self, number: AccountNumber, batch: &ProposalBatch, answered: &[u16]) -> bool {
-        let touches = |proposal: &Proposal<'_>| {
+    /// What is approved and undecided.
+    fn approved<'a>(&'a self, answered: Answered<'a>) -> impl Iterator<Item = Proposal<'a>> {
+        let earlier = self.open.values().flat_map(|open| {
+            let approved = open.proposals.iter().zip(&open.approved);
+            approved.filter(|(_, approved)| **approved).map(|(proposal, _)| proposal)
+        });
+        let here = answered.batch.iter().zip(answered.verdicts);
+        here.filter(|(_, verdict)| **verdict == 0).map(|(proposal, _)| proposal).chain(earlier)
+    }
+
+    /// Whether an undecided payment or order touches the account. Orders are rare: searching is cheap enough.
+    fn is_under_way(&self, number: AccountNumber, answered: Answered<'_>) -> bool {
+        self.approved(answered).any(|proposal| {
             let mut legs = proposal.legs.iter();
             legs.any(|leg| leg.participant == self.participant && leg.account == number)
                 || proposal.order.is_some_and(|order| order.number == number)
+        })
+    }
+
+    /// Whether an undecided order changes the account's floor.
+    fn floor_is_under_way(&self, number: AccountNumber, answered: Answered<'_>) -> bool {
+        let changes = |order: &AccountOrder| {
+            order.number == number && matches!(order.action, AccountAction::SetFloor(_))
         };
-        let approved =
-            |open: &Open, proposal: &Proposal<'_>| open.approved[proposal.item] && touches(proposal);
-        let mut before = batch.iter().zip(answered);
-        before.any(|(proposal, verdict)| *verdict == 0 && touches(&proposal))
-            || self.open.values().any(|open| open.proposals.iter().any(|proposal| approved(open, &proposal)))
+        self.approved(answered).any(|proposal| proposal.order.is_some_and(changes))
     }
 
     /// Learns decisions in the order of the sequence.
