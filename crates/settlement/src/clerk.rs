@@ -49,6 +49,9 @@ struct Followed {
 struct Scheduler {
     first: u64,
     batches: VecDeque<Followed>,
+    /// While no batch is followed: every record before this one is decided and forgotten. Batches that it
+    /// has accepted since may be on their way to the clerk.
+    begins_at: Ticket,
 }
 
 /// Counts since the start.
@@ -146,9 +149,10 @@ impl Clerk {
         scheduler.batches.push_back(followed);
     }
 
-    /// Ends recovery: the next batch of that scheduler is number `next`.
-    pub fn go_on(&mut self, scheduler: usize, next: u64) {
+    /// Ends recovery: the next batch of that scheduler is number `next`, and not before `ticket` in the log.
+    pub fn go_on(&mut self, scheduler: usize, next: u64, ticket: Ticket) {
         let scheduler = &mut self.schedulers[scheduler];
+        scheduler.begins_at = ticket;
         if scheduler.batches.is_empty() {
             scheduler.first = next;
         }
@@ -278,9 +282,10 @@ impl Clerk {
     /// From where a process would have to replay if the balances of now were saved; `end` is the
     /// ticket after the last that is durable.
     pub fn recovery_point(&self, end: Ticket) -> RecoveryPoint {
-        let oldest = self.schedulers.iter().filter_map(|s| s.batches.front()).map(|b| b.ticket).min();
+        let oldest =
+            self.schedulers.iter().map(|s| s.batches.front().map_or(s.begins_at, |b| b.ticket)).min();
         RecoveryPoint {
-            recover_from: oldest.unwrap_or(end),
+            recover_from: oldest.map_or(end, |oldest| oldest.min(end)),
             next: self.next,
             tree: self.tree.clone(),
             clock: self.clock,

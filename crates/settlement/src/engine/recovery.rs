@@ -266,7 +266,8 @@ fn join(
         clerk.restore(*position, batch);
     }
     for (at, scheduler) in (0..options.schedulers).zip(0u64..) {
-        clerk.go_on(at, log.next(journal::accepted(scheduler)).0);
+        let end = Ticket(log.durable().0 + 1);
+        clerk.go_on(at, log.next(journal::accepted(scheduler)).0, end);
     }
     let clerk = Arc::new(Mutex::new(clerk));
 
