@@ -9,7 +9,10 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tally_ledger::{AccountId, Amount, AssetId, Kind, Network, Refusal, Timestamp, Transaction};
+use tally_ledger::order::AccountAction;
+use tally_ledger::{
+    AccountId, Amount, AssetId, Kind, Network, ParticipantId, Refusal, Timestamp, Transaction,
+};
 use tally_log::{Log, LogError};
 use tally_settlement::engine::EngineOptions;
 use tally_settlement::path;
@@ -52,7 +55,8 @@ pub fn run(seed: u64) -> Summary {
     let mut run = Run::new(seed);
     let witness = Witness { seed, step: Cell::new(0) };
     run.set_up();
-    let steps = run.rng.between(300, 4_000);
+    let steps =
+        if run.rng.chance(1, 10) { run.rng.between(1_000, 4_000) } else { run.rng.between(50, 1_000) };
     for step in 1..=steps {
         run.step = step;
         witness.step.set(step);
@@ -96,6 +100,8 @@ struct Run {
     asleep: Option<(usize, u64)>,
     trace: Trace,
     step: u64,
+    /// How many accounts were given money to begin with.
+    funded: usize,
     lives: u64,
     snapshots: u64,
     reopened: u64,
@@ -132,6 +138,7 @@ impl Run {
             asleep: None,
             trace: Trace::new(),
             step: 0,
+            funded: 0,
             lives: 0,
             snapshots: 0,
             reopened: 0,
@@ -148,54 +155,50 @@ impl Run {
         self.life.as_mut().expect("the process runs between steps")
     }
 
-    /// Accounts with money in them, made without faults.
+    /// Accounts with money in them, in some runs before any fault.
     fn set_up(&mut self) {
         self.start();
-        let now = self.now();
-        let mut reserves = Vec::new();
-        let mut openings = Vec::new();
-        for bank in (1u16..).take(self.network.participants.len() - 1).map(tally_ledger::ParticipantId) {
-            for (asset, properties) in (0u16..).map(AssetId).zip(&self.network.assets) {
-                if properties.settled_at != bank {
-                    let legs = path::issue_reserves(&self.network, bank, asset, Amount(2_000));
-                    reserves.push((self.work.signed(now, Kind::Issue, legs), Expected::Order));
-                }
-            }
-            let mut number = tally_ledger::AccountNumber(0);
-            for _ in 0..self.rng.between(2, 4) {
-                let asset = self.work.asset();
-                let order = self.work.opening_at(bank, asset, number);
-                if let tally_ledger::order::AccountAction::Open { count, .. } = order.action {
-                    number.0 += count;
-                }
-                openings.push((self.work.ordered(now, order), Expected::Order));
-            }
+        if self.rng.chance(1, 4) {
+            return;
         }
-        reserves.extend(openings);
-        self.submit(reserves);
-        self.rest();
-        self.work.learn(&self.clients);
-        if self.work.opened.is_empty() {
-            // Every opening came too late or in the wrong order: by one of several schedulers.
-            let bank = tally_ledger::ParticipantId(1);
-            let life = self.life.as_ref().expect("it runs");
-            let next = life.desk.next_account(bank).expect("the bank is there");
-            let order = self.work.opening_at(bank, AssetId(0), next);
-            let mut opening = self.work.ordered(now, order);
-            opening.header.expiry = now.plus_ms(VALIDITY_MS);
-            opening.signers.clear();
-            opening.sign(&super::plan::keys()[bank.index()]);
-            self.submit(vec![(opening, Expected::Order)]);
+        for _ in 0..2 {
+            let transactions = self.foundations();
+            self.submit(transactions);
             self.rest();
             self.work.learn(&self.clients);
         }
-        let mut issues = Vec::new();
-        for opened in self.work.opened.clone() {
-            let legs = path::issue(opened.id, opened.asset, Amount(1_000));
-            issues.push((self.work.signed(now, Kind::Issue, legs), Expected::Order));
+    }
+
+    /// What must be there before anything can be paid: reserves, accounts, then money in them.
+    fn foundations(&mut self) -> Vec<(Transaction, Expected)> {
+        let now = self.now();
+        let mut transactions = Vec::new();
+        if self.work.opened.is_empty() {
+            for bank in (1u16..).take(self.network.participants.len() - 1).map(ParticipantId) {
+                for (asset, properties) in (0u16..).map(AssetId).zip(&self.network.assets) {
+                    if properties.settled_at != bank {
+                        let legs = path::issue_reserves(&self.network, bank, asset, Amount(2_000));
+                        transactions.push((self.work.signed(now, Kind::Issue, legs), Expected::Order));
+                    }
+                }
+                let life = self.life.as_ref().expect("it runs");
+                let mut number = life.desk.next_account(bank).expect("the bank is there");
+                for _ in 0..self.rng.between(2, 4) {
+                    let asset = self.work.asset();
+                    let order = self.work.opening_at(bank, asset, number);
+                    if let AccountAction::Open { count, .. } = order.action {
+                        number.0 += count;
+                    }
+                    transactions.push((self.work.ordered(now, order), Expected::Order));
+                }
+            }
         }
-        self.submit(issues);
-        self.rest();
+        for opened in self.work.opened.clone().into_iter().skip(self.funded) {
+            self.funded += 1;
+            let legs = path::issue(opened.id, opened.asset, Amount(1_000));
+            transactions.push((self.work.signed(now, Kind::Issue, legs), Expected::Order));
+        }
+        transactions
     }
 
     fn submit(&mut self, transactions: Vec<(Transaction, Expected)>) {
@@ -221,6 +224,9 @@ impl Run {
         let truth = Truth::read(life, &self.network, &self.clients);
         truth.keeps_promises(&self.clients, &mut self.memory);
         truth.is_shown(life, &self.network, &self.clients, &mut self.rng);
+        if self.step > 0 && self.rng.chance(1, 3) {
+            truth.is_audited(life, &self.network, self.rng.chance(1, 8));
+        }
         self.trace.record_number("rest", life.desk.sequenced());
     }
 
@@ -282,8 +288,11 @@ impl Run {
     fn send(&mut self) {
         let now = self.now();
         self.work.learn(&self.clients);
-        let mut transactions = Vec::new();
+        let mut transactions = self.foundations();
         for _ in 0..self.rng.between(1, 6) {
+            if self.work.opened.is_empty() {
+                break;
+            }
             let life = self.life.as_ref().expect("it runs");
             transactions.push(match self.rng.below(5) {
                 0 => self.work.mischief(now, &life.desk),
@@ -299,6 +308,9 @@ impl Run {
         for _ in 0..self.rng.between(1, 4) {
             // The latest mostly: what is old has expired.
             let count = self.clients.known.len();
+            if count == 0 {
+                return;
+            }
             let recent = if self.rng.chance(1, 4) { 1_000 } else { 12 };
             let back = self.rng.index(count.min(recent));
             let known = &self.clients.known[count - 1 - back];

@@ -198,8 +198,8 @@ impl Workload {
                 let order = self.opening(desk, bank, asset);
                 return self.ordered(now, order);
             }
-            3..=4 => AccountAction::Freeze,
-            5..=7 => AccountAction::Release,
+            3 => AccountAction::Freeze,
+            4..=7 => AccountAction::Release,
             8 => AccountAction::Close,
             _ => AccountAction::SetFloor(Amount(-(i64::try_from(self.rng.below(6)).expect("small") * 40))),
         };
