@@ -20,6 +20,9 @@ use crate::workload::{Mix, Workload, WorkloadError};
 /// The experiment that readings are recorded under.
 pub const EXPERIMENT: &str = "recovery";
 
+/// Transactions of the journal that are to be read back in a second.
+pub const BAR: f64 = 1e6;
+
 /// Who reads the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reader {

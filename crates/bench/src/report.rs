@@ -1,8 +1,31 @@
 //! Measurements in tables, with published figures and the machine's limits beside them.
 
+use std::time::Duration;
+
+use tally_ops::process::Machine;
+
 use crate::limits::Limit;
+use crate::recovery;
+use crate::result::Commit;
+use crate::settlement::Load;
 use crate::stages::Measured;
+use crate::suite::{Bar, Memory, Outcome};
 use crate::table::{self, Align, Table};
+use crate::workload::{Mix, Workload};
+
+/// Where a run took place, and of which source: the heading of a report.
+#[must_use]
+pub fn heading(machine: &Machine, commit: &Commit) -> String {
+    let bytes = |bytes: Option<u64>| bytes.map_or("unknown".to_owned(), |bytes| table::bytes(bytes as f64));
+    let dirty = if commit.dirty == Some(true) { ", with changes" } else { "" };
+    let revision = commit.revision.as_deref().unwrap_or("unknown");
+    table::facts([
+        ("processor", format!("{}, {} cores", machine.cpu_model, machine.cores)),
+        ("memory", bytes(machine.memory_bytes)),
+        ("kernel", machine.kernel.clone()),
+        ("source", format!("{revision}{dirty}")),
+    ])
+}
 
 /// Each stage alone, beside what was published of one instance of it and what the machine allows.
 #[must_use]
@@ -44,3 +67,172 @@ pub fn stages(measured: &[Measured], limits: &[Limit], styled: bool) -> String {
     );
     text
 }
+
+fn times(value: f64) -> String {
+    format!("{}×", table::number(value))
+}
+
+/// The whole network's throughput, with what it costs and what the machine allows.
+#[must_use]
+pub fn throughput(outcomes: &[Outcome], styled: bool) -> String {
+    let mut rows = Table::new(&[
+        ("whole network", Align::Left),
+        ("tx/s", Align::Right),
+        ("bar", Align::Right),
+        ("published", Align::Right),
+        ("times", Align::Right),
+        ("CPU each", Align::Right),
+        ("stages", Align::Right),
+        ("journal", Align::Right),
+        ("driver", Align::Right),
+        ("in kernel", Align::Right),
+        ("memory", Align::Right),
+        ("of its limit", Align::Right),
+        ("the limit", Align::Left),
+    ]);
+    for outcome in outcomes {
+        let thread =
+            |prefix: &str| table::quantity(outcome.median(|run| run.thread_nanoseconds(prefix)), "ns");
+        let published = outcome.published();
+        rows.row([
+            outcome.title.clone(),
+            table::number(outcome.rate()),
+            outcome.bar().map(bar).unwrap_or_default(),
+            published.map_or(String::new(), |figure| table::number(figure.value)),
+            published.map_or(String::new(), |figure| times(outcome.rate() / figure.value)),
+            table::quantity(outcome.median(|run| run.nanoseconds()), "ns"),
+            thread("tally-stage"),
+            thread("tally-log"),
+            table::quantity(outcome.median(|run| run.per_payment(run.driver)), "ns"),
+            table::quantity(outcome.median(|run| run.per_payment(run.kernel())), "ns"),
+            table::bytes(outcome.median(|run| run.after.resident_bytes as f64)),
+            outcome.share().map_or("–".to_owned(), |share| table::quantity(share, "share")),
+            outcome.ceiling.as_ref().map_or(String::new(), |ceiling| {
+                format!("{} tx/s: {}", table::number(ceiling.rate), ceiling.name)
+            }),
+        ]);
+    }
+    let mut text = rows.render(styled);
+    text.push_str(
+        "Generator included; an outcome counts once it is durable (fdatasync) and decided. Unsigned, as in the published \
+         test:\npayers neither sign nor are verified; institutions sign their approvals, the operator its tree heads. \
+         Signed: payments are\nprepared by their payers before the run, and each signature is verified. CPU each: of the \
+         whole process for a payment, by\nthread, and the part of it in the kernel. Published: about 313 instances \
+         together, another machine (AWS, 2021).\n",
+    );
+    for outcome in outcomes.iter().filter(|outcome| outcome.refused() > 0) {
+        text.push_str(&format!("{}: {} payments were refused\n", outcome.title, outcome.refused()));
+    }
+    text
+}
+
+fn bar(bar: Bar) -> String {
+    match bar {
+        Bar::Rate(rate) => table::number(rate),
+        Bar::Share(share) => format!("{} of limit", table::quantity(share, "share")),
+    }
+}
+
+/// Latency under arrivals at a fixed rate.
+#[must_use]
+pub fn latency(outcomes: &[Outcome], styled: bool) -> String {
+    let mut rows = Table::new(&[
+        ("latency", Align::Left),
+        ("arrivals", Align::Right),
+        ("p50", Align::Right),
+        ("p90", Align::Right),
+        ("p99", Align::Right),
+        ("p99.9", Align::Right),
+        ("max", Align::Right),
+        ("CPU each", Align::Right),
+    ]);
+    for outcome in outcomes {
+        let Load::Open(arrivals) = outcome.run.load else { continue };
+        let of = outcome.latency().percentiles();
+        let shown = |us: u64| table::duration(Duration::from_micros(us));
+        rows.row([
+            outcome.title.clone(),
+            table::rate(arrivals as f64),
+            shown(of.p50_us),
+            shown(of.p90_us),
+            shown(of.p99_us),
+            shown(of.p99_9_us),
+            shown(of.max_us),
+            table::quantity(outcome.median(|run| run.nanoseconds()), "ns"),
+        ]);
+    }
+    let mut text = rows.render(styled);
+    text.push_str(
+        "Open loop: from each payment's intended start, the wait for its batch of a millisecond included, to its durable \
+         outcome.\nBars: p50 10.0 ms, p99 50.0 ms at half of the maximum rate.\n",
+    );
+    text
+}
+
+/// How fast a journal is read back.
+#[must_use]
+pub fn recovery(
+    measured: &[recovery::Measured],
+    workload: &Workload,
+    limits: &[Limit],
+    styled: bool,
+) -> String {
+    let mut rows = Table::new(&[
+        ("journal read back", Align::Left),
+        ("transactions", Align::Right),
+        ("tx/s", Align::Right),
+        ("bar", Align::Right),
+        ("CPU each", Align::Right),
+        ("of its limit", Align::Right),
+        ("the limit: what a payment needs at least, on one core", Align::Left),
+    ]);
+    for one in measured {
+        let work = one.reader.work(workload.mix, workload.is_signed());
+        let share = work.nanoseconds(limits).map(|least| least * one.rate() / 1e9);
+        rows.row([
+            one.reader.name().to_owned(),
+            table::count(one.transactions),
+            table::number(one.rate()),
+            table::number(recovery::BAR),
+            table::quantity(one.nanoseconds(), "ns"),
+            share.map_or("–".to_owned(), |share| table::quantity(share, "share")),
+            work.to_string(),
+        ]);
+    }
+    let mix = match workload.mix {
+        Mix::Inside => "payments of two legs".to_owned(),
+        Mix::Between => "payments of four legs".to_owned(),
+        Mix::Mixed(share) => format!("payments of two legs, {share} % of four"),
+    };
+    let signed = if workload.is_signed() { "signed" } else { "unsigned" };
+    let mut text = rows.render(styled);
+    text.push_str(&format!("The journal of a run just ended, {signed} {mix}; no snapshot is used.\n"));
+    text
+}
+
+/// What many accounts take.
+#[must_use]
+pub fn memory(memory: &Memory, styled: bool) -> String {
+    let mut rows = Table::new(&[
+        ("memory", Align::Left),
+        ("resident", Align::Right),
+        ("under load", Align::Right),
+        ("load", Align::Right),
+        ("bar", Align::Right),
+        ("set up in", Align::Right),
+    ]);
+    rows.row([
+        format!("{} accounts", table::count(memory.accounts)),
+        table::bytes(memory.idle_bytes as f64),
+        table::bytes(memory.loaded_bytes as f64),
+        table::rate(memory.rate),
+        table::bytes(Memory::BAR_BYTES),
+        table::duration(memory.set_up),
+    ]);
+    let mut text = rows.render(styled);
+    text.push_str("Of the whole process, generator included. Accounts opened in ranges, without aliases.\n");
+    text
+}
+
+#[cfg(test)]
+mod tests;

@@ -73,6 +73,19 @@ impl Measured {
         self.per_payment(user + system)
     }
 
+    /// Processor time in the kernel.
+    #[must_use]
+    pub fn kernel(&self) -> Duration {
+        self.after.cpu_since(&self.before).1
+    }
+
+    /// Processor time for each payment of the threads whose names begin so, in nanoseconds.
+    #[must_use]
+    pub fn thread_nanoseconds(&self, prefix: &str) -> f64 {
+        let threads = self.threads.iter().filter(|thread| thread.name.starts_with(prefix));
+        self.per_payment(threads.map(|thread| thread.cpu).sum())
+    }
+
     /// A time as nanoseconds for each payment made while measured.
     #[must_use]
     pub fn per_payment(&self, time: Duration) -> f64 {

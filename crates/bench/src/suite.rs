@@ -100,6 +100,15 @@ pub struct Ceiling {
     pub rate: f64,
 }
 
+/// What an experiment is to reach.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Bar {
+    /// Transactions per second.
+    Rate(f64),
+    /// A share of what the machine allows.
+    Share(f64),
+}
+
 /// One experiment, measured in one or more runs.
 pub struct Outcome {
     /// Its name in results.
@@ -153,6 +162,19 @@ impl Outcome {
         comparable.then(|| published::figure("rln-network-aggregate")).flatten()
     }
 
+    /// What it is to reach, where that was set.
+    #[must_use]
+    pub fn bar(&self) -> Option<Bar> {
+        let workload = &self.run.workload;
+        match (self.run.load, workload.is_signed(), workload.mix) {
+            (Load::Open(_), ..) => None,
+            (Load::Closed(_), true, _) => Some(Bar::Share(0.7)),
+            (Load::Closed(_), false, Mix::Inside) => Some(Bar::Rate(1e6)),
+            (Load::Closed(_), false, Mix::Between) => Some(Bar::Rate(5e5)),
+            (Load::Closed(_), false, Mix::Mixed(_)) => None,
+        }
+    }
+
     /// A record for each run.
     #[must_use]
     pub fn records(&self, seed: u64) -> Vec<Record> {
@@ -186,6 +208,9 @@ pub struct Memory {
 }
 
 impl Memory {
+    /// The most that ten million accounts are to take, in bytes.
+    pub const BAR_BYTES: f64 = 1.5 * 1024.0 * 1024.0 * 1024.0;
+
     /// The record of it.
     #[must_use]
     pub fn record(&self) -> Record {
