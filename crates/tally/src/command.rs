@@ -1,7 +1,9 @@
 //! The commands: one file each.
 
 mod account;
+mod audit;
 mod balance;
+mod bench;
 mod exchange;
 mod issue;
 mod network_init;
@@ -60,6 +62,11 @@ enum Command {
     Redeem(redeem::Redeem),
     /// Move several amounts, all or none: payment versus payment, delivery versus payment
     Exchange(exchange::Exchange),
+    /// Check the logs of a network from outside, and sum its books
+    Audit(audit::Audit),
+    /// Measure this machine, each stage and the whole network
+    #[command(subcommand)]
+    Bench(bench::Bench),
 }
 
 #[derive(Debug, Subcommand)]
@@ -103,6 +110,8 @@ pub fn run(arguments: Arguments) -> ExitCode {
             Command::Issue(command) => command.run(connection),
             Command::Redeem(command) => command.run(connection),
             Command::Exchange(command) => command.run(connection),
+            Command::Audit(command) => command.run(),
+            Command::Bench(command) => command.run(),
         });
     match ended {
         Ok(Ended::Well) => ExitCode::SUCCESS,

@@ -1,0 +1,124 @@
+//! `tally audit DIR`
+
+use super::{Ended, print};
+use crate::codec::to_hex;
+use crate::configuration::Configuration;
+use crate::layout::Layout;
+use anyhow::bail;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+use tally_bench::table::{self, Align, Table};
+use tally_ledger::Network;
+use tally_log::LogError;
+use tally_settlement::audit::{AuditError, AuditOptions, AuditReport, audit, bic};
+use tally_settlement::journal::JournalError;
+
+/// Arguments of `tally audit`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Audit {
+    /// Directory of the network; only network.toml, genesis.toml and the journal are read
+    directory: PathBuf,
+    /// Do not verify the payers' signatures again
+    #[arg(long)]
+    no_signatures: bool,
+}
+
+impl Audit {
+    pub(super) fn run(self) -> anyhow::Result<Ended> {
+        let layout = Layout::new(&self.directory);
+        let network = Arc::new(Configuration::read(&layout, &[])?.network()?);
+        let options = AuditOptions { signatures: !self.no_signatures };
+        let began = Instant::now();
+        match audit(layout.root(), &network, options) {
+            Ok(report) => {
+                let rate = report.accepted as f64 / began.elapsed().as_secs_f64();
+                print::line(&facts(&report, options, rate));
+                print::line(books(&report, &network).trim_end_matches('\n'));
+                Ok(Ended::Well)
+            }
+            Err(error) if is_finding(&error) => {
+                eprintln!("audit: the journal in {} is not in order", layout.root().display());
+                eprintln!("  {error}");
+                let mut cause = std::error::Error::source(&error);
+                while let Some(error) = cause {
+                    eprintln!("  because: {error}");
+                    cause = error.source();
+                }
+                Ok(Ended::Refused)
+            }
+            Err(error) => bail!(error),
+        }
+    }
+}
+
+/// Whether something is wrong with what the journal says, and not with reading it.
+fn is_finding(error: &AuditError) -> bool {
+    let in_log = |error: &LogError| matches!(error, LogError::Corrupt { .. });
+    match error {
+        AuditError::Finding { .. } | AuditError::Books { .. } => true,
+        AuditError::Journal(JournalError::Log(error)) | AuditError::Open { source: error, .. } => {
+            in_log(error)
+        }
+        AuditError::Journal(_) => true,
+    }
+}
+
+fn facts(report: &AuditReport, options: AuditOptions, rate: f64) -> String {
+    let refused = report.sequenced - report.made;
+    let mut facts = vec![
+        ("accepted", format!("{} transactions", table::count(report.accepted))),
+        (
+            "decided",
+            format!(
+                "{}: {} made, {} refused",
+                table::count(report.sequenced),
+                table::count(report.made),
+                table::count(refused)
+            ),
+        ),
+        ("undecided", format!("{}; a network that starts decides them", table::count(report.undecided))),
+        (
+            "merkle log",
+            format!("{} leaves, root {}", table::count(report.tree_size), to_hex(&report.tree_root)),
+        ),
+        ("signatures", if options.signatures { "all verified" } else { "payers' not verified" }.to_owned()),
+        ("took", format!("{}, {}", table::duration(report.took), table::rate(rate))),
+    ];
+    if let Some(torn) = &report.journal.truncated {
+        let text = format!(
+            "{} bytes of a write that was interrupted, at byte {} of {}: not part of the journal",
+            table::count(torn.bytes),
+            torn.position,
+            torn.segment
+        );
+        facts.push(("torn end", text));
+    }
+    table::facts(facts)
+}
+
+fn books(report: &AuditReport, network: &Network) -> String {
+    let mut rows = Table::new(&[
+        ("institution", Align::Left),
+        ("asset", Align::Left),
+        ("accounts", Align::Right),
+        ("customers", Align::Right),
+        ("own funds", Align::Right),
+        ("held for others", Align::Right),
+        ("issued", Align::Right),
+    ]);
+    for total in &report.totals {
+        let Some(asset) = network.assets.get(total.asset.index()) else { continue };
+        let amount = |minor_units| print::decimal(minor_units, asset.exponent);
+        rows.row([
+            bic(network, total.participant).to_owned(),
+            asset.code.clone(),
+            table::count(total.accounts),
+            amount(total.customers),
+            amount(total.own),
+            amount(total.settlement),
+            amount(total.issued),
+        ]);
+    }
+    rows.render(table::styled())
+}

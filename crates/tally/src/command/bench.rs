@@ -1,0 +1,146 @@
+//! `tally bench …`
+
+mod all;
+mod compare;
+mod limits;
+mod recovery;
+mod settlement;
+mod stages;
+
+use super::{Ended, print};
+use anyhow::Context;
+use clap::Subcommand;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tally_bench::limits::{Area, Limit, Options};
+use tally_bench::result::{Commit, Record, ResultWriter};
+use tally_bench::{limits as measure, report, table};
+use tally_ops::process;
+
+/// What is measured.
+#[derive(Debug, Subcommand)]
+pub(super) enum Bench {
+    /// What this machine can do at best: hash, sign, verify, copy, write durably
+    Limits(limits::Limits),
+    /// Each stage alone, one instance on one thread, beside the published figures
+    Stages(stages::Stages),
+    /// The whole network; without a mix, a rate or signatures: the list of experiments
+    Settlement(settlement::Settlement),
+    /// How fast a journal is read back, by a start without snapshots and by an audit
+    Recovery(recovery::Recovery),
+    /// Limits, stages, the whole network and recovery, one after the other
+    All(all::All),
+    /// Two sets of results: ratios with their intervals
+    Compare(compare::Compare),
+}
+
+impl Bench {
+    pub(super) fn run(self) -> anyhow::Result<Ended> {
+        match self {
+            Self::Limits(command) => command.run(),
+            Self::Stages(command) => command.run(),
+            Self::Settlement(command) => command.run(),
+            Self::Recovery(command) => command.run(),
+            Self::All(command) => command.run(),
+            Self::Compare(command) => command.run(),
+        }
+    }
+}
+
+/// Options of every measurement.
+#[derive(Debug, Clone, clap::Args)]
+struct Common {
+    /// Directory in which networks are made and measured; results go to its `results`
+    #[arg(long, value_name = "DIR", default_value = "tally-bench")]
+    out: PathBuf,
+    /// Measure less and for a shorter time
+    #[arg(long)]
+    quick: bool,
+    /// Makes the same payments again
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Show how runs are getting on, also where standard error is not a terminal
+    #[arg(long)]
+    progress: bool,
+}
+
+/// Limits of this machine, measured in the same run as what they are compared with.
+struct Machine {
+    limits: Vec<Limit>,
+    options: Options,
+}
+
+/// A report in the making.
+struct Report {
+    writer: ResultWriter,
+    common: Common,
+}
+
+impl Report {
+    fn begin(common: &Common) -> anyhow::Result<Self> {
+        let writer = ResultWriter::create(&common.out.join("results"))?;
+        show(&report::heading(&process::machine(), &Commit::of_this_build()));
+        print::line("");
+        Ok(Self { writer, common: common.clone() })
+    }
+
+    fn append(&mut self, records: impl IntoIterator<Item = Record>) -> anyhow::Result<()> {
+        Ok(records.into_iter().try_for_each(|record| self.writer.append(&record))?)
+    }
+
+    /// Says where the results lie.
+    fn end(self) -> Ended {
+        print::line(&format!("Results, with raw samples: {}", self.writer.path().display()));
+        Ended::Well
+    }
+
+    /// Measures limits of this machine and records them.
+    fn limits(&mut self, total: Duration, areas: &[Area], memory_bytes: usize) -> anyhow::Result<Machine> {
+        self.note("limits of this machine");
+        let options = Options {
+            total,
+            areas: areas.to_vec(),
+            memory_bytes,
+            directory: self.common.out.clone(),
+            ..Options::default()
+        };
+        let limits = measure::run(&options)?;
+        measure::write(&limits, &options, &mut self.writer)?;
+        Ok(Machine { limits, options })
+    }
+
+    /// Says on standard error what is being measured.
+    fn note(&self, what: &str) {
+        if self.common.shows_progress() {
+            eprintln!("measuring {what}");
+        }
+    }
+}
+
+impl Common {
+    fn shows_progress(&self) -> bool {
+        self.progress || std::io::stderr().is_terminal()
+    }
+
+    /// Where networks are made.
+    fn networks(&self) -> &Path {
+        &self.out
+    }
+}
+
+/// Writes a table or several lines.
+fn show(text: &str) {
+    print::line(text.trim_end_matches('\n'));
+}
+
+/// A duration such as `5s` or `500ms`.
+fn duration(text: &str) -> anyhow::Result<Duration> {
+    let duration = humantime::parse_duration(text).with_context(|| format!("`{text}`: try 5s or 500ms"))?;
+    anyhow::ensure!(!duration.is_zero(), "longer than nothing");
+    Ok(duration)
+}
+
+fn styled() -> bool {
+    table::styled()
+}

@@ -1,0 +1,30 @@
+//! `tally bench all`
+
+use super::{Common, Ended, Report, print, settlement, show, stages, styled};
+use std::time::Duration;
+use tally_bench::limits::{Area, render};
+
+/// Arguments of `tally bench all`.
+#[derive(Debug, clap::Args)]
+pub(in crate::command) struct All {
+    #[command(flatten)]
+    common: Common,
+    /// More experiments; see `tally bench settlement --full`
+    #[arg(long)]
+    full: bool,
+}
+
+impl All {
+    pub(super) fn run(self) -> anyhow::Result<Ended> {
+        let mut report = Report::begin(&self.common)?;
+        let options = stages::options(&self.common);
+        let total = Duration::from_secs(if self.common.quick { 5 } else { 15 });
+        let machine = report.limits(total, &Area::ALL, options.memory_bytes())?;
+        show(&render(&machine.limits, styled()));
+        print::line("");
+        stages::measure(&mut report, &options, &machine)?;
+        print::line("");
+        settlement::list(&mut report, &settlement::plan(&self.common), &machine, self.full)?;
+        Ok(report.end())
+    }
+}
