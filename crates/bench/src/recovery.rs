@@ -148,7 +148,7 @@ impl Measured {
             .metric("transactions", self.transactions as f64, "tx", Better::Higher)
             .metric("journal", self.bytes as f64, "B", Better::Lower);
         if let Some(least) = work.nanoseconds(limits) {
-            record = record.against(&work.to_string(), 1e9 / least, self.rate());
+            record = record.against(&work.to_string(), 1e9 / least, 1e9 / self.nanoseconds());
         }
         record.rss_bytes = self.peak_resident_bytes;
         record

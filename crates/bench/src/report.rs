@@ -9,7 +9,7 @@ use crate::recovery;
 use crate::result::Commit;
 use crate::settlement::Load;
 use crate::stages::Measured;
-use crate::suite::{Bar, Memory, Outcome};
+use crate::suite::{Bar, Ceiling, Memory, Outcome};
 use crate::table::{self, Align, Table};
 use crate::workload::{Mix, Workload};
 
@@ -43,7 +43,7 @@ pub fn stages(measured: &[Measured], limits: &[Limit], styled: bool) -> String {
     ]);
     for one in measured {
         let work = one.work();
-        let share = work.nanoseconds(limits).map(|least| least * one.rate() / 1e9);
+        let share = one.share(limits);
         let payment = format!("{} legs{}", one.legs, if one.signed { ", signed" } else { "" });
         let published = one.stage.published().filter(|_| !one.signed);
         let times = one.times_published();
@@ -63,7 +63,7 @@ pub fn stages(measured: &[Measured], limits: &[Limit], styled: bool) -> String {
     text.push_str(
         "One instance on one thread, on batches in memory: nothing durable in these rows. Published: one instance on \
          its own\nmachine, unsigned (AWS Architecture Blog); only times are of two machines. Limit: those hashes, \
-         updates, bytes and\nsignatures at the rates measured on one core in this run, one after the other.\n",
+         updates, bytes and\nsignatures at the rates measured on one core in this run, one after the other; both in processor time.\n",
     );
     text
 }
@@ -82,18 +82,14 @@ pub fn throughput(outcomes: &[Outcome], styled: bool) -> String {
         ("published", Align::Right),
         ("times", Align::Right),
         ("CPU each", Align::Right),
-        ("stages", Align::Right),
-        ("journal", Align::Right),
-        ("driver", Align::Right),
-        ("in kernel", Align::Right),
+        ("cores busy", Align::Right),
         ("memory", Align::Right),
         ("of its limit", Align::Right),
-        ("the limit", Align::Left),
+        ("the limit, and the next", Align::Left),
     ]);
     for outcome in outcomes {
-        let thread =
-            |prefix: &str| table::quantity(outcome.median(|run| run.thread_nanoseconds(prefix)), "ns");
         let published = outcome.published();
+        let ceiling = |ceiling: &Ceiling| format!("{}: {}", table::rate(ceiling.rate), ceiling.name);
         rows.row([
             outcome.title.clone(),
             table::number(outcome.rate()),
@@ -101,15 +97,10 @@ pub fn throughput(outcomes: &[Outcome], styled: bool) -> String {
             published.map_or(String::new(), |figure| table::number(figure.value)),
             published.map_or(String::new(), |figure| times(outcome.rate() / figure.value)),
             table::quantity(outcome.median(|run| run.nanoseconds()), "ns"),
-            thread("tally-stage"),
-            thread("tally-log"),
-            table::quantity(outcome.median(|run| run.per_payment(run.driver)), "ns"),
-            table::quantity(outcome.median(|run| run.per_payment(run.kernel())), "ns"),
+            table::number(outcome.median(|run| run.cores())),
             table::bytes(outcome.median(|run| run.after.resident_bytes as f64)),
             outcome.share().map_or("–".to_owned(), |share| table::quantity(share, "share")),
-            outcome.ceiling.as_ref().map_or(String::new(), |ceiling| {
-                format!("{} tx/s: {}", table::number(ceiling.rate), ceiling.name)
-            }),
+            outcome.ceilings.iter().map(ceiling).collect::<Vec<_>>().join("; "),
         ]);
     }
     let mut text = rows.render(styled);
@@ -117,12 +108,48 @@ pub fn throughput(outcomes: &[Outcome], styled: bool) -> String {
         "Generator included; an outcome counts once it is durable (fdatasync) and decided. Unsigned, as in the published \
          test:\npayers neither sign nor are verified; institutions sign their approvals, the operator its tree heads. \
          Signed: payments are\nprepared by their payers before the run, and each signature is verified. CPU each: of the \
-         whole process for a payment, by\nthread, and the part of it in the kernel. Published: about 313 instances \
-         together, another machine (AWS, 2021).\n",
+         whole process, for a payment.\nPublished: about 313 instances together, on other machines (AWS Architecture \
+         Blog, 2021).\n",
     );
     for outcome in outcomes.iter().filter(|outcome| outcome.refused() > 0) {
         text.push_str(&format!("{}: {} payments were refused\n", outcome.title, outcome.refused()));
     }
+    text
+}
+
+/// Where the processor time of a payment goes; `stages` were measured in the same run of the program.
+#[must_use]
+pub fn breakdown(outcomes: &[Outcome], stages: &[Measured], styled: bool) -> String {
+    let mut rows = Table::new(&[
+        ("where the time goes", Align::Left),
+        ("CPU each", Align::Right),
+        ("stages alone", Align::Right),
+        ("joining them", Align::Right),
+        ("journal", Align::Right),
+        ("driver", Align::Right),
+        ("of all, in the kernel", Align::Right),
+    ]);
+    for outcome in outcomes {
+        let workload = &outcome.run.workload;
+        let workers = outcome.median(|run| run.thread_nanoseconds("tally-stage"));
+        let alone = crate::stages::alone(stages, workload.mix, workload.is_signed());
+        let shown = |ns: f64| table::quantity(ns, "ns");
+        rows.row([
+            outcome.title.clone(),
+            shown(outcome.median(|run| run.nanoseconds())),
+            alone.map_or("–".to_owned(), shown),
+            shown(workers - alone.unwrap_or_default()),
+            shown(outcome.median(|run| run.thread_nanoseconds("tally-log"))),
+            shown(outcome.median(|run| run.per_payment(run.driver))),
+            shown(outcome.median(|run| run.per_payment(run.kernel()))),
+        ]);
+    }
+    let mut text = rows.render(styled);
+    text.push_str(
+        "Stages alone: the sum of the rows above for all that a payment passes. Joining them: the rest of the workers' \
+         time: queues,\nencoding and checksums of records, memory that another core wrote or frees, receipts. Journal: \
+         the thread that writes and syncs.\nDriver: the thread that makes unsigned payments and takes outcomes.\n",
+    );
     text
 }
 
@@ -188,7 +215,7 @@ pub fn recovery(
     ]);
     for one in measured {
         let work = one.reader.work(workload.mix, workload.is_signed());
-        let share = work.nanoseconds(limits).map(|least| least * one.rate() / 1e9);
+        let share = work.nanoseconds(limits).map(|least| least / one.nanoseconds());
         rows.row([
             one.reader.name().to_owned(),
             table::count(one.transactions),

@@ -73,6 +73,12 @@ impl Measured {
         self.per_payment(user + system)
     }
 
+    /// How many cores the process kept busy.
+    #[must_use]
+    pub fn cores(&self) -> f64 {
+        self.nanoseconds() * self.made as f64 / 1e9 / self.elapsed.as_secs_f64()
+    }
+
     /// Processor time in the kernel.
     #[must_use]
     pub fn kernel(&self) -> Duration {

@@ -150,23 +150,51 @@ impl Stage {
     }
 }
 
+/// How often a payment of this mix passes a stage of the network.
+#[must_use]
+pub fn passes(stage: Stage, mix: Mix) -> f64 {
+    let between = mix.legs() / 2.0 - 1.0;
+    match stage {
+        // Two banks, or one.
+        Stage::Approver | Stage::Updater => 1.0 + between,
+        Stage::CentralApprover | Stage::CentralUpdater => between,
+        _ => 1.0,
+    }
+}
+
+/// The processor time that a payment of two or four legs takes in all its stages alone, the generator left out, in
+/// nanoseconds; `None` for a mix, or when a stage was not measured.
+#[must_use]
+pub fn alone(measured: &[Measured], mix: Mix, signed: bool) -> Option<f64> {
+    let legs = match mix {
+        Mix::Inside => 2,
+        Mix::Between => 4,
+        Mix::Mixed(_) => return None,
+    };
+    let mut sum = 0.0;
+    for stage in Stage::ALL.into_iter().skip(1).filter(|stage| passes(*stage, mix) > 0.0) {
+        let signed = signed && stage == Stage::Scheduler;
+        let found = measured.iter().find(|m| (m.stage, m.legs, m.signed) == (stage, legs, signed))?;
+        sum += passes(stage, mix) * found.nanoseconds();
+    }
+    Some(sum)
+}
+
 /// What the whole network needs at least for one payment, its generator included.
 #[must_use]
 pub fn network_work(mix: Mix, signed: bool) -> Work {
-    let of = |legs: u8| {
-        let banks = if legs > 2 { 2.0 } else { 1.0 };
+    let of = |legs: u8, mix: Mix| {
         let mut sum = Work::default();
-        for stage in Stage::ALL.into_iter().filter(|stage| legs > 2 || !stage.is_central()) {
-            let times = if matches!(stage, Stage::Approver | Stage::Updater) { banks } else { 1.0 };
+        for stage in Stage::ALL.into_iter().filter(|stage| passes(*stage, mix) > 0.0) {
             // A signature is its payer's work, made beforehand with the payment.
             if !(signed && stage == Stage::Generator) {
-                sum += stage.work(legs, signed) * times;
+                sum += stage.work(legs, signed) * passes(stage, mix);
             }
         }
         sum
     };
     let between = mix.legs() / 2.0 - 1.0;
-    of(2) * (1.0 - between) + of(4) * between
+    of(2, Mix::Inside) * (1.0 - between) + of(4, Mix::Between) * between
 }
 
 /// What to measure, and for how long.
@@ -246,6 +274,13 @@ impl Measured {
         self.stage.published().filter(|_| !self.signed).map(|figure| self.rate() / figure.value)
     }
 
+    /// Its share of what `limits` allow, both in processor time, so that what others do on the machine counts for
+    /// little; `None` when a limit is missing.
+    #[must_use]
+    pub fn share(&self, limits: &[Limit]) -> Option<f64> {
+        Some(self.work().nanoseconds(limits)? / self.nanoseconds())
+    }
+
     /// The record of it, with its share of what `limits` allow.
     #[must_use]
     pub fn record(&self, options: &Options, limits: &[Limit]) -> Record {
@@ -261,7 +296,7 @@ impl Measured {
             .sampled("rate_tps", self.rates.clone(), "tx/s", Better::Higher)
             .sampled("cpu_ns_per_transaction", self.cpu_ns.clone(), "ns", Better::Lower);
         if let Some(least) = work.nanoseconds(limits) {
-            record = record.against(&work.to_string(), 1e9 / least, self.rate());
+            record = record.against(&work.to_string(), 1e9 / least, 1e9 / self.nanoseconds());
         }
         match self.stage.published() {
             Some(figure) => record.published(figure),

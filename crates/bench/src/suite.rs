@@ -119,8 +119,8 @@ pub struct Outcome {
     pub run: Run,
     /// What each run measured.
     pub runs: Vec<Measured>,
-    /// The most that the machine allows, by limits measured in the same run of the program.
-    pub ceiling: Option<Ceiling>,
+    /// The most that the machine allows, by limits measured in the same run of the program; the lowest first.
+    pub ceilings: Vec<Ceiling>,
 }
 
 impl Outcome {
@@ -138,7 +138,7 @@ impl Outcome {
     /// The rate as a share of the most that the machine allows.
     #[must_use]
     pub fn share(&self) -> Option<f64> {
-        self.ceiling.as_ref().map(|ceiling| self.rate() / ceiling.rate)
+        self.ceilings.first().map(|ceiling| self.rate() / ceiling.rate)
     }
 
     /// Latency over all runs.
@@ -180,7 +180,7 @@ impl Outcome {
     pub fn records(&self, seed: u64) -> Vec<Record> {
         let record = |measured: &Measured| {
             let mut record = settlement::record(&self.name, &self.run, measured).setting("seed", seed);
-            if let Some(ceiling) = &self.ceiling {
+            if let Some(ceiling) = self.ceilings.first() {
                 record = record.against(&ceiling.name, ceiling.rate, measured.rate);
             }
             match self.published() {
@@ -273,7 +273,7 @@ impl Plan {
             title: title.to_owned(),
             run: run.clone(),
             runs: Vec::new(),
-            ceiling: None,
+            ceilings: Vec::new(),
         };
         for _ in 0..self.runs.max(1) {
             let directory = self.directory()?;
@@ -313,7 +313,7 @@ impl Plan {
         run.prepared = (before * time) as usize;
         let mut outcome = self.measure(name, title, &run)?;
         let rate = before.midpoint(verify()?);
-        outcome.ceiling = Some(Ceiling { name: LIMIT.to_owned(), rate });
+        outcome.ceilings = vec![Ceiling { name: LIMIT.to_owned(), rate }];
         Ok(outcome)
     }
 
@@ -354,20 +354,22 @@ impl Plan {
     }
 }
 
-/// The most that the machine allows of unsigned payments: what they need at least on all cores, or what the journal
-/// can write, whichever is less.
+/// The most that the machine allows of unsigned payments: what they need at least on all cores, and what the journal
+/// can write; the lower first, and only those whose limits were measured.
 #[must_use]
-pub fn ceiling(mix: Mix, limits: &[Limit], cores: usize) -> Option<Ceiling> {
+pub fn ceilings(mix: Mix, limits: &[Limit], cores: usize) -> Vec<Ceiling> {
     let work = network_work(mix, false);
-    let compute = cores as f64 * 1e9 / work.nanoseconds(limits)?;
     let share = mix.legs() / 2.0 - 1.0;
-    let record =
-        Stage::Generator.work(2, false).bytes * (1.0 - share) + Stage::Generator.work(4, false).bytes * share;
-    let disk = find(limits, "write-4m").map(|limit| limit.value / record);
-    Some(match disk {
-        Some(disk) if disk < compute => Ceiling { name: format!("write-4m, {record:.0} B each"), rate: disk },
-        _ => Ceiling { name: format!("{work} on {cores} cores"), rate: compute },
-    })
+    let bytes = |legs: u8| Stage::Generator.work(legs, false).bytes;
+    let record = bytes(2) * (1.0 - share) + bytes(4) * share;
+    let compute = work
+        .nanoseconds(limits)
+        .map(|least| Ceiling { name: format!("{work} on {cores} cores"), rate: cores as f64 * 1e9 / least });
+    let disk = find(limits, "write-4m")
+        .map(|limit| Ceiling { name: format!("write-4m, {record:.0} B each"), rate: limit.value / record });
+    let mut all: Vec<_> = compute.into_iter().chain(disk).collect();
+    all.sort_by(|a, b| a.rate.total_cmp(&b.rate));
+    all
 }
 
 #[cfg(test)]

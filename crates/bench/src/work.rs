@@ -31,13 +31,13 @@ impl Work {
         [self.hashes, self.updates, self.bytes, self.verified]
     }
 
-    /// Nanoseconds on one core, from limits of one core; `None` when one that is needed was not measured.
+    /// Nanoseconds of processor time, from limits of one core; `None` when one that is needed was not measured.
     #[must_use]
     pub fn nanoseconds(&self, limits: &[Limit]) -> Option<f64> {
         let mut sum = 0.0;
         for (count, name) in self.parts().into_iter().zip(Self::LIMITS) {
             if count > 0.0 {
-                sum += count * 1e9 / limits::find(limits, name)?.value;
+                sum += count * 1e9 / limits::find(limits, name)?.idle();
             }
         }
         Some(sum)

@@ -268,6 +268,13 @@ impl Limit {
         add(Self::rate(format!("{name}{ALL_CORES}"), unit, cores, meter.rates(workers(cores))));
     }
 
+    /// The value for each second of processor time rather than of the clock: what it would be on an idle machine, as
+    /// far as only processor time was missing.
+    #[must_use]
+    pub fn idle(&self) -> f64 {
+        self.value / self.processor_share.filter(|share| (0.05..1.0).contains(share)).unwrap_or(1.0)
+    }
+
     /// The limit as a record of the experiment `limits`.
     #[must_use]
     pub fn record(&self, options: &Options) -> Record {

@@ -56,6 +56,7 @@ fn every_limit_of_the_table_is_measured_once() {
 
     let mut busy = idle;
     busy[3].processor_share = Some(0.5);
+    assert_eq!(busy[3].idle(), 2.0 * busy[3].value);
     assert!(render(&busy, false).ends_with("had 50.0 % of a processor. It can do more than this.\n"));
 
     let results = directory.path().join("results");

@@ -53,8 +53,8 @@ fn outcome(load: Load, payers: u32) -> Outcome {
             cpu: Duration::from_millis(700),
         }],
     };
-    let ceiling = Some(Ceiling { name: "something".into(), rate: 2_500_000.0 });
-    Outcome { name: "inside".into(), title: "inside".into(), run, runs: vec![measured], ceiling }
+    let ceilings = vec![Ceiling { name: "something".into(), rate: 2_500_000.0 }];
+    Outcome { name: "inside".into(), title: "inside".into(), run, runs: vec![measured], ceilings }
 }
 
 #[test]
@@ -78,12 +78,25 @@ fn stages_stand_beside_what_was_published_and_their_limit() {
 fn the_network_stands_beside_its_limit_and_the_bar() {
     let text = throughput(&[outcome(Load::Closed(4), 0), outcome(Load::Closed(4), 9)], false);
     let rows: Vec<_> = text.lines().collect();
-    for cell in ["2,000,000", "1,000,000", "1.67×", "1.00 µs", "700 ns", "50.0 ns", "200 ns", "80.0 %"] {
+    for cell in ["2,000,000", "1,000,000", "1.67×", "1.00 µs", "2.00", "512 MiB", "80.0 %"] {
         assert!(rows[1].contains(cell), "{cell} in {}", rows[1]);
     }
     assert!(rows[2].contains("70.0 % of limit") && !rows[2].contains("1.67×"), "{}", rows[2]);
     assert!(text.contains("inside: 3 payments were refused"));
     assert!(text.contains("payers neither sign nor are verified"));
+}
+
+#[test]
+fn the_time_is_divided_among_stages_and_what_joins_them() {
+    let stage = |stage| Measured { stage, legs: 2, signed: false, rates: vec![1.0], cpu_ns: vec![100.0] };
+    let measured: Vec<_> = Stage::ALL.into_iter().map(stage).collect();
+    let text = breakdown(&[outcome(Load::Closed(4), 0), outcome(Load::Closed(4), 5)], &measured, false);
+    let rows: Vec<_> = text.lines().collect();
+    // Scheduler, approver, assembler, sequencer, updater: 500 of the workers' 700 ns.
+    for cell in ["1.00 µs", "500 ns", "200 ns", "50.0 ns"] {
+        assert!(rows[1].contains(cell), "{cell} in {}", rows[1]);
+    }
+    assert!(rows[2].contains('–'), "a signed scheduler was not measured: {}", rows[2]);
 }
 
 #[test]

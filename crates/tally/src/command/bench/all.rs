@@ -22,9 +22,9 @@ impl All {
         let machine = report.limits(total, &Area::ALL, options.memory_bytes())?;
         show(&render(&machine.limits, styled()));
         print::line("");
-        stages::measure(&mut report, &options, &machine)?;
+        let measured = stages::measure(&mut report, &options, &machine)?;
         print::line("");
-        settlement::list(&mut report, &settlement::plan(&self.common), &machine, self.full)?;
+        settlement::list(&mut report, &settlement::plan(&self.common), &machine, &measured, self.full)?;
         Ok(report.end())
     }
 }

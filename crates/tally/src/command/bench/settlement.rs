@@ -7,7 +7,8 @@ use std::time::Duration;
 use tally_bench::limits::Area;
 use tally_bench::report;
 use tally_bench::settlement::Load;
-use tally_bench::suite::{Outcome, Plan, ceiling};
+use tally_bench::stages::Measured;
+use tally_bench::suite::{Outcome, Plan, ceilings};
 use tally_bench::workload::Mix;
 
 /// Arguments of `tally bench settlement`.
@@ -83,7 +84,7 @@ impl Settlement {
             if self.mix.is_some() || self.signed || self.rate.is_some() {
                 self.single(&mut report, &plan, &machine)?;
             } else {
-                list(&mut report, &plan, &machine, self.full)?;
+                list(&mut report, &plan, &machine, &[], self.full)?;
             }
         }
         Ok(report.end())
@@ -141,8 +142,14 @@ fn limits(report: &mut Report) -> anyhow::Result<Machine> {
     report.limits(total, &[Area::Hash, Area::Memory, Area::Disk], bytes)
 }
 
-/// The list of experiments.
-pub(super) fn list(report: &mut Report, plan: &Plan, machine: &Machine, full: bool) -> anyhow::Result<()> {
+/// The list of experiments; `stages` were measured before, or none.
+pub(super) fn list(
+    report: &mut Report,
+    plan: &Plan,
+    machine: &Machine,
+    stages: &[Measured],
+    full: bool,
+) -> anyhow::Result<()> {
     let mut outcomes = Vec::new();
     let mut add = |report: &mut Report, outcome: Outcome| {
         finish(report, plan, &outcome).map(|()| outcomes.push(outcome))
@@ -162,6 +169,10 @@ pub(super) fn list(report: &mut Report, plan: &Plan, machine: &Machine, full: bo
     }
     show(&report::throughput(&outcomes, styled()));
     super::print::line("");
+    if !stages.is_empty() {
+        show(&report::breakdown(&outcomes, stages, styled()));
+        super::print::line("");
+    }
 
     let mut latencies = vec![open(plan, Mix::Inside, inside_rate, false)?];
     if full || !report.common.quick {
@@ -205,7 +216,7 @@ fn unsigned(plan: &Plan, mix: Mix, machine: &Machine) -> anyhow::Result<Outcome>
     let run = plan.closed(plan.workload(mix, 0));
     let title = format!("{}, unsigned", words(mix));
     let mut outcome = plan.measure(&name(mix), &title, &run)?;
-    outcome.ceiling = ceiling(mix, &machine.limits, machine.options.cores);
+    outcome.ceilings = ceilings(mix, &machine.limits, machine.options.cores);
     Ok(outcome)
 }
 

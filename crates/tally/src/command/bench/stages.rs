@@ -3,7 +3,7 @@
 use super::{Common, Ended, Machine, Report, show, styled};
 use std::time::Duration;
 use tally_bench::limits::Area;
-use tally_bench::stages::{self, Options};
+use tally_bench::stages::{self, Measured, Options};
 
 /// Arguments of `tally bench stages`.
 #[derive(Debug, clap::Args)]
@@ -51,10 +51,14 @@ pub(super) fn options(common: &Common) -> Options {
 }
 
 /// Measures, records and shows every stage.
-pub(super) fn measure(report: &mut Report, options: &Options, machine: &Machine) -> anyhow::Result<()> {
+pub(super) fn measure(
+    report: &mut Report,
+    options: &Options,
+    machine: &Machine,
+) -> anyhow::Result<Vec<Measured>> {
     report.note("each stage alone");
     let measured = stages::run_each(options, |_| {});
     report.append(measured.iter().map(|one| one.record(options, &machine.limits)))?;
     show(&tally_bench::report::stages(&measured, &machine.limits, styled()));
-    Ok(())
+    Ok(measured)
 }
