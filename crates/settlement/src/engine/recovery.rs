@@ -5,8 +5,7 @@ use super::{
     EngineOptions, Shared, saver,
 };
 use crate::clerk::Clerk;
-use crate::journal::{self, Entry, JournalError, SEQUENCE};
-use crate::message::{Message, SequenceBatch};
+use crate::journal::{self, Entry, SEQUENCE};
 use crate::replay::Replay;
 use crate::runtime::executor::{Executor, Signal, Stage};
 use crate::runtime::shell::{ApproverShell, AssemblerShell, SchedulerShell, SequencerShell, UpdaterShell};
@@ -142,7 +141,7 @@ fn check(options: &EngineOptions) -> Result<(), EngineError> {
 struct Recovery {
     schedulers: Vec<Scheduler>,
     followed: Vec<Followed>,
-    decided: Vec<(u64, SequenceBatch)>,
+    decided: Vec<(u64, crate::message::SequenceBatch)>,
     remember_from: Timestamp,
     head: Option<SignedTreeHead>,
     records: u64,
@@ -172,7 +171,7 @@ impl Recovery {
                 Scheduler::new(Arc::clone(network), instance, first, options.remember, key)
             })
             .collect();
-        let remember_from = Timestamp(logged(log, now)?.0.saturating_sub(network.longest_validity_ms));
+        let remember_from = Timestamp(now.0.saturating_sub(network.longest_validity_ms));
         Ok(Self {
             schedulers,
             followed: Vec::new(),
@@ -211,19 +210,6 @@ impl Recovery {
         };
         Ok(journal::replay(log, from, replay, each, |_, _, _, _, _| Ok(()))?)
     }
-}
-
-/// The time of the last record of the sequence, or `now` if that is earlier. No expiry before it can be
-/// accepted again, whatever this machine's clock shows later.
-fn logged(log: &FileLog, now: Timestamp) -> Result<Timestamp, EngineError> {
-    let Some(last) = log.next(SEQUENCE).0.checked_sub(1) else { return Ok(Timestamp(0)) };
-    let mut records = Vec::new();
-    let offset = tally_log::Offset(last);
-    let read = log.read(SEQUENCE, offset, 1, Visibility::Durable, &mut records);
-    read.map_err(JournalError::Log)?;
-    // A record that cannot be read is found and reported by the replay.
-    let last = records.first().and_then(|record| SequenceBatch::decode(&record.payload).ok());
-    Ok(last.map_or(Timestamp(0), |batch| batch.timestamp.min(now)))
 }
 
 /// Joins the stages by topics.
