@@ -247,8 +247,9 @@ impl Run {
             700..760 => self.repeat(),
             760..860 => self.sync(),
             860..900 => drop(self.listen()),
-            900..960 => self.pass_time(),
-            960..980 => self.save(),
+            900..950 => self.pass_time(),
+            950..955 => self.miss_deadlines(),
+            955..980 => self.save(),
             980..992 => self.fault(),
             992..996 => self.restart(),
             996..998 => self.remove_snapshots(),
@@ -311,7 +312,7 @@ impl Run {
             if count == 0 {
                 return;
             }
-            let recent = if self.rng.chance(1, 4) { 1_000 } else { 12 };
+            let recent = [12, 12, 50, 1_000][self.rng.index(4)];
             let back = self.rng.index(count.min(recent));
             let known = &self.clients.known[count - 1 - back];
             let (mut transaction, expected) = (known.transaction.clone(), known.expected.clone());
@@ -344,7 +345,7 @@ impl Run {
 
     /// Somebody sets the machine's clock; a process looks at it when it starts.
     fn skew(&mut self) {
-        let most = if self.rng.chance(1, 3) { 3 * VALIDITY_MS } else { 2_000 };
+        let most = [2_000, VALIDITY_MS / 2, VALIDITY_MS, 3 * VALIDITY_MS][self.rng.index(4)];
         let skew = i64::try_from(self.rng.below(2 * most)).expect("small");
         self.skew_ms = skew - i64::try_from(most).expect("small");
         self.trace.record("skew", &self.skew_ms.to_le_bytes());
@@ -380,6 +381,17 @@ impl Run {
         }
     }
 
+    /// Time passes while one stage takes no step, so that answers come too late.
+    fn miss_deadlines(&mut self) {
+        self.send();
+        self.sleep();
+        for _ in 0..self.rng.between(5, 30) {
+            self.poll();
+        }
+        let ms = self.rng.between(500, 70_000);
+        self.clock.advance_ms(ms);
+    }
+
     /// One stage takes no step for a while.
     fn sleep(&mut self) {
         let stages = self.life().stages.len();
@@ -394,6 +406,12 @@ impl Run {
         }
         self.stop();
         self.start();
+        if self.rng.chance(1, 2) {
+            // Everybody asks again.
+            for _ in 0..self.rng.between(1, 8) {
+                self.repeat();
+            }
+        }
         if self.rng.chance(1, 4) {
             self.rest();
         }
