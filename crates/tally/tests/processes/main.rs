@@ -4,6 +4,7 @@
 
 mod http;
 mod kill;
+mod measures;
 mod messages;
 mod networks;
 mod reference;

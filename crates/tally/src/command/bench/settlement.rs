@@ -23,7 +23,7 @@ pub(in crate::command) struct Settlement {
     #[arg(long)]
     signed: bool,
     /// One experiment in open loop: payments a second, whatever the network does
-    #[arg(long, value_name = "TX/S")]
+    #[arg(long, value_name = "TX/S", value_parser = clap::value_parser!(u64).range(1..))]
     rate: Option<u64>,
     /// Distinct payers of signed payments
     #[arg(long, value_name = "N")]
@@ -80,24 +80,24 @@ impl Settlement {
         if let Some(accounts) = self.memory {
             measure_memory(&mut report, &plan, accounts)?;
         } else {
-            let machine = limits(&mut report)?;
             if self.mix.is_some() || self.signed || self.rate.is_some() {
-                self.single(&mut report, &plan, &machine)?;
+                self.single(&mut report, &plan)?;
             } else {
+                let machine = limits(&mut report)?;
                 list(&mut report, &plan, &machine, &[], self.full)?;
             }
         }
         Ok(report.end())
     }
 
-    fn single(&self, report: &mut Report, plan: &Plan, machine: &Machine) -> anyhow::Result<()> {
+    fn single(&self, report: &mut Report, plan: &Plan) -> anyhow::Result<()> {
         let mix = self.mix.unwrap_or(Mix::Inside);
         let outcome = match (self.rate, self.signed) {
+            (Some(rate), signed) => open(plan, mix, rate, signed)?,
             (None, true) => signed(plan, mix)?,
-            (None, false) => unsigned(plan, mix, machine)?,
-            (Some(rate), signed) => {
-                ensure!(rate > 0, "--rate is payments a second, above zero");
-                open(plan, mix, rate, signed)?
+            (None, false) => {
+                let machine = limits(report)?;
+                unsigned(plan, mix, &machine)?
             }
         };
         let is_open = matches!(outcome.run.load, Load::Open(_));
