@@ -2,6 +2,9 @@
 //! have sent.
 //!
 //! [`simulation`] runs a whole network in one thread, on a disk that fails and through crashes, and
-//! compares it with a naive ledger written without looking at the settlement code.
+//! compares it with a naive ledger written without looking at the settlement code. [`post`] joins the pure
+//! stages by a post that is late, repeats itself and mixes letters up.
 
+pub mod post;
 pub mod simulation;
+mod witness;

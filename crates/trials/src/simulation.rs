@@ -6,12 +6,12 @@
 //! log, with the process, and with a naive ledger.
 
 mod check;
-mod clients;
-mod ledger;
+pub(crate) mod clients;
+pub(crate) mod ledger;
 mod life;
 mod mischief;
-mod plan;
+pub(crate) mod plan;
 mod run;
-mod workload;
+pub(crate) mod workload;
 
 pub use run::{Summary, run};

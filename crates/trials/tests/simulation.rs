@@ -1,5 +1,6 @@
 //! Simulated networks, as many as a test run can afford; `make sim` runs more.
 
+use tally_trials::post;
 use tally_trials::simulation::run;
 
 #[test]
@@ -14,4 +15,15 @@ fn a_seed_replays_its_run() {
     for seed in 1_000..1_020 {
         assert_eq!(run(seed), run(seed));
     }
+}
+
+#[test]
+fn no_post_however_bad_breaks_the_stages() {
+    let mut timed_out = 0;
+    for seed in 1..=400 {
+        let summary = post::run(seed);
+        timed_out += summary.timed_out;
+        assert!(seed % 20 > 0 || post::run(seed) == summary, "seed {seed} replays");
+    }
+    assert!(timed_out > 400, "only {timed_out} answers came too late");
 }

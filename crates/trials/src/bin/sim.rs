@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 use std::time::Instant;
+use tally_trials::post;
 use tally_trials::simulation::{Summary, run};
 
 fn main() -> ExitCode {
@@ -15,18 +16,20 @@ fn main() -> ExitCode {
     let began = Instant::now();
     let (mut transactions, mut lives, mut made) = (0, 0, 0);
     for seed in first..first.saturating_add(count) {
-        let Ok(summary) = std::panic::catch_unwind(|| run(seed)) else { return ExitCode::FAILURE };
-        let again = (count == 1 || seed % 64 == 0).then(|| run(seed));
-        if again.is_some_and(|again| again != summary) {
+        let both = || std::panic::catch_unwind(|| (run(seed), post::run(seed)));
+        let Ok((summary, posted)) = both() else { return ExitCode::FAILURE };
+        // Every so many seeds once more, so that a run that cannot be replayed does not go unnoticed.
+        let again = (count == 1 || seed % 64 == 0).then(both);
+        if again.is_some_and(|again| again.ok() != Some((summary.clone(), posted))) {
             eprintln!("seed {seed} does not replay: two runs differ");
             return ExitCode::FAILURE;
         }
         if count == 1 {
-            print_one(&summary);
+            print_one(&summary, &posted);
         }
-        transactions += summary.transactions;
+        transactions += summary.transactions + posted.accepted;
         lives += summary.lives;
-        made += summary.made;
+        made += summary.made + posted.made;
     }
     println!(
         "{count} seeds from {first} on: {transactions} transactions, {made} made, {lives} lives, {:.1} s, clean",
@@ -35,7 +38,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn print_one(summary: &Summary) {
+fn print_one(summary: &Summary, posted: &post::Summary) {
     println!("trace {:016x} of {} steps in {} lives", summary.trace, summary.steps, summary.lives);
     println!("{} transactions, {} made", summary.transactions, summary.made);
     println!("{} repeated, {} duplicates", summary.repeats, summary.duplicates);
@@ -43,4 +46,8 @@ fn print_one(summary: &Summary) {
     for (refusal, count) in &summary.refused {
         println!("{count:6} {refusal:?}");
     }
+    let post::Summary { trace, accepted, made, timed_out, approved_late } = posted;
+    println!(
+        "by post: trace {trace:016x}, {accepted} accepted, {made} made, {timed_out} timed out, {approved_late} approved late"
+    );
 }

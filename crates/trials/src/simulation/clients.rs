@@ -9,7 +9,7 @@ use tally_sim::Trace;
 
 /// What may become of a transaction.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Expected {
+pub(crate) enum Expected {
     /// Nothing is known of it.
     Anything,
     /// It is in order: it is made, or refused for want of money, time, room or an open account.
@@ -38,16 +38,16 @@ const PLAUSIBLE: &[Refusal] = &[
 const CIRCUMSTANCES: &[Refusal] = &[Refusal::Expired, Refusal::ExpiryTooFar, Refusal::Overloaded];
 
 /// A transaction that some client made.
-pub(super) struct Known {
-    pub(super) transaction: Transaction,
-    pub(super) id: TransactionId,
-    pub(super) expected: Expected,
+pub(crate) struct Known {
+    pub(crate) transaction: Transaction,
+    pub(crate) id: TransactionId,
+    pub(crate) expected: Expected,
     /// The step in which it was first handed in.
-    pub(super) sent: u64,
+    pub(crate) sent: u64,
     /// What somebody was told of it that is final, and in which step.
-    pub(super) told: Option<(Finality, u64)>,
+    pub(crate) told: Option<(Finality, u64)>,
     /// Times it was handed in and not refused or called a duplicate, as far as is known.
-    pub(super) open: u32,
+    pub(crate) open: u32,
 }
 
 struct Waiting {
@@ -58,24 +58,24 @@ struct Waiting {
 
 /// All clients together.
 #[derive(Default)]
-pub(super) struct Clients {
-    pub(super) known: Vec<Known>,
+pub(crate) struct Clients {
+    pub(crate) known: Vec<Known>,
     by_id: HashMap<TransactionId, usize>,
     waiting: Vec<Waiting>,
     /// Firsts of their reference, as told to those who came second.
-    pub(super) firsts: Vec<TransactionId>,
-    pub(super) refused: HashMap<Refusal, u64>,
-    pub(super) duplicates: u64,
-    pub(super) repeats_answered: u64,
+    pub(crate) firsts: Vec<TransactionId>,
+    pub(crate) refused: HashMap<Refusal, u64>,
+    pub(crate) duplicates: u64,
+    pub(crate) repeats_answered: u64,
 }
 
 impl Clients {
-    pub(super) fn find(&self, id: &TransactionId) -> Option<&Known> {
+    pub(crate) fn find(&self, id: &TransactionId) -> Option<&Known> {
         self.by_id.get(id).map(|at| &self.known[*at])
     }
 
     /// Hands transactions in.
-    pub(super) fn submit(&mut self, step: u64, desk: &Desk, transactions: Vec<(Transaction, Expected)>) {
+    pub(crate) fn submit(&mut self, step: u64, desk: &Desk, transactions: Vec<(Transaction, Expected)>) {
         let mut handed = Vec::new();
         let mut known = Vec::new();
         for (transaction, expected) in transactions {
@@ -104,7 +104,7 @@ impl Clients {
     }
 
     /// Hears what has become of everything that was handed in. Returns how many answers came.
-    pub(super) fn listen(&mut self, step: u64, desk: &Desk, trace: &mut Trace) -> usize {
+    pub(crate) fn listen(&mut self, step: u64, desk: &Desk, trace: &mut Trace) -> usize {
         let mut came = 0;
         let mut waiting = std::mem::take(&mut self.waiting);
         for one in &mut waiting {
@@ -166,19 +166,19 @@ impl Clients {
     }
 
     /// The network is gone and everybody who waited waits in vain.
-    pub(super) fn forget_waiting(&mut self) {
+    pub(crate) fn forget_waiting(&mut self) {
         self.waiting.clear();
     }
 
     /// Who still waits.
-    pub(super) fn unanswered(&self) -> usize {
+    pub(crate) fn unanswered(&self) -> usize {
         self.waiting.iter().flat_map(|one| &one.answered).filter(|answered| !**answered).count()
     }
 }
 
 impl Expected {
     /// What may become of it after a change.
-    pub(super) fn or_anything(self) -> Self {
+    pub(crate) fn or_anything(self) -> Self {
         if self == Self::Order { self } else { Self::Anything }
     }
 }

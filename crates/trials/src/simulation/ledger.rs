@@ -12,37 +12,37 @@ use tally_ledger::{
 
 /// An account with all that is known of it.
 #[derive(Clone, Debug)]
-pub(super) struct Held {
-    pub(super) asset: AssetId,
-    pub(super) balance: i128,
-    pub(super) status: AccountStatus,
-    pub(super) floor: i128,
-    pub(super) owner: Option<PublicKey>,
-    pub(super) movements: Vec<Movement>,
+pub(crate) struct Held {
+    pub(crate) asset: AssetId,
+    pub(crate) balance: i128,
+    pub(crate) status: AccountStatus,
+    pub(crate) floor: i128,
+    pub(crate) owner: Option<PublicKey>,
+    pub(crate) movements: Vec<Movement>,
 }
 
 /// One line of an account's statement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Movement {
-    pub(super) sequence: u64,
-    pub(super) timestamp: Timestamp,
-    pub(super) uetr: Uetr,
-    pub(super) amount: i64,
-    pub(super) balance: i128,
+pub(crate) struct Movement {
+    pub(crate) sequence: u64,
+    pub(crate) timestamp: Timestamp,
+    pub(crate) uetr: Uetr,
+    pub(crate) amount: i64,
+    pub(crate) balance: i128,
 }
 
 /// All accounts of all participants.
-pub(super) struct Ledger {
+pub(crate) struct Ledger {
     network: Network,
-    pub(super) accounts: BTreeMap<AccountId, Held>,
-    pub(super) aliases: HashMap<(ParticipantId, String), AccountNumber>,
+    pub(crate) accounts: BTreeMap<AccountId, Held>,
+    pub(crate) aliases: HashMap<(ParticipantId, String), AccountNumber>,
     next: Vec<u32>,
 }
 
 const LOWEST: i128 = -(1 << 62);
 
 impl Ledger {
-    pub(super) fn new(network: &Network) -> Self {
+    pub(crate) fn new(network: &Network) -> Self {
         let mut accounts = BTreeMap::new();
         for (participant, _) in (0u16..).map(ParticipantId).zip(&network.participants) {
             for (asset, properties) in (0u16..).map(AssetId).zip(&network.assets) {
@@ -72,7 +72,7 @@ impl Ledger {
         Self { network: network.clone(), accounts, aliases: HashMap::new(), next }
     }
 
-    pub(super) fn next_account(&self, participant: ParticipantId) -> u32 {
+    pub(crate) fn next_account(&self, participant: ParticipantId) -> u32 {
         self.next[participant.index()]
     }
 
@@ -80,7 +80,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When it should never have been.
-    pub(super) fn apply(
+    pub(crate) fn apply(
         &mut self,
         transaction: &Transaction,
         sequence: u64,
@@ -227,7 +227,7 @@ impl Ledger {
     }
 
     /// Every participant's books match its settlement account, for every asset.
-    pub(super) fn books_match(&self) -> Result<(), String> {
+    pub(crate) fn books_match(&self) -> Result<(), String> {
         for (asset, properties) in (0u16..).map(AssetId).zip(&self.network.assets) {
             for participant in (0u16..).map(ParticipantId).take(self.network.participants.len()) {
                 let sum: i128 = self

@@ -2,23 +2,22 @@
 
 use super::clients::Expected;
 use super::plan::keys;
-use super::workload::Workload;
+use super::workload::{Next, Workload};
 use tally_ledger::order::AccountAction;
 use tally_ledger::transaction::{Leg, Signer};
 use tally_ledger::{
     AccountId, AccountNumber, AccountOrder, Amount, AssetId, Kind, NetworkId, ParticipantId, Refusal,
     SignaturePolicy, Timestamp, Transaction,
 };
-use tally_settlement::engine::Desk;
 use tally_settlement::path;
 
 impl Workload {
     /// Something that must not be made.
-    pub(super) fn mischief(&mut self, now: Timestamp, desk: &Desk) -> (Transaction, Expected) {
+    pub(crate) fn mischief(&mut self, now: Timestamp, next: Next<'_>) -> (Transaction, Expected) {
         if self.rng.chance(1, 4) {
-            return self.bad_order(now, desk);
+            return self.bad_order(now, next);
         }
-        let Some((from, to)) = self.pair() else { return self.bad_order(now, desk) };
+        let Some((from, to)) = self.pair() else { return self.bad_order(now, next) };
         let amount = self.amount();
         let mut legs = path::payment(&self.network, from.id, to.id, from.asset, amount);
         let last = legs.len() - 1;
@@ -158,9 +157,9 @@ impl Workload {
         (transaction, Expected::One(wanted))
     }
 
-    fn bad_order(&mut self, now: Timestamp, desk: &Desk) -> (Transaction, Expected) {
+    fn bad_order(&mut self, now: Timestamp, next: Next<'_>) -> (Transaction, Expected) {
         let (bank, asset) = (self.bank(), self.asset());
-        let mut order = self.opening(desk, bank, asset);
+        let mut order = self.opening(next, bank, asset);
         let mut wanted: &'static [Refusal] = &[Refusal::OrderNotPossible];
         match (self.rng.below(9), &mut order.action) {
             (0, AccountAction::Open { count, .. }) => *count = 0,

@@ -11,30 +11,30 @@ use tally_settlement::engine::EngineOptions;
 use tally_sim::Rng;
 
 /// How long a reference is remembered: short, so that runs outlive it.
-pub(super) const VALIDITY_MS: u64 = 60_000;
+pub(crate) const VALIDITY_MS: u64 = 60_000;
 /// The largest payment of every asset.
-pub(super) const LARGEST_PAYMENT: i64 = 1 << 60;
+pub(crate) const LARGEST_PAYMENT: i64 = 1 << 60;
 /// Keys of customers follow those of institutions.
-pub(super) const FIRST_CUSTOMER: usize = 8;
+pub(crate) const FIRST_CUSTOMER: usize = 8;
 const KEYS: usize = 20;
 
 /// The keys of everybody, the same in every run: making them takes longer than most steps.
-pub(super) fn keys() -> &'static [SigningKey] {
+pub(crate) fn keys() -> &'static [SigningKey] {
     static ALL: OnceLock<Vec<SigningKey>> = OnceLock::new();
     ALL.get_or_init(|| (1u8..).take(KEYS).map(|number| SigningKey::from_seed([number; 32])).collect())
 }
 
 /// A network and how it is run.
-pub(super) struct Plan {
-    pub(super) network: Network,
-    pub(super) schedulers: usize,
+pub(crate) struct Plan {
+    pub(crate) network: Network,
+    pub(crate) schedulers: usize,
     remember: usize,
     topic_capacity: usize,
     journal: Options,
 }
 
 impl Plan {
-    pub(super) fn new(rng: &mut Rng) -> Self {
+    pub(crate) fn new(rng: &mut Rng) -> Self {
         let banks = rng.between(1, 3);
         let with_depository = rng.chance(1, 2);
         let mut participants = vec![participant("CENTDEFF", 0)];
@@ -79,7 +79,7 @@ impl Plan {
         }
     }
 
-    pub(super) fn options(&self, directory: PathBuf) -> EngineOptions {
+    pub(crate) fn options(&self, directory: PathBuf) -> EngineOptions {
         let institutions = keys()[..self.network.participants.len()].to_vec();
         let mut options = EngineOptions::new(directory, self.network.clone(), institutions);
         options.schedulers = self.schedulers;

@@ -5,7 +5,7 @@ use super::clients::{Clients, Expected};
 use super::life::{Life, NoStart, chain, snapshots};
 use super::plan::{Plan, VALIDITY_MS};
 use super::workload::Workload;
-use std::cell::Cell;
+use crate::witness::Witness;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -53,32 +53,17 @@ pub struct Summary {
 #[must_use]
 pub fn run(seed: u64) -> Summary {
     let mut run = Run::new(seed);
-    let witness = Witness { seed, step: Cell::new(0) };
+    let witness = Witness::of(seed);
     run.set_up();
     let steps =
         if run.rng.chance(1, 10) { run.rng.between(1_000, 4_000) } else { run.rng.between(50, 1_000) };
     for step in 1..=steps {
         run.step = step;
-        witness.step.set(step);
+        witness.sees(step);
         run.act();
     }
     run.end();
     run.summary()
-}
-
-/// Says how to replay a run that ends in a panic.
-struct Witness {
-    seed: u64,
-    step: Cell<u64>,
-}
-
-impl Drop for Witness {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            let (seed, step) = (self.seed, self.step.get());
-            eprintln!("seed {seed} failed in step {step}; replay it with: make sim SEED={seed}");
-        }
-    }
 }
 
 struct Run {
@@ -295,9 +280,10 @@ impl Run {
                 break;
             }
             let life = self.life.as_ref().expect("it runs");
+            let next = |bank| life.desk.next_account(bank).expect("the bank is there");
             transactions.push(match self.rng.below(5) {
-                0 => self.work.mischief(now, &life.desk),
-                _ => self.work.next(now, &life.desk),
+                0 => self.work.mischief(now, &next),
+                _ => self.work.next(now, &next),
             });
         }
         self.submit(transactions);

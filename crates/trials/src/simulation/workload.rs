@@ -1,6 +1,6 @@
 //! Transactions in order: what honest clients and institutions send.
 
-use super::clients::{Clients, Expected};
+use super::clients::{Clients, Expected, Known};
 use super::plan::{FIRST_CUSTOMER, LARGEST_PAYMENT, VALIDITY_MS, keys};
 use tally_crypto::{Hash, PublicKey, SigningKey};
 use tally_ledger::order::AccountAction;
@@ -9,44 +9,46 @@ use tally_ledger::{
     AccountId, AccountNumber, AccountOrder, AccountRole, Amount, AssetId, Kind, Network, ParticipantId,
     SignaturePolicy, Timestamp, Transaction, Uetr,
 };
-use tally_settlement::engine::Desk;
 use tally_settlement::path;
 use tally_sim::Rng;
 
+/// The number of the next account at a bank.
+pub(crate) type Next<'a> = &'a dyn Fn(ParticipantId) -> AccountNumber;
+
 /// A customer's account that was opened, as its owner knows it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Opened {
-    pub(super) id: AccountId,
-    pub(super) asset: AssetId,
+pub(crate) struct Opened {
+    pub(crate) id: AccountId,
+    pub(crate) asset: AssetId,
     /// Index of the owner's key.
-    pub(super) owner: usize,
+    pub(crate) owner: usize,
 }
 
 /// Makes transactions.
-pub(super) struct Workload {
-    pub(super) rng: Rng,
-    pub(super) network: Network,
-    pub(super) opened: Vec<Opened>,
+pub(crate) struct Workload {
+    pub(crate) rng: Rng,
+    pub(crate) network: Network,
+    pub(crate) opened: Vec<Opened>,
     references: u64,
     aliases: u64,
 }
 
 impl Workload {
-    pub(super) fn new(rng: Rng, network: Network) -> Self {
+    pub(crate) fn new(rng: Rng, network: Network) -> Self {
         Self { rng, network, opened: Vec::new(), references: 0, aliases: 0 }
     }
 
     /// The participants that have customers: everybody but the first.
-    pub(super) fn bank(&mut self) -> ParticipantId {
+    pub(crate) fn bank(&mut self) -> ParticipantId {
         let banks = self.network.participants.len() - 1;
         ParticipantId(u16::try_from(1 + self.rng.index(banks)).expect("banks are few"))
     }
 
-    pub(super) fn asset(&mut self) -> AssetId {
+    pub(crate) fn asset(&mut self) -> AssetId {
         AssetId(u16::try_from(self.rng.index(self.network.assets.len())).expect("assets are few"))
     }
 
-    pub(super) fn account(&mut self) -> Opened {
+    pub(crate) fn account(&mut self) -> Opened {
         self.opened[self.rng.index(self.opened.len())]
     }
 
@@ -56,14 +58,14 @@ impl Workload {
     }
 
     /// Another account in the same asset, if there is one.
-    pub(super) fn pair(&mut self) -> Option<(Opened, Opened)> {
+    pub(crate) fn pair(&mut self) -> Option<(Opened, Opened)> {
         let from = self.account();
         let to = self.account_with(from.asset);
         (from.id != to.id).then_some((from, to))
     }
 
     /// Small amounts most of the time, all of the range sometimes.
-    pub(super) fn amount(&mut self) -> Amount {
+    pub(crate) fn amount(&mut self) -> Amount {
         let most = match self.rng.below(40) {
             0 => Amount::MAX_LEG.0,
             1 => 1 << 41,
@@ -75,7 +77,7 @@ impl Workload {
         Amount(i64::try_from(self.rng.between(1, most)).expect("it is below a limit"))
     }
 
-    pub(super) fn terms(&mut self, now: Timestamp) -> Terms {
+    pub(crate) fn terms(&mut self, now: Timestamp) -> Terms {
         self.references += 1;
         let mut uetr = [0; 16];
         self.rng.fill(&mut uetr);
@@ -93,7 +95,7 @@ impl Workload {
     }
 
     /// Whose signatures the legs need.
-    pub(super) fn signers(&self, kind: Kind, legs: &[Leg]) -> Vec<&'static SigningKey> {
+    pub(crate) fn signers(&self, kind: Kind, legs: &[Leg]) -> Vec<&'static SigningKey> {
         let free = kind == Kind::Transfer && self.network.signatures == SignaturePolicy::InstitutionsOnly;
         let mut wanted: Vec<usize> = Vec::new();
         for leg in legs {
@@ -112,7 +114,7 @@ impl Workload {
     }
 
     /// A transaction with those legs, signed by whoever has to.
-    pub(super) fn signed(&mut self, now: Timestamp, kind: Kind, legs: Vec<Leg>) -> Transaction {
+    pub(crate) fn signed(&mut self, now: Timestamp, kind: Kind, legs: Vec<Leg>) -> Transaction {
         let signers = self.signers(kind, &legs);
         let mut transaction = Transaction::new(kind, &self.terms(now), legs);
         signers.iter().for_each(|key| transaction.sign(key));
@@ -120,7 +122,7 @@ impl Workload {
     }
 
     /// Something that a client or an institution might want.
-    pub(super) fn next(&mut self, now: Timestamp, desk: &Desk) -> (Transaction, Expected) {
+    pub(crate) fn next(&mut self, now: Timestamp, next: Next<'_>) -> (Transaction, Expected) {
         let (kind, legs) = match self.rng.below(20) {
             0..=8 => (Kind::Transfer, self.payments(1)),
             9..=11 => (Kind::Transfer, self.payments(2)),
@@ -132,17 +134,17 @@ impl Workload {
             15 => (Kind::Redeem, path::reverse(self.issue())),
             16 => (Kind::Issue, self.reserves()),
             17 => (Kind::Redeem, path::reverse(self.reserves())),
-            _ => return (self.order(now, desk), Expected::Order),
+            _ => return (self.order(now, next), Expected::Order),
         };
         if legs.is_empty() {
-            return (self.order(now, desk), Expected::Order);
+            return (self.order(now, next), Expected::Order);
         }
         (self.signed(now, kind, legs), Expected::Order)
     }
 
     /// Several payments as one transaction, netted: payment versus payment, delivery versus payment,
     /// a payroll.
-    pub(super) fn payments(&mut self, count: u64) -> Vec<Leg> {
+    pub(crate) fn payments(&mut self, count: u64) -> Vec<Leg> {
         let mut legs = Vec::new();
         for _ in 0..count {
             if let Some((from, to)) = self.pair() {
@@ -181,7 +183,7 @@ impl Workload {
     }
 
     /// An order as a transaction, signed by its institution.
-    pub(super) fn ordered(&mut self, now: Timestamp, order: AccountOrder) -> Transaction {
+    pub(crate) fn ordered(&mut self, now: Timestamp, order: AccountOrder) -> Transaction {
         let signer = &keys()[order.participant.index()];
         let mut transaction = Transaction::account(&self.terms(now), order);
         transaction.sign(signer);
@@ -189,13 +191,13 @@ impl Workload {
     }
 
     /// An account order that may be possible.
-    pub(super) fn order(&mut self, now: Timestamp, desk: &Desk) -> Transaction {
+    pub(crate) fn order(&mut self, now: Timestamp, next: Next<'_>) -> Transaction {
         let account = self.account();
         let action = match self.rng.below(12) {
             0..=2 => {
                 let bank = self.bank();
                 let asset = self.asset();
-                let order = self.opening(desk, bank, asset);
+                let order = self.opening(next, bank, asset);
                 return self.ordered(now, order);
             }
             3 => AccountAction::Freeze,
@@ -210,12 +212,11 @@ impl Workload {
     }
 
     /// Opens the next account at a bank, or a few.
-    pub(super) fn opening(&mut self, desk: &Desk, bank: ParticipantId, asset: AssetId) -> AccountOrder {
-        let next = desk.next_account(bank).expect("the bank is there");
-        self.opening_at(bank, asset, next)
+    pub(crate) fn opening(&mut self, next: Next<'_>, bank: ParticipantId, asset: AssetId) -> AccountOrder {
+        self.opening_at(bank, asset, next(bank))
     }
 
-    pub(super) fn opening_at(
+    pub(crate) fn opening_at(
         &mut self,
         participant: ParticipantId,
         asset: AssetId,
@@ -238,11 +239,16 @@ impl Workload {
     }
 
     /// Learns which accounts clients were told are open.
-    pub(super) fn learn(&mut self, clients: &Clients) {
+    pub(crate) fn learn(&mut self, clients: &Clients) {
+        let made = |known: &&Known| known.told.is_some_and(|(finality, _)| finality.verdict.is_ok());
+        let orders = clients.known.iter().filter(made).filter_map(|known| known.transaction.order.as_ref());
+        self.learn_from(orders);
+    }
+
+    /// Learns which accounts are open from the orders that were made.
+    pub(crate) fn learn_from<'a>(&mut self, orders: impl Iterator<Item = &'a AccountOrder>) {
         self.opened.clear();
-        for known in &clients.known {
-            let made = known.told.is_some_and(|(finality, _)| finality.verdict.is_ok());
-            let Some(order) = known.transaction.order.as_ref().filter(|_| made) else { continue };
+        for order in orders {
             if let AccountAction::Open { count, asset, owner, .. } = &order.action {
                 let owner = index_of(owner);
                 for number in (order.number.0..).take(*count as usize).map(AccountNumber) {
