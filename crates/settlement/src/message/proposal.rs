@@ -155,7 +155,11 @@ impl Message for ProposalBatch {
     fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         decode_all("proposals", bytes, |reader| {
             reader.version(VERSION)?;
-            let (source, source_len, participant) = (reader.value()?, reader.value()?, reader.value()?);
+            let (source, source_len, participant) =
+                (reader.value()?, reader.value::<u32>()?, reader.value()?);
+            if source_len as usize > MAX_BATCH {
+                return Err(reader.error("a count is above its limit"));
+            }
             let items = reader.count(MAX_BATCH)?;
             let legs = reader.count(MAX_BATCH * 255)?;
             let hidden = reader.count(MAX_BATCH * 255)?;

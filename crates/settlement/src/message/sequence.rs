@@ -167,6 +167,9 @@ impl Message for SequenceBatch {
                 }
                 counted += u64::from(run.count);
             }
+            if counted > MAX_BATCH as u64 {
+                return Err(reader.error("a count is above its limit"));
+            }
             if counted != u64::from(count) || first.checked_add(counted).is_none() {
                 return Err(reader.error("the runs do not add up to the count"));
             }
