@@ -27,6 +27,16 @@ pub enum ReplayError {
         /// The transaction in it.
         index: u32,
     },
+    /// An accepted transaction is not one that this network would accept.
+    #[error(
+        "transaction {index} of {source_batch:?} is not one that this network would accept; is the configuration its own?"
+    )]
+    Foreign {
+        /// The accepted batch.
+        source_batch: Source,
+        /// The transaction in it.
+        index: u32,
+    },
     /// A transaction has two outcomes.
     #[error("sequence number {sequence}: decides transaction {index} of {source_batch:?} a second time")]
     DecidedTwice {

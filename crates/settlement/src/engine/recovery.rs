@@ -6,7 +6,8 @@ use super::{
 };
 use crate::clerk::Clerk;
 use crate::journal::{self, Entry, SEQUENCE};
-use crate::replay::Replay;
+use crate::message::{AcceptedBatch, Source};
+use crate::replay::{Replay, ReplayError};
 use crate::runtime::executor::{Executor, Signal, Stage};
 use crate::runtime::shell::{ApproverShell, AssemblerShell, SchedulerShell, SequencerShell, UpdaterShell};
 use crate::runtime::topic::Topic;
@@ -18,7 +19,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tally_crypto::log::{SignedTreeHead, TreeHead};
-use tally_ledger::Timestamp;
+use tally_ledger::{Kind, Network, Timestamp, balance};
 use tally_log::{FileLog, Log, OpenReport, Ticket, Visibility};
 
 /// What recovery found and did.
@@ -149,7 +150,7 @@ struct Recovery {
 }
 
 struct Followed {
-    source: crate::message::Source,
+    source: Source,
     ticket: Ticket,
     accepted_at: Timestamp,
     len: u32,
@@ -158,7 +159,7 @@ struct Followed {
 impl Recovery {
     fn new(
         options: &EngineOptions,
-        network: &Arc<tally_ledger::Network>,
+        network: &Arc<Network>,
         log: &FileLog,
         now: Timestamp,
     ) -> Result<Self, EngineError> {
@@ -184,10 +185,11 @@ impl Recovery {
     }
 
     fn run(&mut self, log: &FileLog, from: Ticket, replay: &mut Replay) -> Result<(), EngineError> {
-        let each = |_: &Replay, ticket: Ticket, entry: &Entry| {
+        let each = |replay: &Replay, ticket: Ticket, entry: &Entry| {
             self.records += 1;
             match entry {
                 Entry::Accepted(source, accepted) => {
+                    belongs(replay.network(), *source, accepted)?;
                     let len = u32::try_from(accepted.batch.len()).expect("batches are bounded");
                     self.transactions += u64::from(len);
                     if accepted.accepted_at >= self.remember_from {
@@ -212,10 +214,25 @@ impl Recovery {
     }
 }
 
+/// That accepted transactions are this network's: the stages take that for granted.
+fn belongs(network: &Network, source: Source, accepted: &AcceptedBatch) -> Result<(), ReplayError> {
+    let batch = &accepted.batch;
+    for ((index, header), place) in (0u32..).zip(&batch.headers).zip(batch.places()) {
+        let of_form = Kind::from_number(header.kind)
+            .is_some_and(|kind| balance::check(network, kind, &batch.legs[place.legs]).is_ok());
+        let known = header.kind != Kind::Account.number()
+            || batch.orders[place.order].participant.index() < network.participants.len();
+        if header.network != network.id || !of_form || !known {
+            return Err(ReplayError::Foreign { source_batch: source, index });
+        }
+    }
+    Ok(())
+}
+
 /// Joins the stages by topics.
 fn join(
     options: &EngineOptions,
-    network: Arc<tally_ledger::Network>,
+    network: Arc<Network>,
     log: Arc<FileLog>,
     snapshots: PathBuf,
     replay: Replay,
