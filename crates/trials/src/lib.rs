@@ -3,8 +3,10 @@
 //!
 //! [`simulation`] runs a whole network in one thread, on a disk that fails and through crashes, and
 //! compares it with a naive ledger written without looking at the settlement code. [`post`] joins the pure
-//! stages by a post that is late, repeats itself and mixes letters up.
+//! stages by a post that is late, repeats itself and mixes letters up. [`fuzz`] damages what a small network
+//! wrote and feeds it to every decoder and core.
 
+pub mod fuzz;
 pub mod post;
 pub mod simulation;
 mod witness;

@@ -8,10 +8,11 @@
 mod check;
 pub(crate) mod clients;
 pub(crate) mod ledger;
-mod life;
+pub(crate) mod life;
 mod mischief;
 pub(crate) mod plan;
 mod run;
 pub(crate) mod workload;
 
+pub(crate) use run::temporary;
 pub use run::{Summary, run};

@@ -9,15 +9,15 @@ use tally_settlement::journal::JournalError;
 use tally_settlement::runtime::Stage;
 use tally_sim::SimDisk;
 
-pub(super) struct Life {
-    pub(super) stages: Vec<Box<dyn Stage>>,
-    pub(super) desk: Desk,
-    pub(super) log: Arc<FileLog>,
-    pub(super) report: RecoveryReport,
+pub(crate) struct Life {
+    pub(crate) stages: Vec<Box<dyn Stage>>,
+    pub(crate) desk: Desk,
+    pub(crate) log: Arc<FileLog>,
+    pub(crate) report: RecoveryReport,
 }
 
 /// Why a process did not start.
-pub(super) enum NoStart {
+pub(crate) enum NoStart {
     /// The disk failed it.
     Disk(LogError),
     /// The machine's clock is behind the journal.
@@ -29,7 +29,7 @@ impl Life {
     ///
     /// # Errors
     /// When the disk fails or the clock is wrong; anything else is a defect.
-    pub(super) fn begin(options: &EngineOptions, disk: &SimDisk, now: Timestamp) -> Result<Self, NoStart> {
+    pub(crate) fn begin(options: &EngineOptions, disk: &SimDisk, now: Timestamp) -> Result<Self, NoStart> {
         let opened = FileLog::open_on(Arc::new(disk.clone()), options.journal.clone());
         let (log, opened) = opened.map_err(NoStart::Disk)?;
         let log = Arc::new(log);
@@ -46,7 +46,7 @@ impl Life {
     }
 
     /// Lets every stage run until nothing moves any more and everything is durable.
-    pub(super) fn drain(&mut self, now: Timestamp) {
+    pub(crate) fn drain(&mut self, now: Timestamp) {
         let mut idle = 0;
         for _ in 0..100_000 {
             let mut progress = false;
@@ -65,7 +65,7 @@ impl Life {
 }
 
 /// An error with its causes.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -76,7 +76,7 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
 }
 
 /// The snapshots of a directory, oldest first.
-pub(super) fn snapshots(directory: &Path) -> Vec<std::path::PathBuf> {
+pub(crate) fn snapshots(directory: &Path) -> Vec<std::path::PathBuf> {
     let path = directory.join("snapshots");
     if !path.exists() {
         return Vec::new();

@@ -95,7 +95,7 @@ struct Run {
 const START_MS: u64 = 1_750_000_000_000;
 
 /// Where snapshots go: memory, if the machine has a file system there.
-fn temporary() -> PathBuf {
+pub(crate) fn temporary() -> PathBuf {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }
 }

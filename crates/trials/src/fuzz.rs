@@ -1,0 +1,88 @@
+//! Bytes that nobody should have sent: every decoder and every core that keeps state, fed with damaged
+//! forms of what a small network really wrote.
+//!
+//! No corpus and no special compiler: the seed decides what is damaged and how, so that a finding is
+//! replayed by its seed alone. A few thousand inputs for each target are part of the tests; `make fuzz`
+//! runs longer.
+
+mod damage;
+mod files;
+mod messages;
+mod small;
+mod stages;
+
+pub use small::{Balances, Small};
+
+use std::time::{Duration, Instant};
+use tally_sim::Rng;
+
+/// Something that is fed with damaged bytes.
+#[derive(Clone, Copy)]
+pub struct Target {
+    /// What it is called on the command line.
+    pub name: &'static str,
+    /// Feeds it once; panics when it does not do as it should.
+    feed: fn(&mut Rng, &Small),
+}
+
+/// Every target.
+pub const TARGETS: &[Target] = &[
+    Target { name: "transaction-batch", feed: messages::transaction_batch },
+    Target { name: "account-order", feed: messages::account_order },
+    Target { name: "submission", feed: messages::submission },
+    Target { name: "accepted", feed: messages::accepted },
+    Target { name: "proposal", feed: messages::proposal },
+    Target { name: "approval", feed: messages::approval },
+    Target { name: "decision", feed: messages::decision },
+    Target { name: "sequence", feed: messages::sequence },
+    Target { name: "iso20022", feed: messages::iso20022 },
+    Target { name: "snapshot", feed: files::snapshot },
+    Target { name: "journal-segment", feed: files::segment },
+    Target { name: "journal-record", feed: files::record },
+    Target { name: "scheduler", feed: stages::scheduler },
+    Target { name: "approver", feed: stages::approver },
+    Target { name: "assembler", feed: stages::assembler },
+];
+
+impl Target {
+    /// Feeds the input of a seed.
+    ///
+    /// # Panics
+    /// When the target does not do as it should: this is the purpose. The message names the seed.
+    pub fn feed(&self, seed: u64) {
+        let witness = Witness { name: self.name, seed };
+        (self.feed)(&mut Rng::new(seed), small::small());
+        drop(witness);
+    }
+
+    /// Feeds inputs from `first` on for so long; how many.
+    ///
+    /// # Panics
+    /// As [`Self::feed`].
+    #[must_use]
+    pub fn feed_for(&self, first: u64, time: Duration) -> u64 {
+        let began = Instant::now();
+        let mut seed = first;
+        while began.elapsed() < time {
+            for _ in 0..16 {
+                self.feed(seed);
+                seed = seed.wrapping_add(1);
+            }
+        }
+        seed.wrapping_sub(first)
+    }
+}
+
+struct Witness {
+    name: &'static str,
+    seed: u64,
+}
+
+impl Drop for Witness {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let Self { name, seed } = self;
+            eprintln!("{name} failed on input {seed}; replay it with: tally-fuzz 0 {name} {seed}");
+        }
+    }
+}

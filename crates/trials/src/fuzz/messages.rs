@@ -1,0 +1,123 @@
+//! Decoders of what crosses a log or a wire.
+
+use super::damage::damaged;
+use super::small::Small;
+use std::sync::OnceLock;
+use tally_iso20022::Limits;
+use tally_ledger::wire::Reader;
+use tally_ledger::{AccountOrder, TransactionBatch};
+use tally_settlement::message::{
+    AcceptedBatch, ApprovalBatch, DecisionBatch, Message, ProposalBatch, SequenceBatch, Submission,
+};
+use tally_sim::Rng;
+
+/// What is read has one form only: these bytes.
+fn decode<M: Message>(rng: &mut Rng, samples: &[Vec<u8>]) {
+    let bytes = damaged(rng, samples);
+    if let Ok(message) = M::decode(&bytes) {
+        let mut again = Vec::new();
+        message.encode(&mut again);
+        assert!(again == bytes, "read and written again, it is another");
+    }
+}
+
+pub(super) fn transaction_batch(rng: &mut Rng, small: &Small) {
+    let bytes = damaged(rng, &small.batches);
+    let mut reader = Reader::new("transactions", &bytes);
+    let Ok(batch) = TransactionBatch::decode(&mut reader) else { return };
+    if reader.end().is_err() {
+        return;
+    }
+    let mut again = Vec::new();
+    batch.encode(&mut again);
+    assert!(again == bytes, "read and written again, it is another");
+    for at in 0..batch.len() {
+        let transaction = batch.transaction(at).expect("a batch holds what it counts");
+        let _ = transaction.id();
+        assert!(TransactionBatch::default().push(&transaction), "what was read fits a batch");
+    }
+    assert_eq!(batch.transaction(batch.len()), None);
+}
+
+pub(super) fn account_order(rng: &mut Rng, small: &Small) {
+    let bytes = damaged(rng, &small.orders);
+    let mut reader = Reader::new("order", &bytes);
+    if let Ok(order) = AccountOrder::decode(&mut reader)
+        && reader.end().is_ok()
+    {
+        let mut again = Vec::new();
+        order.encode(&mut again);
+        assert!(again == bytes, "read and written again, it is another");
+    }
+}
+
+pub(super) fn submission(rng: &mut Rng, small: &Small) {
+    decode::<Submission>(rng, &small.submissions);
+}
+
+pub(super) fn accepted(rng: &mut Rng, small: &Small) {
+    decode::<AcceptedBatch>(rng, &small.accepted);
+}
+
+pub(super) fn proposal(rng: &mut Rng, small: &Small) {
+    decode::<ProposalBatch>(rng, &small.proposals);
+}
+
+pub(super) fn approval(rng: &mut Rng, small: &Small) {
+    decode::<ApprovalBatch>(rng, &small.approvals);
+}
+
+pub(super) fn decision(rng: &mut Rng, small: &Small) {
+    decode::<DecisionBatch>(rng, &small.decisions);
+}
+
+pub(super) fn sequence(rng: &mut Rng, small: &Small) {
+    decode::<SequenceBatch>(rng, &small.sequences);
+}
+
+/// Pieces that XML parsers stumble over.
+const TAGS: &[&str] = &[
+    "<!DOCTYPE a [<!ENTITY b \"c\">]>",
+    "&b;",
+    "&#x0;",
+    "&#1114112;",
+    "<![CDATA[",
+    "]]>",
+    "<!--",
+    "-->",
+    "<?xml version=\"1.0\" encoding=\"UTF-16\"?>",
+    "<a xmlns=\"b\"",
+    "</Document>",
+    "<Document>",
+    "\u{feff}",
+    "<x:y>",
+    " Ccy=\"EUR\"",
+    "99999999999999999999.99",
+    "-1",
+    "1e9",
+];
+
+pub(super) fn iso20022(rng: &mut Rng, _: &Small) {
+    static SAMPLES: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
+    let samples = SAMPLES.get_or_init(|| {
+        let files: [&[u8]; 4] = [
+            include_bytes!("../../../iso20022/tests/data/pain.001.001.03.sepa.xml"),
+            include_bytes!("../../../iso20022/tests/data/pacs.008.001.07.xml"),
+            include_bytes!("../../../iso20022/tests/data/pacs.009.001.07.xml"),
+            include_bytes!("../../../../examples/03-batch.pain.001.xml"),
+        ];
+        files.iter().map(|file| file.to_vec()).collect()
+    });
+    let mut xml = damaged(rng, samples);
+    if rng.chance(1, 3) && !xml.is_empty() {
+        let at = rng.index(xml.len());
+        let tag = TAGS[rng.index(TAGS.len())].bytes();
+        let count = usize::try_from(rng.below(3)).expect("small") * rng.index(100) + 1;
+        let many: Vec<u8> = std::iter::repeat_n(tag, count).flatten().collect();
+        xml.splice(at..at, many);
+    }
+    let limits = Limits { bytes: 64 << 10, nodes: 10_000, payments: 50, ..Limits::default() };
+    if let Ok(message) = tally_iso20022::parse(&xml, &limits) {
+        assert!(message.payments.len() <= limits.payments, "a limit was not kept");
+    }
+}
