@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use tally_ops::process::Machine;
 
-use crate::limits::Limit;
+use crate::limits::{BUSY, Limit};
 use crate::recovery;
 use crate::result::Commit;
-use crate::settlement::Load;
-use crate::stages::Measured;
+use crate::settlement::{Load, Measured};
+use crate::stages;
 use crate::suite::{Bar, Ceiling, Memory, Outcome};
 use crate::table::{self, Align, Table};
 use crate::workload::{Mix, Workload};
@@ -29,7 +29,7 @@ pub fn heading(machine: &Machine, commit: &Commit) -> String {
 
 /// Each stage alone, beside what was published of one instance of it and what the machine allows.
 #[must_use]
-pub fn stages(measured: &[Measured], limits: &[Limit], styled: bool) -> String {
+pub fn stages(measured: &[stages::Measured], limits: &[Limit], styled: bool) -> String {
     let mut rows = Table::new(&[
         ("stage", Align::Left),
         ("payment", Align::Left),
@@ -96,8 +96,8 @@ pub fn throughput(outcomes: &[Outcome], styled: bool) -> String {
             outcome.bar().map(bar).unwrap_or_default(),
             published.map_or(String::new(), |figure| table::number(figure.value)),
             published.map_or(String::new(), |figure| times(outcome.rate() / figure.value)),
-            table::quantity(outcome.median(|run| run.nanoseconds()), "ns"),
-            table::number(outcome.median(|run| run.cores())),
+            table::quantity(outcome.median(Measured::nanoseconds), "ns"),
+            table::number(outcome.median(Measured::cores)),
             table::bytes(outcome.median(|run| run.after.resident_bytes as f64)),
             outcome.share().map_or("–".to_owned(), |share| table::quantity(share, "share")),
             outcome.ceilings.iter().map(ceiling).collect::<Vec<_>>().join("; "),
@@ -111,6 +111,18 @@ pub fn throughput(outcomes: &[Outcome], styled: bool) -> String {
          whole process, for a payment.\nPublished: about 313 instances together, on other machines (AWS Architecture \
          Blog, 2021).\n",
     );
+    let cores = tally_ops::process::machine().cores as f64;
+    for outcome in outcomes.iter().filter(|outcome| matches!(outcome.run.load, Load::Closed(_))) {
+        let busy = outcome.median(Measured::cores);
+        if busy < BUSY * cores {
+            text.push_str(&format!(
+                "{}: had {} of {cores} cores. Others used the machine, or the disk was waited for; it can do more than \
+                 this.\n",
+                outcome.title,
+                table::number(busy)
+            ));
+        }
+    }
     for outcome in outcomes.iter().filter(|outcome| outcome.refused() > 0) {
         text.push_str(&format!("{}: {} payments were refused\n", outcome.title, outcome.refused()));
     }
@@ -119,7 +131,7 @@ pub fn throughput(outcomes: &[Outcome], styled: bool) -> String {
 
 /// Where the processor time of a payment goes; `stages` were measured in the same run of the program.
 #[must_use]
-pub fn breakdown(outcomes: &[Outcome], stages: &[Measured], styled: bool) -> String {
+pub fn breakdown(outcomes: &[Outcome], stages: &[stages::Measured], styled: bool) -> String {
     let mut rows = Table::new(&[
         ("where the time goes", Align::Left),
         ("CPU each", Align::Right),
@@ -132,11 +144,11 @@ pub fn breakdown(outcomes: &[Outcome], stages: &[Measured], styled: bool) -> Str
     for outcome in outcomes {
         let workload = &outcome.run.workload;
         let workers = outcome.median(|run| run.thread_nanoseconds("tally-stage"));
-        let alone = crate::stages::alone(stages, workload.mix, workload.is_signed());
+        let alone = stages::alone(stages, workload.mix, workload.is_signed());
         let shown = |ns: f64| table::quantity(ns, "ns");
         rows.row([
             outcome.title.clone(),
-            shown(outcome.median(|run| run.nanoseconds())),
+            shown(outcome.median(Measured::nanoseconds)),
             alone.map_or("–".to_owned(), shown),
             shown(workers - alone.unwrap_or_default()),
             shown(outcome.median(|run| run.thread_nanoseconds("tally-log"))),
@@ -185,7 +197,7 @@ pub fn latency(outcomes: &[Outcome], styled: bool) -> String {
             shown(of.p99_us),
             shown(of.p99_9_us),
             shown(of.max_us),
-            table::quantity(outcome.median(|run| run.nanoseconds()), "ns"),
+            table::quantity(outcome.median(Measured::nanoseconds), "ns"),
         ]);
     }
     let mut text = rows.render(styled);
