@@ -1,1 +1,333 @@
+use super::*;
+use proptest::prelude::*;
+use proptest::sample::subsequence;
+use tally_crypto::{Hash, PublicKey, Signature};
+use tally_ledger::order::AccountAction;
+use tally_ledger::transaction::{Leg, Signer};
+use tally_ledger::{
+    AccountNumber, AccountOrder, Amount, AssetId, Header, Kind, NetworkId, ParticipantId, Refusal, Timestamp,
+    Transaction, TransactionBatch, Uetr,
+};
 
+/// The form is strict: what was written is read back, and nothing shorter, longer or changed has the same
+/// meaning.
+fn is_strict<M: Message + PartialEq + std::fmt::Debug>(message: &M) {
+    let mut bytes = Vec::new();
+    message.encode(&mut bytes);
+    assert_eq!(M::decode(&bytes).as_ref(), Ok(message));
+    for length in 0..bytes.len() {
+        assert!(M::decode(&bytes[..length]).is_err(), "cut off after {length} bytes");
+    }
+    bytes.push(0);
+    assert!(M::decode(&bytes).is_err(), "a byte follows");
+    bytes.pop();
+    for at in 0..bytes.len() {
+        for change in [0x01, 0x80, 0xff] {
+            bytes[at] ^= change;
+            if let Ok(other) = M::decode(&bytes) {
+                assert_ne!(&other, message, "byte {at} means nothing");
+                let mut again = Vec::new();
+                other.encode(&mut again);
+                assert_eq!(again, bytes, "byte {at}: another form of the same");
+            }
+            bytes[at] ^= change;
+        }
+    }
+}
+
+fn hash() -> impl Strategy<Value = Hash> {
+    any::<[u8; 32]>().prop_map(|bytes| tally_crypto::hash(&bytes))
+}
+
+fn key() -> impl Strategy<Value = PublicKey> {
+    any::<[u8; 32]>().prop_map(PublicKey::from_bytes)
+}
+
+fn signature() -> impl Strategy<Value = Signature> {
+    (any::<[u8; 32]>(), any::<[u8; 32]>()).prop_map(|(r, s)| {
+        let mut bytes = [0; 64];
+        bytes[..32].copy_from_slice(&r);
+        bytes[32..].copy_from_slice(&s);
+        Signature::from_bytes(bytes)
+    })
+}
+
+fn source() -> impl Strategy<Value = Source> {
+    (0u64..8, any::<u64>()).prop_map(|(scheduler, number)| Source::new(scheduler, number))
+}
+
+fn verdict() -> impl Strategy<Value = u16> {
+    let refusals = Refusal::ALL.iter().map(|refusal| refusal.number());
+    proptest::sample::select(refusals.chain(std::iter::repeat_n(0, 20)).collect::<Vec<_>>())
+}
+
+fn leg() -> impl Strategy<Value = Leg> {
+    (any::<u16>(), any::<u16>(), any::<u32>(), any::<i64>()).prop_map(
+        |(participant, asset, account, amount)| Leg {
+            participant: ParticipantId(participant),
+            asset: AssetId(asset),
+            account: AccountNumber(account),
+            amount: Amount(amount),
+        },
+    )
+}
+
+fn order() -> impl Strategy<Value = AccountOrder> {
+    let action = prop_oneof![
+        (any::<u32>(), any::<u16>(), key(), any::<i64>(), "[A-Zé0-9]{0,40}").prop_map(
+            |(count, asset, owner, floor, alias)| {
+                let (asset, floor) = (AssetId(asset), Amount(floor));
+                AccountAction::Open { count, asset, owner, floor, alias }
+            }
+        ),
+        Just(AccountAction::Freeze),
+        Just(AccountAction::Release),
+        Just(AccountAction::Close),
+        any::<i64>().prop_map(|floor| AccountAction::SetFloor(Amount(floor))),
+    ];
+    (any::<u16>(), any::<u32>(), action).prop_map(|(participant, number, action)| AccountOrder {
+        participant: ParticipantId(participant),
+        number: AccountNumber(number),
+        action,
+    })
+}
+
+fn header() -> impl Strategy<Value = Header> {
+    (0u8..6, any::<u8>(), any::<u32>(), any::<u64>(), any::<[u8; 16]>(), hash()).prop_map(
+        |(kind, participants, network, expiry, uetr, details)| Header {
+            kind,
+            legs: 0,
+            participants,
+            signers: 0,
+            network: NetworkId(network),
+            expiry: Timestamp(expiry),
+            uetr: Uetr(uetr),
+            details,
+        },
+    )
+}
+
+fn transaction() -> impl Strategy<Value = Transaction> {
+    let signer = (key(), signature()).prop_map(|(key, signature)| Signer { key, signature });
+    let legs = prop::collection::vec(leg(), 0..5);
+    (header(), any::<[u8; 16]>(), legs, prop::collection::vec(signer, 0..3), order()).prop_map(
+        |(mut header, seed, legs, signers, order)| {
+            header.legs = u8::try_from(legs.len()).unwrap();
+            header.signers = u8::try_from(signers.len()).unwrap();
+            let order = (header.kind == Kind::Account.number()).then_some(order);
+            Transaction { header, seed, legs, signers, order }
+        },
+    )
+}
+
+fn transactions() -> impl Strategy<Value = TransactionBatch> {
+    prop::collection::vec(transaction(), 0..5).prop_map(|transactions| {
+        let mut batch = TransactionBatch::default();
+        assert!(transactions.iter().all(|transaction| batch.push(transaction)));
+        batch
+    })
+}
+
+/// Positions that ascend within a source, and its length.
+fn positions() -> impl Strategy<Value = (Vec<u32>, u32)> {
+    (1u32..12).prop_flat_map(|len| {
+        let all: Vec<u32> = (0..len).collect();
+        (subsequence(all, 0..=len as usize), Just(len))
+    })
+}
+
+fn proposals() -> impl Strategy<Value = ProposalBatch> {
+    let item = || (transaction(), any::<u8>(), any::<[u8; 16]>(), any::<u8>(), hash());
+    (source(), any::<u16>(), positions()).prop_flat_map(
+        move |(source, participant, (indices, source_len))| {
+            prop::collection::vec(item(), indices.len()).prop_map(move |items| {
+                let mut batch = ProposalBatch {
+                    source,
+                    source_len,
+                    participant: ParticipantId(participant),
+                    indices: indices.clone(),
+                    ..ProposalBatch::default()
+                };
+                for (transaction, shown, salt, position, hidden) in items {
+                    let legs = transaction.legs.len();
+                    let shown = usize::from(shown) % (legs + 1);
+                    batch.headers.push(transaction.header);
+                    batch.shown.push(u8::try_from(shown).unwrap());
+                    batch.legs.extend_from_slice(&transaction.legs[..shown]);
+                    batch.salts.extend(std::iter::repeat_n(salt, shown));
+                    batch.positions.extend(std::iter::repeat_n(position, shown));
+                    batch.hidden.extend(std::iter::repeat_n(hidden, legs - shown));
+                    batch.signers.extend(transaction.signers.iter().map(|signer| signer.key));
+                    batch.orders.extend(transaction.order);
+                }
+                batch
+            })
+        },
+    )
+}
+
+fn approvals() -> impl Strategy<Value = ApprovalBatch> {
+    let item = || (hash(), verdict(), any::<u8>(), any::<u64>());
+    (source(), any::<u16>(), positions(), signature()).prop_flat_map(
+        move |(source, participant, (indices, source_len), signature)| {
+            prop::collection::vec(item(), indices.len()).prop_map(move |items| ApprovalBatch {
+                source,
+                source_len,
+                participant: ParticipantId(participant),
+                indices: indices.clone(),
+                ids: items.iter().map(|item| item.0).collect(),
+                verdicts: items.iter().map(|item| item.1).collect(),
+                participants: items.iter().map(|item| item.2).collect(),
+                expiries: items.iter().map(|item| Timestamp(item.3)).collect(),
+                signature,
+            })
+        },
+    )
+}
+
+fn decisions() -> impl Strategy<Value = DecisionBatch> {
+    (source(), prop::collection::vec((any::<u32>(), hash(), verdict()), 0..12)).prop_map(|(source, items)| {
+        DecisionBatch {
+            source,
+            indices: items.iter().map(|item| item.0).collect(),
+            ids: items.iter().map(|item| item.1).collect(),
+            verdicts: items.iter().map(|item| item.2).collect(),
+        }
+    })
+}
+
+fn sequence() -> impl Strategy<Value = SequenceBatch> {
+    let decided = prop::collection::vec((0u32..1000, verdict()), 0..12);
+    let tree = (any::<[u8; 32]>(), any::<u64>(), signature());
+    (0u64..1 << 60, source(), any::<u64>(), decided, hash(), tree).prop_map(
+        |(first, source, timestamp, decided, root, (tree_root, tree_size, signature))| {
+            let (indices, verdicts): (Vec<_>, Vec<_>) = decided.into_iter().unzip();
+            SequenceBatch {
+                first,
+                count: u32::try_from(indices.len()).unwrap(),
+                source,
+                timestamp: Timestamp(timestamp),
+                runs: SequenceBatch::runs_of(&indices, &verdicts),
+                root,
+                tree_root,
+                tree_size,
+                signature,
+            }
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn submissions_have_one_form(origin: u64, batch in transactions()) {
+        is_strict(&Submission { origin, batch });
+    }
+
+    #[test]
+    fn accepted_batches_have_one_form(at: u64, batch in transactions()) {
+        is_strict(&AcceptedBatch { accepted_at: Timestamp(at), batch });
+    }
+
+    #[test]
+    fn proposals_have_one_form(batch in proposals()) {
+        is_strict(&batch);
+        let shown: usize = batch.iter().map(|proposal| proposal.legs.len()).sum();
+        prop_assert_eq!(shown, batch.legs.len());
+        for (item, index) in batch.indices.iter().enumerate() {
+            prop_assert_eq!(batch.position(*index), Some(item));
+        }
+        prop_assert_eq!(batch.position(batch.source_len), None);
+    }
+
+    #[test]
+    fn approvals_have_one_form(batch in approvals()) {
+        is_strict(&batch);
+    }
+
+    #[test]
+    fn decisions_have_one_form(batch in decisions()) {
+        is_strict(&batch);
+    }
+
+    #[test]
+    fn the_sequence_has_one_form(batch in sequence()) {
+        is_strict(&batch);
+    }
+
+    #[test]
+    fn runs_name_the_same_decisions(decided in prop::collection::vec((0u32..40, 0u16..3), 0..200)) {
+        let (indices, verdicts): (Vec<_>, Vec<_>) = decided.iter().copied().unzip();
+        let runs = SequenceBatch::runs_of(&indices, &verdicts);
+        let each = |run: &Run| (run.index..run.index + u32::from(run.count)).map(|index| (index, run.verdict)).collect::<Vec<_>>();
+        prop_assert_eq!(runs.iter().flat_map(each).collect::<Vec<_>>(), decided);
+    }
+
+    #[test]
+    fn noise_is_refused_or_read_and_never_more(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        let _ = Submission::decode(&bytes);
+        let _ = AcceptedBatch::decode(&bytes);
+        let _ = ProposalBatch::decode(&bytes);
+        let _ = ApprovalBatch::decode(&bytes);
+        let _ = DecisionBatch::decode(&bytes);
+        let _ = SequenceBatch::decode(&bytes);
+    }
+
+    #[test]
+    fn an_approval_is_signed_in_every_part(batch in approvals(), seed: [u8; 32], part in 0u8..8) {
+        let key = tally_crypto::SigningKey::from_seed(seed);
+        let mut signer = ApprovalSigner::default();
+        let mut batch = batch;
+        signer.sign(&mut batch, &key);
+        prop_assert!(signer.verifies(&batch, &key.public_key()));
+        match (part, batch.indices.is_empty()) {
+            (0, _) => batch.source.number ^= 1,
+            (1, _) => batch.source.scheduler ^= 1,
+            (2, _) => batch.source_len += 1,
+            (3, _) => batch.participant.0 ^= 1,
+            (4, false) => batch.verdicts[0] ^= 1,
+            (5, false) => batch.participants[0] ^= 1,
+            (6, false) => batch.expiries[0].0 ^= 1,
+            (7, false) => batch.ids[0] = tally_crypto::hash(batch.ids[0].as_bytes()),
+            _ => return Ok(()),
+        }
+        prop_assert!(!signer.verifies(&batch, &key.public_key()));
+    }
+}
+
+#[test]
+fn counts_beyond_the_largest_batch_are_refused() {
+    let approval = ApprovalBatch {
+        source: Source::new(0, 0),
+        source_len: u32::MAX,
+        participant: ParticipantId(0),
+        indices: Vec::new(),
+        ids: Vec::new(),
+        verdicts: Vec::new(),
+        participants: Vec::new(),
+        expiries: Vec::new(),
+        signature: Signature::from_bytes([0; 64]),
+    };
+    let mut bytes = Vec::new();
+    approval.encode(&mut bytes);
+    assert!(ApprovalBatch::decode(&bytes).is_err());
+    bytes.clear();
+    ProposalBatch { source_len: u32::MAX, ..ProposalBatch::default() }.encode(&mut bytes);
+    assert!(ProposalBatch::decode(&bytes).is_err());
+    bytes.clear();
+    let runs = vec![Run { index: 0, count: u16::MAX, verdict: 0 }; 3];
+    let batch = SequenceBatch {
+        first: 0,
+        count: 3 * u32::from(u16::MAX),
+        source: Source::new(0, 0),
+        timestamp: Timestamp(0),
+        runs,
+        root: Hash::ZERO,
+        tree_root: [0; 32],
+        tree_size: 1,
+        signature: Signature::from_bytes([0; 64]),
+    };
+    batch.encode(&mut bytes);
+    assert!(SequenceBatch::decode(&bytes).is_err());
+}
