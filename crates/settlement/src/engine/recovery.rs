@@ -6,7 +6,7 @@ use super::{
 };
 use crate::clerk::Clerk;
 use crate::journal::{self, Entry, SEQUENCE};
-use crate::message::{AcceptedBatch, Source};
+use crate::message::{AcceptedBatch, Message, SequenceBatch, Source};
 use crate::replay::{Replay, ReplayError};
 use crate::runtime::executor::{Executor, Signal, Stage};
 use crate::runtime::shell::{ApproverShell, AssemblerShell, SchedulerShell, SequencerShell, UpdaterShell};
@@ -142,9 +142,8 @@ fn check(options: &EngineOptions) -> Result<(), EngineError> {
 struct Recovery {
     schedulers: Vec<Scheduler>,
     followed: Vec<Followed>,
-    decided: Vec<(u64, crate::message::SequenceBatch)>,
+    decided: Vec<(u64, SequenceBatch)>,
     remember_from: Timestamp,
-    head: Option<SignedTreeHead>,
     records: u64,
     transactions: u64,
 }
@@ -178,7 +177,6 @@ impl Recovery {
             followed: Vec::new(),
             decided: Vec::new(),
             remember_from,
-            head: None,
             records: 0,
             transactions: 0,
         })
@@ -199,12 +197,6 @@ impl Recovery {
                     self.followed.push(Followed { source, ticket, accepted_at, len });
                 }
                 Entry::Sequenced(position, batch) => {
-                    let head = TreeHead {
-                        size: batch.tree_size,
-                        root: batch.tree_root,
-                        timestamp_ms: batch.timestamp.0,
-                    };
-                    self.head = Some(SignedTreeHead { head, signature: batch.signature });
                     self.decided.push((position.0, batch.clone()));
                 }
             }
@@ -212,6 +204,16 @@ impl Recovery {
         };
         Ok(journal::replay(log, from, replay, each, |_, _, _, _, _| Ok(()))?)
     }
+}
+
+/// The tree head that the last record of the sequence states, in a replay or before it.
+fn last_head(log: &FileLog) -> Option<SignedTreeHead> {
+    let last = tally_log::Offset(log.next(SEQUENCE).0.checked_sub(1)?);
+    let mut records = Vec::new();
+    log.read(SEQUENCE, last, 1, Visibility::Durable, &mut records).ok()?;
+    let batch = SequenceBatch::decode(&records.first()?.payload).ok()?;
+    let head = TreeHead { size: batch.tree_size, root: batch.tree_root, timestamp_ms: batch.timestamp.0 };
+    Some(SignedTreeHead { head, signature: batch.signature })
 }
 
 /// That accepted transactions are this network's: the stages take that for granted.
@@ -367,6 +369,7 @@ fn join(
         }
     }
 
+    let started_head = last_head(&log);
     let shared = Arc::new(Shared {
         network,
         log,
@@ -379,7 +382,7 @@ fn join(
         sequence,
         origins: AtomicU64::new(0),
         snapshots,
-        started_head: Mutex::new(recovery.head),
+        started_head: Mutex::new(started_head),
     });
     for scheduler in 0..options.schedulers {
         stages.insert(0, Box::new(CollectorStage { shared: Arc::clone(&shared), scheduler }));
