@@ -90,7 +90,8 @@ impl Recent {
         let shard = &self.shards[Self::shard(place)];
         let at = shard.find(place, uetr)?;
         let entry = &shard.entries[at];
-        let known = entry.index != 0 && u64::from(entry.expiry) * 1000 >= now.0;
+        // In whole seconds, as `insert` judges: what is found here is found there.
+        let known = entry.index != 0 && u64::from(entry.expiry) >= now.0 / 1000;
         known.then(|| (Source::new(self.scheduler, entry.number), entry.index - 1))
     }
 
