@@ -11,3 +11,6 @@ pub use assembler::Assembler;
 pub use scheduler::{Scheduled, Scheduler};
 pub use sequencer::Sequencer;
 pub use updater::Updater;
+
+#[cfg(test)]
+mod tests;
