@@ -1,5 +1,7 @@
 //! A whole network in one process, used as its clients use it.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
+
 use std::time::Duration;
 use tally_crypto::{Hash, SigningKey};
 use tally_ledger::order::AccountAction;
