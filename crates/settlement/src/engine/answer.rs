@@ -54,7 +54,7 @@ impl Mailbox {
     }
 }
 
-/// Transactions handed in, for [`super::Engine::wait`].
+/// Transactions handed in, for [`super::Desk::wait`].
 pub struct Pending {
     pub(super) expected: Vec<(TransactionId, Uetr)>,
     mailbox: Mailbox,

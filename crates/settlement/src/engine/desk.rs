@@ -79,7 +79,7 @@ impl Desk {
     pub fn network(&self) -> &Network {
         &self.shared.network
     }
-    /// Hands transactions in; what becomes of them is told by [`Pending::wait`].
+    /// Hands transactions in; what becomes of them is told by [`Self::wait`].
     ///
     /// # Errors
     /// When the network has stopped, or too much waits already: nothing was handed in.

@@ -65,7 +65,7 @@ impl Updater {
     }
 
     /// Whether the proposals that these decisions are about were kept, or were never for this participant.
-    /// Proposals come before the decisions on them; see [`crate::shell`].
+    /// Proposals come before the decisions on them; see [`crate::runtime::shell`].
     pub fn apply(&mut self, batch: &SequenceBatch) {
         if batch.first < self.applied {
             return;
