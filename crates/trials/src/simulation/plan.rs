@@ -79,6 +79,19 @@ impl Plan {
         }
     }
 
+    /// The network takes in one more bank, or one more currency: while it is down, as configuration.
+    pub(crate) fn grow(&mut self, rng: &mut Rng) {
+        let count = self.network.participants.len();
+        if rng.chance(1, 2) && count < FIRST_CUSTOMER {
+            let bic = format!("NEW{count}DEFF");
+            self.network.participants.push(participant(&bic, count as u64));
+        } else if self.network.assets.len() < 6 {
+            let at = low_byte(rng.below(count as u64));
+            let code = format!("X{:02}", self.network.assets.len());
+            self.network.assets.push(asset(&code, AssetKind::Currency, at));
+        }
+    }
+
     pub(crate) fn options(&self, directory: PathBuf) -> EngineOptions {
         let institutions = keys()[..self.network.participants.len()].to_vec();
         let mut options = EngineOptions::new(directory, self.network.clone(), institutions);

@@ -76,6 +76,7 @@ struct Run {
     disk: SimDisk,
     network: Arc<Network>,
     directory: TempDir,
+    plan: Plan,
     options: EngineOptions,
     life: Option<Life>,
     clients: Clients,
@@ -117,8 +118,9 @@ impl Run {
             directory,
             life: None,
             clients: Clients::default(),
-            work: Workload::new(rng.fork(), plan.network),
+            work: Workload::new(rng.fork(), plan.network.clone()),
             network,
+            plan,
             memory: Memory::default(),
             asleep: None,
             trace: Trace::new(),
@@ -419,6 +421,17 @@ impl Run {
         self.asleep = None;
         if self.rng.chance(1, 6) {
             self.skew();
+        }
+        if self.lives > 0 && self.rng.chance(1, 12) {
+            self.plan.grow(&mut self.rng);
+            self.network = Arc::new(self.plan.network.clone());
+            self.work.network = self.plan.network.clone();
+            self.options = self.plan.options(self.directory.path().to_owned());
+        }
+        if self.rng.chance(1, 12) {
+            // An earlier process ended while it wrote a snapshot.
+            let path = self.directory.path().join("snapshots/00000000000000000001.writing");
+            drop(std::fs::write(path, b"half a snapshot"));
         }
         // A disk can also fail while a process recovers, but not for ever.
         for attempt in 0.. {
