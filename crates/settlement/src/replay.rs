@@ -138,8 +138,8 @@ pub struct Partition {
     pub(crate) restored: u32,
 }
 
-/// Customers' accounts of one snapshot page.
-pub const PAGE: usize = 1 << 16;
+/// Customers' accounts of one snapshot page; few in tests, so that small partitions have many pages.
+pub const PAGE: usize = if cfg!(test) { 4 } else { 1 << 16 };
 
 impl Partition {
     /// An empty partition.
@@ -346,6 +346,8 @@ impl Replay {
                 }
             }
             _ if order.number.0 >= next => return Err(wrong("an order")),
+            // A later order that the snapshot holds may be on a batch that is not replayed.
+            _ if sequence < self.snapshot_until && partition.holds(order.number, sequence) => return Ok(()),
             _ => {}
         }
         apply_order(&mut partition.accounts, &mut partition.aliases, order);
