@@ -5,7 +5,7 @@ use crate::transaction::{
     Header, Leg, Seed, Signer, Transaction, TransactionId, hash_legs, hash_salts, header_input, leg_input,
     salt_input,
 };
-use crate::wire::{DecodeError, Reader, write_count, write_slice};
+use crate::wire::{DecodeError, Reader, write_count};
 use std::ops::Range;
 use tally_crypto::Hash;
 
@@ -100,16 +100,35 @@ impl TransactionBatch {
         })
     }
 
-    /// Appends the canonical form.
+    /// Appends the canonical form: head, columns, orders.
     pub fn encode(&self, out: &mut Vec<u8>) {
+        self.encode_head(out);
+        for column in self.columns() {
+            out.extend_from_slice(column);
+        }
+        self.encode_orders(out);
+    }
+
+    /// Appends the first part of the canonical form.
+    pub fn encode_head(&self, out: &mut Vec<u8>) {
         out.push(VERSION);
         for count in [self.len(), self.legs.len(), self.signers.len(), self.orders.len()] {
             write_count(out, count);
         }
-        write_slice(out, &self.headers);
-        write_slice(out, &self.seeds);
-        write_slice(out, &self.legs);
-        write_slice(out, &self.signers);
+    }
+
+    /// The middle part of the canonical form: headers, seeds, legs and signers as they lie in memory.
+    pub fn columns(&self) -> [&[u8]; 4] {
+        [
+            bytemuck::cast_slice(&self.headers),
+            bytemuck::cast_slice(&self.seeds),
+            bytemuck::cast_slice(&self.legs),
+            bytemuck::cast_slice(&self.signers),
+        ]
+    }
+
+    /// Appends the last part of the canonical form.
+    pub fn encode_orders(&self, out: &mut Vec<u8>) {
         for order in &self.orders {
             order.encode(out);
         }

@@ -147,3 +147,99 @@ proptest! {
         prop_assert_eq!(check(&network(), kind, &legs), check_any(&network(), kind, &legs));
     }
 }
+
+/// The rule as the design states it, without regard to speed or to which refusal it is.
+fn obeys(network: &Network, kind: Kind, legs: &[Leg]) -> bool {
+    let form = legs.iter().enumerate().all(|(at, leg)| {
+        let Some(asset) = network.assets.get(leg.asset.index()) else { return false };
+        let role = match leg.account.role() {
+            AccountRole::Customer => true,
+            AccountRole::Issuance(of) | AccountRole::Own(of) => of == leg.asset,
+            AccountRole::Settlement(of, holder) => {
+                of == leg.asset
+                    && leg.participant == asset.settled_at
+                    && holder != asset.settled_at
+                    && holder.index() < network.participants.len()
+            }
+        };
+        let again = legs[..at].iter().any(|o| (o.participant, o.account) == (leg.participant, leg.account));
+        role && !again && leg.amount.0 != 0 && leg.participant.index() < network.participants.len()
+    });
+    let issued: Vec<i64> = legs
+        .iter()
+        .filter(|leg| matches!(leg.account.role(), AccountRole::Issuance(_)))
+        .map(|leg| leg.amount.0.signum())
+        .collect();
+    let issuance = match kind {
+        Kind::Transfer => issued.is_empty(),
+        Kind::Issue => !issued.is_empty() && issued.iter().all(|sign| *sign < 0),
+        Kind::Redeem => !issued.is_empty() && issued.iter().all(|sign| *sign > 0),
+        Kind::Account => false,
+    };
+    let sum = |of: &dyn Fn(&Leg) -> bool| -> i64 {
+        legs.iter().filter(|leg| of(leg)).map(|leg| leg.amount.0).sum()
+    };
+    let balanced = (0u16..4).map(ParticipantId).all(|participant| {
+        (0u16..).map(AssetId).zip(&network.assets).all(|(asset, properties)| {
+            let owed = sum(&|leg| leg.participant == participant && leg.asset == asset);
+            let settled = sum(&|leg| leg.account == AccountNumber::settlement(asset, participant));
+            owed == if participant == properties.settled_at { 0 } else { settled }
+        })
+    });
+    legs.len() >= 2 && form && issuance && balanced
+}
+
+fn account() -> impl Strategy<Value = AccountNumber> {
+    let asset = (0u16..2).prop_map(AssetId);
+    prop_oneof![
+        3 => (0u32..2).prop_map(AccountNumber),
+        1 => asset.clone().prop_map(AccountNumber::issuance),
+        1 => asset.clone().prop_map(AccountNumber::own),
+        3 => (asset, 0u16..5).prop_map(|(asset, p)| AccountNumber::settlement(asset, ParticipantId(p))),
+    ]
+}
+
+fn some_leg() -> impl Strategy<Value = Leg> {
+    let amount = prop_oneof![Just(-1i64), Just(1), Just(2), Just(0)];
+    (0u16..5, 0u16..3, account(), amount).prop_map(|(participant, asset, account, amount)| {
+        leg(ParticipantId(participant), AssetId(asset), account, amount)
+    })
+}
+
+/// Payments between accounts of any institutions, put together by their settlement paths.
+fn paid() -> impl Strategy<Value = Vec<Leg>> {
+    let one = (0u16..4, 0u16..4, 0u16..2, account(), account(), 1i64..4).prop_map(
+        |(from, to, asset, a, b, amount)| {
+            let (network, asset) = (network(), AssetId(asset));
+            let settled_at = network.assets[asset.index()].settled_at;
+            let (from, to) = (ParticipantId(from), ParticipantId(to));
+            let mut legs = vec![leg(from, asset, a, -amount), leg(to, asset, b, amount)];
+            for (holder, sign) in [(from, -1), (to, 1)] {
+                if from != to && holder != settled_at {
+                    legs.push(leg(
+                        settled_at,
+                        asset,
+                        AccountNumber::settlement(asset, holder),
+                        sign * amount,
+                    ));
+                }
+            }
+            legs
+        },
+    );
+    prop::collection::vec(one, 1..3).prop_map(|all| all.into_iter().flatten().collect())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2048))]
+
+    #[test]
+    fn the_rule_is_the_one_that_the_design_states(
+        paid in paid(), more in prop::collection::vec(some_leg(), 0..2), only_noise in 0u8..4, noise in prop::collection::vec(some_leg(), 0..5),
+        kind in 1u8..4,
+    ) {
+        let legs = if only_noise == 0 { noise } else { [paid, more].concat() };
+        let (network, kind) = (network(), Kind::from_number(kind).unwrap());
+        prop_assert_eq!(check(&network, kind, &legs).is_ok(), obeys(&network, kind, &legs), "{:?} {:?}", kind, legs);
+    }
+}
