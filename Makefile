@@ -34,10 +34,8 @@ sim: setup            ## simulated networks under faults: one seed, or many
 	cargo build --release --locked -p tally-trials
 	"$(CARGO_TARGET_DIR)/release/tally-sim" "$(SEED)" "$(COUNT)"
 
-bench: build          ## limits of this machine, each stage, the whole network
-	"$(CARGO_TARGET_DIR)/release/tally" bench limits
-	"$(CARGO_TARGET_DIR)/release/tally" bench stages
-	"$(CARGO_TARGET_DIR)/release/tally" bench settlement
+bench: build          ## limits of this machine, each stage, the whole network, recovery and audit: a quarter of an hour
+	"$(CARGO_TARGET_DIR)/release/tally" bench all --full --progress --out "$(or $(OUT),tally-bench)"
 
 fuzz: setup           ## every decoder, for T seconds each
 	cargo build --release --locked -p tally-trials

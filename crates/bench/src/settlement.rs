@@ -210,6 +210,7 @@ impl Driver<'_> {
             if before.is_none() && elapsed >= self.run.warm_up {
                 before = Some(self.used(elapsed)?);
             }
+            let events = self.port.events();
             let mut progress = self.receive();
             if let Some(open) = &mut open {
                 due.extend(std::iter::from_fn(|| open.take(elapsed)));
@@ -232,7 +233,7 @@ impl Driver<'_> {
             }
             if !progress {
                 let next = open.as_ref().and_then(OpenLoop::next_at).map(|at| at.saturating_sub(elapsed));
-                self.port.wait(next.unwrap_or(IDLE).min(IDLE));
+                self.port.wait(events, next.unwrap_or(IDLE).min(IDLE));
             }
             healthy(setup)?;
         }
@@ -293,6 +294,7 @@ impl Driver<'_> {
             if Instant::now() > deadline {
                 return Err(WorkloadError::TimedOut("an outcome"));
             }
+            let events = self.port.events();
             let mut progress = self.receive();
             for scheduler in 0..self.at_scheduler.len() {
                 if due.is_empty() {
@@ -306,7 +308,7 @@ impl Driver<'_> {
                 progress = true;
             }
             if !progress {
-                self.port.wait(IDLE);
+                self.port.wait(events, IDLE);
             }
             healthy(setup)?;
         }

@@ -23,4 +23,6 @@ pub use hash::{Hash, hash, keyed};
 pub use hex::HexError;
 pub use many::{hash_many, hash_many_keyed};
 pub use proof::ProofError;
-pub use sign::{PublicKey, Signature, SignatureError, Signed, SigningKey, verify, verify_batch};
+pub use sign::{
+    BatchVerifier, PublicKey, Signature, SignatureError, Signed, SigningKey, verify, verify_batch,
+};

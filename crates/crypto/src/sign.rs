@@ -22,7 +22,7 @@ use sha2::{Digest, Sha512};
 use std::fmt;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
-pub use batch::verify_batch;
+pub use batch::{BatchVerifier, verify_batch};
 
 /// An Ed25519 public key as it was received: 32 bytes that may or may not encode a point.
 ///

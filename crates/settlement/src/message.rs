@@ -37,6 +37,13 @@ impl Source {
 pub trait Message: Sized + Send + Sync + 'static {
     /// Appends the canonical form.
     fn encode(&self, out: &mut Vec<u8>);
+    /// Shows the canonical form in parts to `take`, so that large columns need not be copied first;
+    /// `scratch` may hold the small ones.
+    fn encode_parts<R>(&self, scratch: &mut Vec<u8>, take: impl FnOnce(&[&[u8]]) -> R) -> R {
+        scratch.clear();
+        self.encode(scratch);
+        take(&[scratch])
+    }
     /// Reads the canonical form.
     ///
     /// # Errors

@@ -36,20 +36,86 @@ const COEFFICIENT_BITS: u32 = 126;
 /// # Errors
 /// The positions of exactly those items that are not valid, in ascending order.
 pub fn verify_batch(items: &[Signed]) -> Result<(), Vec<usize>> {
+    BatchVerifier::new(0).verify(items)
+}
+
+/// [`verify_batch`] for one batch after the other: remembers the points that keys stand for, whose
+/// decoding is a good part of a verification, so that those who sign again cost less.
+pub struct BatchVerifier(Kind);
+
+enum Kind {
     #[cfg(target_arch = "x86_64")]
-    if let Some(engine) = super::ifma::Ifma::detect() {
-        return verify_with(engine, items);
+    Ifma(super::ifma::Ifma, KnownKeys<<super::ifma::Ifma as Engine>::Point>),
+    Portable(KnownKeys<<Portable as Engine>::Point>),
+}
+
+impl BatchVerifier {
+    /// Remembers at least the last `keys` keys and at most twice as many, at about 250 bytes each.
+    pub fn new(keys: usize) -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(engine) = super::ifma::Ifma::detect() {
+            return Self(Kind::Ifma(engine, KnownKeys::new(keys)));
+        }
+        Self(Kind::Portable(KnownKeys::new(keys)))
     }
-    verify_with(Portable, items)
+
+    /// Checks all signatures.
+    ///
+    /// # Errors
+    /// As [`verify_batch`].
+    pub fn verify(&mut self, items: &[Signed]) -> Result<(), Vec<usize>> {
+        match &mut self.0 {
+            #[cfg(target_arch = "x86_64")]
+            Kind::Ifma(engine, known) => verify_with(*engine, known, items),
+            Kind::Portable(known) => verify_with(Portable, known, items),
+        }
+    }
+}
+
+/// Decoded keys in two generations: when the younger is full it becomes the older, and what nobody
+/// asked for meanwhile goes.
+pub(super) struct KnownKeys<P> {
+    young: HashMap<PublicKey, (P, bool)>,
+    old: HashMap<PublicKey, (P, bool)>,
+    limit: usize,
+}
+
+impl<P: Copy> KnownKeys<P> {
+    pub(super) fn new(limit: usize) -> Self {
+        Self { young: HashMap::new(), old: HashMap::new(), limit }
+    }
+
+    fn get(&mut self, key: &PublicKey) -> Option<(P, bool)> {
+        if let Some(known) = self.young.get(key) {
+            return Some(*known);
+        }
+        let known = *self.old.get(key)?;
+        self.insert(*key, known);
+        Some(known)
+    }
+
+    fn insert(&mut self, key: PublicKey, decoded: (P, bool)) {
+        if self.limit == 0 {
+            return;
+        }
+        if self.young.len() >= self.limit {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.insert(key, decoded);
+    }
 }
 
 /// [`verify_batch`] by one kind of arithmetic.
-pub(super) fn verify_with(engine: impl Engine, items: &[Signed]) -> Result<(), Vec<usize>> {
+pub(super) fn verify_with<E: Engine>(
+    engine: E,
+    known: &mut KnownKeys<E::Point>,
+    items: &[Signed],
+) -> Result<(), Vec<usize>> {
     let mut valid = vec![true; items.len()];
     if items.len() < SINGLE {
         separately(items, 0..items.len(), &mut valid);
     } else {
-        let mut equation = Equation::new(engine, items, &mut valid);
+        let mut equation = Equation::new(engine, known, items, &mut valid);
         let sum = equation.sum(0..items.len());
         equation.search(0..items.len(), sum, &mut valid);
     }
@@ -62,6 +128,43 @@ fn separately(items: &[Signed], range: Range<usize>, valid: &mut [bool]) {
         let Signed { key, message, signature } = &items[position];
         valid[position] = verify(key, message.as_bytes(), signature).is_ok();
     }
+}
+
+/// The position of each item's key among the keys, the keys' points after the base point, and which are valid.
+fn decode_keys<E: Engine>(
+    engine: E,
+    known: &mut KnownKeys<E::Point>,
+    items: &[Signed],
+) -> (Vec<usize>, Vec<E::Point>, Vec<bool>) {
+    let mut encodings = vec![ED25519_BASEPOINT_COMPRESSED.to_bytes()];
+    let mut found = vec![None];
+    let mut positions: HashMap<PublicKey, usize> = HashMap::with_capacity(items.len());
+    let mut key = Vec::with_capacity(items.len());
+    for item in items {
+        key.push(*positions.entry(item.key).or_insert_with(|| {
+            let decoded = known.get(&item.key);
+            if decoded.is_none() {
+                encodings.push(item.key.0);
+            }
+            found.push(decoded);
+            found.len() - 1
+        }));
+    }
+    let (points, points_valid) = engine.decode(&encodings);
+    let mut decoded = points.into_iter().zip(points_valid);
+    let mut fresh = encodings.iter();
+    let all = found.into_iter().map(|found| match found {
+        Some(known) => known,
+        None => {
+            let new = decoded.next().expect("every key that was not known is decoded");
+            if let Some(encoding) = fresh.next() {
+                known.insert(PublicKey(*encoding), new);
+            }
+            new
+        }
+    });
+    let (keys, keys_valid) = all.unzip();
+    (key, keys, keys_valid)
 }
 
 /// The terms of the equation; those of an item that cannot be decoded are zero.
@@ -84,18 +187,9 @@ struct Equation<'a, E: Engine> {
 
 impl<'a, E: Engine> Equation<'a, E> {
     /// Decodes the batch, marking as not valid what no equation can save.
-    fn new(engine: E, items: &'a [Signed], valid: &mut [bool]) -> Self {
-        let mut encodings = vec![ED25519_BASEPOINT_COMPRESSED.to_bytes()];
-        let mut positions: HashMap<PublicKey, usize> = HashMap::with_capacity(items.len());
-        let mut key = Vec::with_capacity(items.len());
-        for item in items {
-            key.push(*positions.entry(item.key).or_insert_with(|| {
-                encodings.push(item.key.0);
-                encodings.len() - 1
-            }));
-        }
-        let (keys, keys_valid) = engine.decode(&encodings);
-        encodings.clear();
+    fn new(engine: E, known: &mut KnownKeys<E::Point>, items: &'a [Signed], valid: &mut [bool]) -> Self {
+        let (key, keys, keys_valid) = decode_keys(engine, known, items);
+        let mut encodings = Vec::with_capacity(items.len());
         encodings.extend(items.iter().map(|item| *item.signature.r_bytes()));
         let (r, r_valid) = engine.decode(&encodings);
 

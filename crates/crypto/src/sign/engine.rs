@@ -8,7 +8,7 @@ use curve25519_dalek::traits::{Identity, IsIdentity, VartimeMultiscalarMul};
 /// Arithmetic on edwards25519 with public data.
 pub(super) trait Engine: Copy {
     /// A decoded point.
-    type Point;
+    type Point: Copy;
     /// A sum of multiples of points.
     type Sum;
 

@@ -49,8 +49,13 @@ impl VolumePort {
         origin
     }
 
-    /// Waits until something happens in the network, at most so long.
-    pub fn wait(&self, limit: Duration) {
-        self.signal.wait(self.signal.events(), limit);
+    /// How much has happened in the network: to be taken before looking, for [`Self::wait`] afterwards.
+    pub fn events(&self) -> u64 {
+        self.signal.events()
+    }
+
+    /// Waits until something has happened in the network since `events`, at most so long.
+    pub fn wait(&self, events: u64, limit: Duration) {
+        self.signal.wait(events, limit);
     }
 }

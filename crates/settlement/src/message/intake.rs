@@ -66,6 +66,16 @@ impl Message for AcceptedBatch {
         write(out, &self.accepted_at);
         self.batch.encode(out);
     }
+    fn encode_parts<R>(&self, scratch: &mut Vec<u8>, take: impl FnOnce(&[&[u8]]) -> R) -> R {
+        scratch.clear();
+        write(scratch, &self.accepted_at);
+        self.batch.encode_head(scratch);
+        let head = scratch.len();
+        self.batch.encode_orders(scratch);
+        let (head, orders) = scratch.split_at(head);
+        let [headers, seeds, legs, signers] = self.batch.columns();
+        take(&[head, headers, seeds, legs, signers, orders])
+    }
     fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         decode_all("accepted transactions", bytes, |reader| {
             Ok(Self { accepted_at: reader.value()?, batch: TransactionBatch::decode(reader)? })

@@ -141,9 +141,7 @@ impl<T: Message> Topic<T> {
             return Ok((self.push(queue, Ticket(0), value), Ticket(0)));
         };
         let mut scratch = std::mem::take(&mut queue.scratch);
-        scratch.clear();
-        value.encode(&mut scratch);
-        let appended = log.append(*topic, &[&scratch]);
+        let appended = value.encode_parts(&mut scratch, |parts| log.append(*topic, parts));
         queue.scratch = scratch;
         let appended = appended.map_err(|source| TopicError::Log { topic: self.0.name.clone(), source })?;
         let position = self.push(queue, appended.ticket, value);

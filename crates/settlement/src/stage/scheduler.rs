@@ -4,7 +4,7 @@
 use crate::message::{AcceptedBatch, Intake, ProposalBatch, Source};
 use crate::recent::{Recent, Seen};
 use std::sync::Arc;
-use tally_crypto::Signed;
+use tally_crypto::{BatchVerifier, Signed};
 use tally_ledger::batch::{Hashed, Hasher, Place};
 use tally_ledger::order::{AccountAction, MAX_RANGE};
 use tally_ledger::transaction::{Kind, MAX_LEGS, MAX_SIGNERS};
@@ -12,6 +12,11 @@ use tally_ledger::{
     AccountNumber, AccountRole, Network, ParticipantId, Refusal, SignaturePolicy, Timestamp,
     TransactionBatch, balance,
 };
+
+/// References that are read ahead of use together.
+const AHEAD: usize = 32;
+/// Payers' keys that are remembered in decoded form: about 16 MiB.
+const KNOWN_KEYS: usize = 1 << 16;
 
 /// One scheduler: of all transactions, those whose reference falls to it.
 pub struct Scheduler {
@@ -23,6 +28,7 @@ pub struct Scheduler {
     hasher: Hasher,
     hashed: Hashed,
     places: Vec<u64>,
+    verifier: BatchVerifier,
     signed: Vec<Signed>,
     signed_of: Vec<usize>,
     verdicts: Vec<Result<(), Refusal>>,
@@ -52,6 +58,7 @@ impl Scheduler {
             hasher: Hasher::default(),
             hashed: Hashed::default(),
             places: Vec::new(),
+            verifier: BatchVerifier::new(KNOWN_KEYS),
             signed: Vec::new(),
             signed_of: Vec::new(),
             verdicts: Vec::new(),
@@ -105,6 +112,8 @@ impl Scheduler {
             self.verdicts.push(verdict);
         }
         self.hasher.hash(&batch, &mut self.hashed);
+        self.places.clear();
+        self.places.extend(batch.headers.iter().map(|header| self.recent.place(&header.uetr)));
         self.verify_signatures(&batch, &places);
         let results = self.remember(&batch);
         let source = Source::new(self.instance, self.next);
@@ -195,6 +204,9 @@ impl Scheduler {
         self.signed.clear();
         self.signed_of.clear();
         for (index, place) in places.iter().enumerate() {
+            if index % AHEAD == 0 {
+                self.recent.touch(&self.places[index..self.places.len().min(index + AHEAD)]);
+            }
             let known = self.recent.find(&batch.headers[index].uetr, self.clock).is_some();
             if self.verdicts[index].is_err() || known {
                 continue;
@@ -205,7 +217,7 @@ impl Scheduler {
                 self.signed_of.push(index);
             }
         }
-        if let Err(wrong) = tally_crypto::verify_batch(&self.signed) {
+        if let Err(wrong) = self.verifier.verify(&self.signed) {
             for at in wrong {
                 self.verdicts[self.signed_of[at]] = Err(Refusal::WrongSignature);
             }
@@ -214,9 +226,6 @@ impl Scheduler {
 
     fn remember(&mut self, batch: &TransactionBatch) -> Vec<Intake> {
         let now = self.clock;
-        self.places.clear();
-        self.places.extend(batch.headers.iter().map(|header| self.recent.place(&header.uetr)));
-        const AHEAD: usize = 32;
         let mut next = 0u32;
         let mut results = Vec::with_capacity(batch.len());
         for (index, (header, verdict)) in batch.headers.iter().zip(&self.verdicts).enumerate() {
