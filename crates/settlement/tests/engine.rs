@@ -355,3 +355,34 @@ fn accounts_are_frozen_released_limited_and_closed_while_it_runs() {
     assert_eq!(bench.pay((A, 1), (A, 0), 1), Err(Refusal::ClosedAccount));
     bench.audit();
 }
+
+#[test]
+fn a_receipt_proves_the_outcome_and_nothing_else() {
+    let mut bench = Bench::new();
+    let id = |participant, number| AccountId { participant, number: AccountNumber(number) };
+    let legs = path::payment(&network(), id(A, 0), id(A, 1), EUR, Amount(20_000));
+    let refused = bench.draft(Kind::Transfer, legs, &[&customer(A, 0)]);
+    assert_eq!(bench.verdict(refused.clone()), Err(Refusal::InsufficientFunds));
+    assert_eq!(bench.pay((A, 0), (B, 0), 5), Ok(()));
+    let operator = key(1).public_key();
+    let receipt = bench.engine.receipt(refused.header.uetr).unwrap().unwrap();
+    assert_eq!(receipt.id, refused.id());
+    assert_eq!(receipt.verify(&operator), Ok(Err(Refusal::InsufficientFunds)));
+    assert!(bench.engine.receipt(Uetr([251; 16])).unwrap().is_none());
+    let changes: [fn(&mut tally_settlement::receipt::Receipt); 8] = [
+        |r| r.verdict = 0,
+        |r| r.id = Hash::ZERO,
+        |r| r.sequence += 1,
+        |r| r.timestamp.0 += 1,
+        |r| r.batch += 1,
+        |r| r.leaf += 1,
+        |r| r.root = Hash::ZERO,
+        |r| r.head.head.size += 1,
+    ];
+    for change in changes {
+        let mut changed = receipt.clone();
+        change(&mut changed);
+        assert!(changed.verify(&operator).is_err());
+    }
+    assert!(receipt.verify(&key(2).public_key()).is_err());
+}

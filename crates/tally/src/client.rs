@@ -98,6 +98,14 @@ impl Client {
         json(self.get(&format!("/v1/transactions/{}", segment(uetr)))?)
     }
 
+    /// Proof of what became of a transaction.
+    ///
+    /// # Errors
+    /// As [`Self::network`].
+    pub fn receipt(&self, uetr: &str) -> anyhow::Result<tally_settlement::receipt::Receipt> {
+        json(self.get(&format!("/v1/transactions/{}/receipt", segment(uetr)))?)
+    }
+
     /// Sends transactions and waits for their outcomes.
     ///
     /// # Errors

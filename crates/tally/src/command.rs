@@ -12,6 +12,7 @@ mod network_run;
 mod network_status;
 mod pay;
 mod print;
+mod receipt;
 mod redeem;
 mod statement;
 mod status;
@@ -47,6 +48,8 @@ enum Command {
     Pay(pay::Pay),
     /// What became of a transaction
     Status(status::StatusOf),
+    /// Proves what became of a transaction: prints and checks its receipt
+    Receipt(receipt::ReceiptOf),
     /// What is on an account
     Balance(balance::Balance),
     /// The entries of an account, the newest first
@@ -103,6 +106,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
             Command::Network(NetworkCommand::Key(command)) => command.run(connection),
             Command::Pay(command) => command.run(connection),
             Command::Status(command) => command.run(connection),
+            Command::Receipt(command) => command.run(connection),
             Command::Balance(command) => command.run(connection),
             Command::Statement(command) => command.run(connection),
             Command::Account(command) => command.run(connection),

@@ -6,6 +6,7 @@
 //! | `POST /v1/iso20022/submit` | the message with its signed drafts → pacs.002, after durable outcomes |
 //! | `POST /v1/transactions` | a signed batch → outcomes |
 //! | `GET /v1/transactions/{uetr}` | the outcome |
+//! | `GET /v1/transactions/{uetr}/receipt` | proof of the outcome: from the id to the signed tree head |
 //! | `POST /v1/accounts` | signed account orders → outcomes |
 //! | `GET /v1/accounts/{bic}`, `…/{account}`, `…/{account}/statement` | books, balance, entries |
 //! | `GET /v1/network`, `GET /v1/tree-head` | who takes part and totals; the signed head of the Merkle log |
@@ -142,6 +143,7 @@ fn router(app: Arc<App>) -> Router {
         .route("/v1/iso20022/submit", post(messages::submit))
         .route("/v1/transactions", post(transactions::submit))
         .route("/v1/transactions/{uetr}", get(transactions::status))
+        .route("/v1/transactions/{uetr}/receipt", get(transactions::receipt))
         .route("/v1/accounts", post(transactions::order))
         .route("/v1/accounts/{bic}", get(accounts::books))
         .route("/v1/accounts/{bic}/{account}", get(accounts::account))

@@ -6,6 +6,7 @@ use crate::accounts::BALANCE_RANGE;
 use crate::clerk::{Counts, Finality, Notice, Waiter};
 use crate::journal::{self, SEQUENCE};
 use crate::message::{AcceptedBatch, Message, SequenceBatch, Source};
+use crate::receipt::Receipt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -238,6 +239,15 @@ impl Desk {
             }
         }
         Ok(answer.map(|(answer, ..)| answer))
+    }
+
+    /// Proof of the outcome of the transaction with that reference; none while it has none. Found by
+    /// reading the journal.
+    ///
+    /// # Errors
+    /// When the journal cannot be read.
+    pub fn receipt(&self, uetr: Uetr) -> Result<Option<Receipt>, EngineError> {
+        crate::receipt::find(&self.shared.log, uetr).map_err(EngineError::Journal)
     }
 
     /// The account, if there is one.

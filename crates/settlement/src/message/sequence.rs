@@ -112,13 +112,25 @@ impl SequenceBatch {
 
     /// What the Merkle log's leaf holds.
     pub fn leaf_data(&self) -> [u8; 68] {
+        Self::leaf_data_of(&self.root, self.first, self.count, self.source, self.timestamp)
+    }
+
+    /// The leaf of a batch with these properties:
+    /// root (32) ‖ first (8) ‖ count (4) ‖ scheduler (8) ‖ batch (8) ‖ timestamp (8).
+    pub(crate) fn leaf_data_of(
+        root: &Hash,
+        first: u64,
+        count: u32,
+        source: Source,
+        timestamp: Timestamp,
+    ) -> [u8; 68] {
         let mut data = [0; 68];
-        data[..32].copy_from_slice(self.root.as_bytes());
-        data[32..40].copy_from_slice(&self.first.to_le_bytes());
-        data[40..44].copy_from_slice(&self.count.to_le_bytes());
-        data[44..52].copy_from_slice(&self.source.scheduler.to_le_bytes());
-        data[52..60].copy_from_slice(&self.source.number.to_le_bytes());
-        data[60..68].copy_from_slice(&self.timestamp.0.to_le_bytes());
+        data[..32].copy_from_slice(root.as_bytes());
+        data[32..40].copy_from_slice(&first.to_le_bytes());
+        data[40..44].copy_from_slice(&count.to_le_bytes());
+        data[44..52].copy_from_slice(&source.scheduler.to_le_bytes());
+        data[52..60].copy_from_slice(&source.number.to_le_bytes());
+        data[60..68].copy_from_slice(&timestamp.0.to_le_bytes());
         data
     }
 }

@@ -10,6 +10,7 @@ use axum::http::{HeaderMap, header};
 use std::sync::Arc;
 use tally_ledger::transaction::Kind;
 use tally_ledger::{Transaction, Uetr};
+use tally_settlement::receipt::Receipt;
 
 pub(super) async fn submit(
     State(app): State<Arc<App>>,
@@ -42,6 +43,19 @@ pub(super) async fn status(
         let answer =
             answer.ok_or_else(|| Failure::not_found(format!("no transaction has the reference {uetr}")))?;
         Ok(Json(outcome::view(&answer)))
+    })
+    .await
+}
+
+pub(super) async fn receipt(
+    State(app): State<Arc<App>>,
+    Path(uetr): Path<String>,
+) -> Result<Json<Receipt>, Failure> {
+    let uetr: Uetr = uetr.parse().map_err(|error| Failure::form(format!("{error}")))?;
+    looking_up(app, move |app| {
+        let receipt = app.engine.receipt(uetr)?;
+        let none = || Failure::not_found(format!("no transaction with the reference {uetr} has an outcome"));
+        Ok(Json(receipt.ok_or_else(none)?))
     })
     .await
 }

@@ -57,6 +57,8 @@ fn a_stopped_network_starts_where_it_ended() {
     let uetr = said.out.split(' ').nth(1).unwrap().to_owned();
     let status = running.command(&["status", &uetr]).out;
     let view = running.client().network().unwrap();
+    let receipt = running.command(&["receipt", &uetr]);
+    assert!(receipt.code == Some(0) && receipt.out.contains("\"decision_path\""), "{receipt:?}");
     assert_eq!(running.command(&["network", "status"]).code, Some(0));
     let said = running.stop();
     assert_eq!(said.code, Some(0), "{said:?}");
