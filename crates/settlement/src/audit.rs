@@ -9,7 +9,6 @@ use crate::replay::{Partition, Replay, ReplayError, Undecided};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tally_crypto::log::{SignedTreeHead, TreeHead};
 use tally_crypto::merkle::RootBuilder;
 use tally_crypto::{Hash, PublicKey, Signed};
 use tally_ledger::batch::{Hashed, Hasher};
@@ -342,9 +341,7 @@ impl Auditor {
         if self.root.root(&leaves) != batch.root {
             return Err(wrong("the root over its decisions is not the one stated"));
         }
-        let head = TreeHead { size: batch.tree_size, root: batch.tree_root, timestamp_ms: batch.timestamp.0 };
-        let stated = SignedTreeHead { head, signature: batch.signature };
-        if stated.verify(&self.operator).is_err() {
+        if batch.tree_head().verify(&self.operator).is_err() {
             return Err(wrong("the tree head is not signed by the operator"));
         }
         if replay.undecided.get(&batch.source).is_some_and(|open| open.left() == batch.count as usize) {

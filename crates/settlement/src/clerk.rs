@@ -5,7 +5,7 @@ use crate::message::{Intake, IntakeBatch, SequenceBatch, Source};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tally_crypto::log::{Frontier, SignedTreeHead, TreeHead};
+use tally_crypto::log::{Frontier, SignedTreeHead};
 use tally_ledger::refusal::{Verdict, verdict_from_number};
 use tally_ledger::{Refusal, Timestamp};
 use tally_log::Ticket;
@@ -221,8 +221,7 @@ impl Clerk {
         self.next += u64::from(batch.count);
         self.tree.append(&batch.leaf_data());
         self.clock = self.clock.max(batch.timestamp);
-        let head = TreeHead { size: batch.tree_size, root: batch.tree_root, timestamp_ms: batch.timestamp.0 };
-        self.head = Some(SignedTreeHead { head, signature: batch.signature });
+        self.head = Some(batch.tree_head());
         self.decided(position, batch);
         for run in &batch.runs {
             match verdict_from_number(run.verdict) {

@@ -7,7 +7,7 @@
 use crate::journal::{self, JournalError};
 use crate::message::{SequenceBatch, Source, sequence_leaf};
 use std::collections::HashMap;
-use tally_crypto::log::{LogHash, MerkleLog, SignedTreeHead, TreeHead, leaf_hash, verify_inclusion};
+use tally_crypto::log::{LogHash, MerkleLog, SignedTreeHead, leaf_hash, verify_inclusion};
 use tally_crypto::{Hash, ProofError, PublicKey, SignatureError, merkle};
 use tally_ledger::batch::{Hashed, Hasher};
 use tally_ledger::refusal::{Verdict, verdict_from_number};
@@ -110,12 +110,7 @@ pub fn find(log: &FileLog, uetr: Uetr) -> Result<Option<Receipt>, JournalError> 
             }
             journal::Entry::Sequenced(_, batch) => {
                 let leaf = tree.append(&batch.leaf_data());
-                let signed = TreeHead {
-                    size: batch.tree_size,
-                    root: batch.tree_root,
-                    timestamp_ms: batch.timestamp.0,
-                };
-                head = Some(SignedTreeHead { head: signed, signature: batch.signature });
+                head = Some(batch.tree_head());
                 if let Some((index, ids)) = accepted.get(&batch.source)
                     && let Some(proven) = prove(&batch, *index, ids, leaf)
                 {
@@ -131,7 +126,7 @@ pub fn find(log: &FileLog, uetr: Uetr) -> Result<Option<Receipt>, JournalError> 
     Ok(Some(receipt))
 }
 
-/// The part of a receipt inside the batch, if the batch decides the transaction.
+/// The receipt under the head of its own batch, without the path there, if the batch decides the transaction.
 fn prove(batch: &SequenceBatch, index: u32, ids: &[TransactionId], leaf: u64) -> Option<Receipt> {
     let decisions: Vec<(u32, u16)> = batch.decisions().collect();
     let position = decisions.iter().position(|(decided, _)| *decided == index)?;
@@ -155,9 +150,6 @@ fn prove(batch: &SequenceBatch, index: u32, ids: &[TransactionId], leaf: u64) ->
         root: batch.root,
         leaf,
         tree_path: Vec::new(),
-        head: SignedTreeHead {
-            head: TreeHead { size: 0, root: [0; 32], timestamp_ms: 0 },
-            signature: batch.signature,
-        },
+        head: batch.tree_head(),
     })
 }

@@ -11,6 +11,7 @@ use crate::runtime::shell::SharedState;
 use crate::stage::Updater;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tally_crypto::log::Frontier;
@@ -140,55 +141,41 @@ fn capture_partition(updater: &SharedState<Updater>, blocks: &mut Blocks<impl Wr
         }
     }
     blocks.end()?;
-    let mut first = 0;
-    loop {
-        let state = lock();
-        let customers = &state.accounts().customers;
-        let end = customers.len().min(first + PAGE);
-        write(&mut blocks.block, &state.applied());
-        write_count(&mut blocks.block, end - first);
-        write_slice(&mut blocks.block, &customers[first..end]);
-        let last = end - first < PAGE;
-        drop(state);
-        blocks.end()?;
-        if last {
-            break;
-        }
-        first = end;
-    }
-    let mut first = 0;
-    loop {
-        let state = lock();
-        let owners = &state.accounts().owners;
-        let end = owners.len().min(first + BLOCK);
-        write_count(&mut blocks.block, end - first);
-        write_slice(&mut blocks.block, &owners[first..end]);
-        let last = end - first < BLOCK;
-        drop(state);
-        blocks.end()?;
-        if last {
-            break;
-        }
-        first = end;
-    }
-    let mut first = 0;
-    loop {
-        let state = lock();
-        let end = state.aliases().len().min(first + BLOCK);
-        write_count(&mut blocks.block, end - first);
-        for (alias, number) in state.aliases().iter_from(first).take(end - first) {
-            write(&mut blocks.block, &number);
-            write_count(&mut blocks.block, alias.len());
-            blocks.block.extend_from_slice(alias.as_bytes());
-        }
-        let last = end - first < BLOCK;
-        drop(state);
-        blocks.end()?;
-        if last {
-            break;
-        }
-        first = end;
-    }
+    capture_pages(
+        updater,
+        blocks,
+        PAGE,
+        |state| state.accounts().customers.len(),
+        |state, page, block| {
+            write(block, &state.applied());
+            write_count(block, page.len());
+            write_slice(block, &state.accounts().customers[page]);
+        },
+    )?;
+    capture_pages(
+        updater,
+        blocks,
+        BLOCK,
+        |state| state.accounts().owners.len(),
+        |state, page, block| {
+            write_count(block, page.len());
+            write_slice(block, &state.accounts().owners[page]);
+        },
+    )?;
+    capture_pages(
+        updater,
+        blocks,
+        BLOCK,
+        |state| state.aliases().len(),
+        |state, page, block| {
+            write_count(block, page.len());
+            for (alias, number) in state.aliases().iter_from(page.start).take(page.len()) {
+                write(block, &number);
+                write_count(block, alias.len());
+                block.extend_from_slice(alias.as_bytes());
+            }
+        },
+    )?;
     {
         let state = lock();
         let floors = state.accounts().floors.iter().filter(|(number, _)| !number.is_institution());
@@ -200,6 +187,30 @@ fn capture_partition(updater: &SharedState<Updater>, blocks: &mut Blocks<impl Wr
         }
     }
     blocks.end()
+}
+
+/// Copies what only grows, a block of at most `size` at a time, each under a lock of its own; a block that is not
+/// full is the last.
+fn capture_pages(
+    updater: &SharedState<Updater>,
+    blocks: &mut Blocks<impl Write>,
+    size: usize,
+    count: impl Fn(&Updater) -> usize,
+    copy: impl Fn(&Updater, Range<usize>, &mut Vec<u8>),
+) -> io::Result<()> {
+    let mut first = 0;
+    loop {
+        let state = updater.lock().expect("no step panics and goes on");
+        let page = first..count(&state).min(first + size);
+        let last = page.len() < size;
+        first = page.end;
+        copy(&state, page, &mut blocks.block);
+        drop(state);
+        blocks.end()?;
+        if last {
+            return Ok(());
+        }
+    }
 }
 
 /// Writes a snapshot next to the older ones, of which the last is kept.

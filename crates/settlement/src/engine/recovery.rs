@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use tally_crypto::log::{SignedTreeHead, TreeHead};
+use tally_crypto::log::SignedTreeHead;
 use tally_ledger::{Kind, Network, Timestamp, balance};
 use tally_log::{FileLog, Log, OpenReport, Ticket, Visibility};
 
@@ -212,8 +212,7 @@ fn last_head(log: &FileLog) -> Option<SignedTreeHead> {
     let mut records = Vec::new();
     log.read(SEQUENCE, last, 1, Visibility::Durable, &mut records).ok()?;
     let batch = SequenceBatch::decode(&records.first()?.payload).ok()?;
-    let head = TreeHead { size: batch.tree_size, root: batch.tree_root, timestamp_ms: batch.timestamp.0 };
-    Some(SignedTreeHead { head, signature: batch.signature })
+    Some(batch.tree_head())
 }
 
 /// That accepted transactions are this network's: the stages take that for granted.

@@ -2,6 +2,7 @@
 
 use super::{Message, Source, decode_all};
 use bytemuck::{Pod, Zeroable};
+use tally_crypto::log::{SignedTreeHead, TreeHead};
 use tally_crypto::{Hash, Signature};
 use tally_ledger::batch::MAX_BATCH;
 use tally_ledger::refusal::verdict_from_number;
@@ -108,6 +109,12 @@ impl SequenceBatch {
         self.runs
             .iter()
             .flat_map(|run| (run.index..run.index + u32::from(run.count)).map(|i| (i, run.verdict)))
+    }
+
+    /// The signed head of the Merkle log with this record as its last leaf; unverified.
+    pub fn tree_head(&self) -> SignedTreeHead {
+        let head = TreeHead { size: self.tree_size, root: self.tree_root, timestamp_ms: self.timestamp.0 };
+        SignedTreeHead { head, signature: self.signature }
     }
 
     /// What the Merkle log's leaf holds.

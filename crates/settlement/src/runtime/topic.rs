@@ -184,10 +184,4 @@ impl<T> Reader<T> {
         drop(dropped);
         Some((position, value))
     }
-
-    /// Whether nothing is there that this reader has not seen, durable or not.
-    pub fn is_at_end(&self) -> bool {
-        let queue = self.topic.lock();
-        queue.readers[self.index] == queue.first + queue.entries.len() as u64
-    }
 }
