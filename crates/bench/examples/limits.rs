@@ -7,6 +7,7 @@ use tally_bench::limits::{self, Options};
 use tally_bench::table;
 
 fn main() -> Result<(), Box<dyn Error>> {
+    tally_ops::memory::share_one_heap();
     let mut options = Options::default();
     let mut arguments = std::env::args().skip(1);
     if let Some(directory) = arguments.next() {

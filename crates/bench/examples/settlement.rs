@@ -4,6 +4,7 @@ use tally_bench::settlement::{Load, Run, run};
 use tally_bench::workload::{Mix, Workload};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
+    tally_ops::memory::share_one_heap();
     let arguments: Vec<String> = std::env::args().collect();
     let number = |at: usize, or: u64| arguments.get(at).and_then(|a| a.parse().ok()).unwrap_or(or);
     let mix = if arguments.get(1).is_some_and(|a| a == "between") { Mix::Between } else { Mix::Inside };

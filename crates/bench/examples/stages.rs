@@ -6,6 +6,7 @@ use tally_bench::limits::{self, Area};
 use tally_bench::{report, stages, table};
 
 fn main() -> Result<(), Box<dyn Error>> {
+    tally_ops::memory::share_one_heap();
     let mut options = stages::Options::default();
     if let Some(repetitions) = std::env::args().nth(1) {
         options.repetitions = repetitions.parse()?;

@@ -12,6 +12,7 @@ mod batch;
 mod engine;
 #[cfg(target_arch = "x86_64")]
 mod ifma;
+mod keys;
 
 use crate::Hash;
 use crate::hex::hex_bytes;

@@ -13,11 +13,10 @@
 //! signatures cannot choose the coefficients, and no random source is needed.
 
 use super::accumulator::{Accumulator, Reduced};
-use super::engine::{Engine, Portable};
-use super::{PublicKey, Signed, verify};
-use curve25519_dalek::constants::ED25519_BASEPOINT_COMPRESSED;
+use super::engine::{Decoded, Engine, Portable};
+use super::keys::{BatchKeys, KnownKeys};
+use super::{Signed, verify};
 use curve25519_dalek::scalar::Scalar;
-use std::collections::HashMap;
 use std::ops::Range;
 
 /// Below this many signatures the shared equation has no advantage over separate ones.
@@ -45,8 +44,8 @@ pub struct BatchVerifier(Kind);
 
 enum Kind {
     #[cfg(target_arch = "x86_64")]
-    Ifma(super::ifma::Ifma, KnownKeys<<super::ifma::Ifma as Engine>::Point>),
-    Portable(KnownKeys<<Portable as Engine>::Point>),
+    Ifma(Box<Verifier<super::ifma::Ifma>>),
+    Portable(Box<Verifier<Portable>>),
 }
 
 impl BatchVerifier {
@@ -54,9 +53,9 @@ impl BatchVerifier {
     pub fn new(keys: usize) -> Self {
         #[cfg(target_arch = "x86_64")]
         if let Some(engine) = super::ifma::Ifma::detect() {
-            return Self(Kind::Ifma(engine, KnownKeys::new(keys)));
+            return Self(Kind::Ifma(Box::new(Verifier::new(engine, keys))));
         }
-        Self(Kind::Portable(KnownKeys::new(keys)))
+        Self(Kind::Portable(Box::new(Verifier::new(Portable, keys))))
     }
 
     /// Checks all signatures.
@@ -66,61 +65,39 @@ impl BatchVerifier {
     pub fn verify(&mut self, items: &[Signed]) -> Result<(), Vec<usize>> {
         match &mut self.0 {
             #[cfg(target_arch = "x86_64")]
-            Kind::Ifma(engine, known) => verify_with(*engine, known, items),
-            Kind::Portable(known) => verify_with(Portable, known, items),
+            Kind::Ifma(verifier) => verifier.verify(items),
+            Kind::Portable(verifier) => verifier.verify(items),
         }
     }
 }
 
-/// Decoded keys in two generations: when the younger is full it becomes the older, and what nobody
-/// asked for meanwhile goes.
-pub(super) struct KnownKeys<P> {
-    young: HashMap<PublicKey, (P, bool)>,
-    old: HashMap<PublicKey, (P, bool)>,
-    limit: usize,
-}
-
-impl<P: Copy> KnownKeys<P> {
-    pub(super) fn new(limit: usize) -> Self {
-        Self { young: HashMap::new(), old: HashMap::new(), limit }
-    }
-
-    fn get(&mut self, key: &PublicKey) -> Option<(P, bool)> {
-        if let Some(known) = self.young.get(key) {
-            return Some(*known);
-        }
-        let known = *self.old.get(key)?;
-        self.insert(*key, known);
-        Some(known)
-    }
-
-    fn insert(&mut self, key: PublicKey, decoded: (P, bool)) {
-        if self.limit == 0 {
-            return;
-        }
-        if self.young.len() >= self.limit {
-            self.old = std::mem::take(&mut self.young);
-        }
-        self.young.insert(key, decoded);
-    }
-}
-
-/// [`verify_batch`] by one kind of arithmetic.
-pub(super) fn verify_with<E: Engine>(
+/// [`BatchVerifier`] by one kind of arithmetic.
+pub(super) struct Verifier<E: Engine> {
     engine: E,
-    known: &mut KnownKeys<E::Point>,
-    items: &[Signed],
-) -> Result<(), Vec<usize>> {
-    let mut valid = vec![true; items.len()];
-    if items.len() < SINGLE {
-        separately(items, 0..items.len(), &mut valid);
-    } else {
-        let mut equation = Equation::new(engine, known, items, &mut valid);
-        let sum = equation.sum(0..items.len());
-        equation.search(0..items.len(), sum, &mut valid);
+    known: KnownKeys<E::Point>,
+    terms: Terms<E>,
+}
+
+impl<E: Engine> Verifier<E> {
+    pub(super) fn new(engine: E, keys: usize) -> Self {
+        Self { engine, known: KnownKeys::new(keys), terms: Terms::default() }
     }
-    let bad: Vec<usize> = (0..items.len()).filter(|position| !valid[*position]).collect();
-    if bad.is_empty() { Ok(()) } else { Err(bad) }
+
+    /// As [`BatchVerifier::verify`].
+    pub(super) fn verify(&mut self, items: &[Signed]) -> Result<(), Vec<usize>> {
+        let mut valid = vec![true; items.len()];
+        if items.len() < SINGLE {
+            separately(items, 0..items.len(), &mut valid);
+        } else {
+            let keys = self.known.find(&self.engine, items.iter().map(|item| item.key));
+            self.terms.set(&self.engine, keys, items, &mut valid);
+            let mut equation = Equation { engine: &mut self.engine, keys, items, terms: &mut self.terms };
+            let sum = equation.sum(0..items.len());
+            equation.search(0..items.len(), sum, &mut valid);
+        }
+        let bad: Vec<usize> = (0..items.len()).filter(|position| !valid[*position]).collect();
+        if bad.is_empty() { Ok(()) } else { Err(bad) }
+    }
 }
 
 fn separately(items: &[Signed], range: Range<usize>, valid: &mut [bool]) {
@@ -130,110 +107,96 @@ fn separately(items: &[Signed], range: Range<usize>, valid: &mut [bool]) {
     }
 }
 
-/// The position of each item's key among the keys, the keys' points after the base point, and which are valid.
-fn decode_keys<E: Engine>(
-    engine: E,
-    known: &mut KnownKeys<E::Point>,
-    items: &[Signed],
-) -> (Vec<usize>, Vec<E::Point>, Vec<bool>) {
-    let mut encodings = vec![ED25519_BASEPOINT_COMPRESSED.to_bytes()];
-    let mut found = vec![None];
-    let mut positions: HashMap<PublicKey, usize> = HashMap::with_capacity(items.len());
-    let mut key = Vec::with_capacity(items.len());
-    for item in items {
-        key.push(*positions.entry(item.key).or_insert_with(|| {
-            let decoded = known.get(&item.key);
-            if decoded.is_none() {
-                encodings.push(item.key.0);
-            }
-            found.push(decoded);
-            found.len() - 1
-        }));
-    }
-    let (points, points_valid) = engine.decode(&encodings);
-    let mut decoded = points.into_iter().zip(points_valid);
-    let mut fresh = encodings.iter();
-    let all = found.into_iter().map(|found| match found {
-        Some(known) => known,
-        None => {
-            let new = decoded.next().expect("every key that was not known is decoded");
-            if let Some(encoding) = fresh.next() {
-                known.insert(PublicKey(*encoding), new);
-            }
-            new
-        }
-    });
-    let (keys, keys_valid) = all.unzip();
-    (key, keys, keys_valid)
-}
-
 /// The terms of the equation; those of an item that cannot be decoded are zero.
-struct Equation<'a, E: Engine> {
-    engine: E,
-    items: &'a [Signed],
+struct Terms<E: Engine> {
     /// `R` and `z` of each item.
-    r: Vec<E::Point>,
+    encodings: Vec<[u8; 32]>,
+    r: Decoded<E::Point>,
     z: Vec<u128>,
     /// `s` and `z k` of each item.
     s: Vec<Reduced>,
     zk: Vec<Scalar>,
-    /// Position of each item's key in `keys`.
-    key: Vec<usize>,
-    /// The base point, then every key once.
-    keys: Vec<E::Point>,
-    /// A coefficient for each of `keys`; all zero between calls of `sum`.
+    /// A coefficient for each key's point; all zero between calls of `sum`.
     coefficients: Vec<Scalar>,
+    /// The keys of a range and their coefficients.
+    long: Vec<(Scalar, usize)>,
 }
 
-impl<'a, E: Engine> Equation<'a, E> {
+impl<E: Engine> Default for Terms<E> {
+    fn default() -> Self {
+        Self {
+            encodings: Vec::new(),
+            r: Decoded::default(),
+            z: Vec::new(),
+            s: Vec::new(),
+            zk: Vec::new(),
+            coefficients: Vec::new(),
+            long: Vec::new(),
+        }
+    }
+}
+
+impl<E: Engine> Terms<E> {
     /// Decodes the batch, marking as not valid what no equation can save.
-    fn new(engine: E, known: &mut KnownKeys<E::Point>, items: &'a [Signed], valid: &mut [bool]) -> Self {
-        let (key, keys, keys_valid) = decode_keys(engine, known, items);
-        let mut encodings = Vec::with_capacity(items.len());
-        encodings.extend(items.iter().map(|item| *item.signature.r_bytes()));
-        let (r, r_valid) = engine.decode(&encodings);
+    fn set(&mut self, engine: &E, keys: &BatchKeys<E::Point>, items: &[Signed], valid: &mut [bool]) {
+        self.encodings.clear();
+        self.encodings.extend(items.iter().map(|item| *item.signature.r_bytes()));
+        engine.decode(&self.encodings, &mut self.r);
 
         let mut seeds = blake3::Hasher::new_derive_key("tallystick 2026 ed25519 batch coefficients v1")
             .update(bytemuck::cast_slice(items))
             .finalize_xof();
-        let mut z = vec![0u128; items.len()];
-        seeds.fill(bytemuck::cast_slice_mut(&mut z));
-        let mut s = vec![Reduced::ZERO; items.len()];
-        let mut zk = engine.challenges(items);
+        self.z.resize(items.len(), 0);
+        seeds.fill(bytemuck::cast_slice_mut(&mut self.z));
+        self.s.clear();
+        engine.challenges(items, &mut self.zk);
         for (position, item) in items.iter().enumerate() {
-            let parsed = Reduced::parse(item.signature.s_bytes());
-            let (Some(parsed), true, true) = (parsed, keys_valid[key[position]], r_valid[position]) else {
+            let s = Reduced::parse(item.signature.s_bytes());
+            let decoded = keys.known.valid[keys.of_item[position]] && self.r.valid[position];
+            let (Some(s), true) = (s, decoded) else {
                 valid[position] = false;
-                z[position] = 0;
-                zk[position] = Scalar::ZERO;
+                self.z[position] = 0;
+                self.s.push(Reduced::ZERO);
+                self.zk[position] = Scalar::ZERO;
                 continue;
             };
-            z[position] = u128::from_le(z[position]) >> (128 - COEFFICIENT_BITS);
-            s[position] = parsed;
-            zk[position] *= Scalar::from(z[position]);
+            self.z[position] = u128::from_le(self.z[position]) >> (128 - COEFFICIENT_BITS);
+            self.s.push(s);
+            self.zk[position] *= Scalar::from(self.z[position]);
         }
-        let coefficients = vec![Scalar::ZERO; keys.len()];
-        Self { engine, items, r, z, s, zk, key, keys, coefficients }
+        self.coefficients.clear();
+        self.coefficients.resize(keys.known.points.len(), Scalar::ZERO);
     }
+}
 
+/// The equation of one batch.
+struct Equation<'a, E: Engine> {
+    engine: &'a mut E,
+    keys: &'a BatchKeys<E::Point>,
+    items: &'a [Signed],
+    terms: &'a mut Terms<E>,
+}
+
+impl<E: Engine> Equation<'_, E> {
     /// The left-hand side of the equation over a range of the items, before the cofactor.
     fn sum(&mut self, range: Range<usize>) -> E::Sum {
+        let Terms { r, z, s, zk, coefficients, long, .. } = &mut *self.terms;
         let mut base = Accumulator::default();
-        let mut used = vec![0];
+        long.clear();
+        long.push((Scalar::ZERO, 0));
         for position in range.clone() {
-            let key = self.key[position];
-            if self.coefficients[key] == Scalar::ZERO {
-                used.push(key);
+            let key = self.keys.of_item[position];
+            if coefficients[key] == Scalar::ZERO {
+                long.push((Scalar::ZERO, key));
             }
-            self.coefficients[key] += self.zk[position];
-            base.add_product(self.z[position], &self.s[position]);
+            coefficients[key] += zk[position];
+            base.add_product(z[position], &s[position]);
         }
-        self.coefficients[0] = -base.reduce();
-        let long: Vec<(Scalar, &E::Point)> = used
-            .into_iter()
-            .map(|key| (std::mem::take(&mut self.coefficients[key]), &self.keys[key]))
-            .collect();
-        self.engine.sum(&long, &self.z[range.clone()], &self.r[range])
+        coefficients[0] = -base.reduce();
+        for (coefficient, key) in long.iter_mut() {
+            *coefficient = std::mem::take(&mut coefficients[*key]);
+        }
+        self.engine.sum(long, &self.keys.known.points, &z[range.clone()], &r.points[range])
     }
 
     /// Finds the bad signatures of a range whose sum is known.

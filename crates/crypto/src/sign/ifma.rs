@@ -11,13 +11,12 @@ mod sha512;
 mod sum;
 
 use super::Signed;
-use super::engine::Engine;
+use super::engine::{Decoded, Engine};
 use curve25519_dalek::scalar::Scalar;
 use point::{Point, Row};
 
-/// Proof that this CPU has the instructions.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Ifma(());
+/// Proof that this CPU has the instructions, and the memory in which sums are made.
+pub(super) struct Ifma(sum::Workspace);
 
 impl Ifma {
     /// Looks for AVX-512 F, DQ and IFMA; `None` where any is missing.
@@ -25,7 +24,7 @@ impl Ifma {
         let found = std::arch::is_x86_feature_detected!("avx512f")
             && std::arch::is_x86_feature_detected!("avx512dq")
             && std::arch::is_x86_feature_detected!("avx512ifma");
-        found.then_some(Self(()))
+        found.then(|| Self(sum::Workspace::default()))
     }
 }
 
@@ -33,8 +32,8 @@ impl Engine for Ifma {
     type Point = Point;
     type Sum = Row;
 
-    fn challenges(self, items: &[Signed]) -> Vec<Scalar> {
-        let mut challenges = Vec::with_capacity(items.len().next_multiple_of(8));
+    fn challenges(&self, items: &[Signed], into: &mut Vec<Scalar>) {
+        into.clear();
         for chunk in items.chunks(8) {
             let mut inputs = [[0; 96]; 8];
             for (input, item) in inputs.iter_mut().zip(chunk) {
@@ -44,44 +43,40 @@ impl Engine for Ifma {
             }
             // SAFETY: `self` exists, so `detect` found every instruction set that is enabled there.
             let digests = unsafe { sha512::eight(&inputs) };
-            challenges.extend(digests[..chunk.len()].iter().map(|words| {
+            into.extend(digests[..chunk.len()].iter().map(|words| {
                 let mut digest = [0; 64];
                 digest.as_chunks_mut::<8>().0.copy_from_slice(&words.map(u64::to_be_bytes));
                 Scalar::from_bytes_mod_order_wide(&digest)
             }));
         }
-        challenges
     }
 
-    fn decode(self, encodings: &[[u8; 32]]) -> (Vec<Point>, Vec<bool>) {
-        let (mut decoded, mut valid) = (Vec::new(), Vec::new());
-        decoded.reserve(encodings.len().next_multiple_of(16));
-        valid.reserve(encodings.len().next_multiple_of(16));
+    fn decode(&self, encodings: &[[u8; 32]], into: &mut Decoded<Point>) {
+        into.clear();
         for chunk in encodings.chunks(16) {
             let mut sixteen = [[[0; 32]; 8]; 2];
             sixteen.as_flattened_mut()[..chunk.len()].copy_from_slice(chunk);
             // SAFETY: as above.
             for (points, mask) in unsafe { decode_sixteen(&sixteen) } {
-                decoded.extend(points);
-                valid.extend((0..8).map(|lane| mask >> lane & 1 == 1));
+                into.points.extend(points);
+                into.valid.extend((0..8).map(|lane| mask >> lane & 1 == 1));
             }
         }
-        decoded.truncate(encodings.len());
-        valid.truncate(encodings.len());
-        (decoded, valid)
+        into.points.truncate(encodings.len());
+        into.valid.truncate(encodings.len());
     }
 
-    fn sum(self, long: &[(Scalar, &Point)], scalars: &[u128], points: &[Point]) -> Row {
+    fn sum(&mut self, long: &[(Scalar, usize)], keys: &[Point], scalars: &[u128], points: &[Point]) -> Row {
         // SAFETY: as above.
-        unsafe { sum::sum(long, scalars, points) }
+        unsafe { sum::sum(&mut self.0, long, keys, scalars, points) }
     }
 
-    fn subtract(self, a: &Row, b: &Row) -> Row {
+    fn subtract(&self, a: &Row, b: &Row) -> Row {
         // SAFETY: as above.
         unsafe { subtract(a, b) }
     }
 
-    fn is_small_order(self, sum: &Row) -> bool {
+    fn is_small_order(&self, sum: &Row) -> bool {
         // SAFETY: as above.
         unsafe { is_small_order(sum) }
     }

@@ -227,7 +227,7 @@ proptest! {
     fn batches_agree_with_separate_verification(items in prop::collection::vec(any_item(), 0..80)) {
         let expected = refused_one_by_one(&items);
         prop_assert_eq!(&verify_batch(&items), &expected);
-        prop_assert_eq!(&batch::verify_with(engine::Portable, &mut batch::KnownKeys::new(0), &items), &expected);
+        prop_assert_eq!(&batch::Verifier::new(engine::Portable, 0).verify(&items), &expected);
         // With what it remembers, and with what it forgets, the answer is the same.
         let mut verifier = BatchVerifier::new(2);
         for _ in 0..3 {

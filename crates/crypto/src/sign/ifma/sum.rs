@@ -18,31 +18,54 @@ const LANES: usize = 8;
 /// points, sixteen times the additions of buckets.
 const WIDE_DIGITS_FROM: usize = 180;
 
-/// `sum(long[i].0 * long[i].1) + sum(scalars[i] * points[i])`.
+/// What a sum is made in, kept from one to the next.
+#[derive(Default)]
+pub(super) struct Workspace {
+    long_digits: Vec<[i8; 64]>,
+    short_digits: Vec<[i8; 32]>,
+    buckets: Vec<Row>,
+}
+
+/// `sum(long[i].0 * keys[long[i].1]) + sum(scalars[i] * points[i])`.
 ///
 /// The short scalars are below 2^126, so that their digits do not carry beyond 128 bits.
 #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
-pub(super) fn sum(long: &[(Scalar, &Point)], scalars: &[u128], points: &[Point]) -> Row {
+pub(super) fn sum(
+    workspace: &mut Workspace,
+    long: &[(Scalar, usize)],
+    keys: &[Point],
+    scalars: &[u128],
+    points: &[Point],
+) -> Row {
     if long.len() + scalars.len() < WIDE_DIGITS_FROM {
-        sum_by_digits::<4>(long, scalars, points)
+        sum_by_digits::<4>(workspace, long, keys, scalars, points)
     } else {
-        sum_by_digits::<8>(long, scalars, points)
+        sum_by_digits::<8>(workspace, long, keys, scalars, points)
     }
 }
 
 #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
-fn sum_by_digits<const BITS: u32>(long: &[(Scalar, &Point)], scalars: &[u128], points: &[Point]) -> Row {
-    let long_digits: Vec<[i8; 64]> = long.iter().map(|(s, _)| digits::<BITS>(s.to_bytes())).collect();
-    let short_digits: Vec<[i8; 32]> = scalars.iter().map(|s| short_digits::<BITS>(*s)).collect();
-    let mut buckets = Buckets::new(1 << (BITS - 1));
+fn sum_by_digits<const BITS: u32>(
+    workspace: &mut Workspace,
+    long: &[(Scalar, usize)],
+    keys: &[Point],
+    scalars: &[u128],
+    points: &[Point],
+) -> Row {
+    let Workspace { long_digits, short_digits, buckets } = workspace;
+    long_digits.clear();
+    long_digits.extend(long.iter().map(|(s, _)| digits::<BITS>(s.to_bytes())));
+    short_digits.clear();
+    short_digits.extend(scalars.iter().map(|s| self::short_digits::<BITS>(*s)));
+    let mut buckets = Buckets::new(buckets, 1 << (BITS - 1));
     let mut windows = Vec::new();
     for group in 0..(256 / BITS) as usize / LANES {
         buckets.clear();
-        for ((_, point), digits) in long.iter().zip(&long_digits) {
-            buckets.add(point, &digits.as_chunks::<LANES>().0[group]);
+        for ((_, key), digits) in long.iter().zip(&*long_digits) {
+            buckets.add(&keys[*key], &digits.as_chunks::<LANES>().0[group]);
         }
         if group < (128 / BITS) as usize / LANES {
-            for (point, digits) in points.iter().zip(&short_digits) {
+            for (point, digits) in points.iter().zip(&*short_digits) {
                 buckets.add(point, &digits.as_chunks::<LANES>().0[group]);
             }
         }
@@ -92,15 +115,17 @@ fn unbias<const BITS: u32>(biased: u128) -> [i8; 32] {
 }
 
 /// For each lane one running sum for every absolute value of a digit.
-struct Buckets {
-    rows: Vec<Row>,
+struct Buckets<'a> {
+    rows: &'a mut [Row],
     /// Rows a lane has: one for digit zero, which nobody reads, then 1 to the largest.
     per_lane: usize,
 }
 
-impl Buckets {
-    fn new(largest: usize) -> Self {
-        Self { rows: vec![Row::IDENTITY; LANES * (largest + 1)], per_lane: largest + 1 }
+impl<'a> Buckets<'a> {
+    fn new(rows: &'a mut Vec<Row>, largest: usize) -> Self {
+        let per_lane = largest + 1;
+        rows.resize(LANES * per_lane, Row::IDENTITY);
+        Self { rows, per_lane }
     }
 
     fn clear(&mut self) {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::sign::engine::Portable;
+use crate::sign::engine::{Decoded, Portable};
 use curve25519_dalek::edwards::{CompressedEdwardsY, EdwardsPoint};
 use field::{Field, Limbs};
 use proptest::prelude::*;
@@ -203,34 +203,37 @@ fn any_encoding() -> impl Strategy<Value = [u8; 32]> {
     ]
 }
 
+fn decode<E: Engine>(engine: &E, encodings: &[[u8; 32]]) -> Decoded<E::Point> {
+    let mut decoded = Decoded::default();
+    engine.decode(encodings, &mut decoded);
+    decoded
+}
+
 /// What a sum is, in the portable representation, as far as equations can tell: compares
 /// `sum - expected`, given as one more term, with zero.
-fn equals(engine: Ifma, long: &[(Scalar, [u8; 32])], short: &[(u128, [u8; 32])]) {
+fn equals(engine: &mut Ifma, long: &[(Scalar, [u8; 32])], short: &[(u128, [u8; 32])]) {
     let encodings: Vec<[u8; 32]> = long.iter().map(|l| l.1).chain(short.iter().map(|s| s.1)).collect();
-    let (portable, portable_valid) = Portable.decode(&encodings);
-    let (points, valid) = engine.decode(&encodings);
+    let Decoded { points: portable, valid: portable_valid } = decode(&Portable, &encodings);
+    let Decoded { points, valid } = decode(engine, &encodings);
     assert_eq!(valid, portable_valid, "{encodings:x?}");
     let scalars: Vec<u128> = short.iter().map(|s| s.0).collect();
 
-    let scalars_of_long: Vec<Scalar> = long.iter().map(|l| l.0).collect();
-    let with = |points: &[EdwardsPoint]| {
-        let (long_points, short_points) = points.split_at(long.len());
-        let long: Vec<_> = scalars_of_long.iter().copied().zip(long_points).collect();
-        Portable.sum(&long, &scalars, short_points)
-    };
-    let expected = with(&portable);
+    // Positions in any order.
+    let mut terms: Vec<(Scalar, usize)> = long.iter().enumerate().map(|(at, l)| (l.0, at)).rev().collect();
+    let (long_points, short_points) = portable.split_at(long.len());
+    let expected = Portable.sum(&terms, long_points, &scalars, short_points);
+    let (long_points, short_points) = points.split_at(long.len());
+    terms.push((Scalar::ONE, long.len()));
     // One more term takes the sum to zero, and a wrong one does not.
     for (wrong, offset) in [(false, EdwardsPoint::default()), (true, EdwardsPoint::mul_base(&Scalar::ONE))] {
-        let (last, _) = engine.decode(&[(offset - expected).compress().to_bytes()]);
-        let (long_points, short_points) = points.split_at(long.len());
-        let mut terms: Vec<_> = scalars_of_long.iter().copied().zip(long_points).collect();
-        terms.push((Scalar::ONE, &last[0]));
-        let sum = engine.sum(&terms, &scalars, short_points);
+        let last = decode(engine, &[(offset - expected).compress().to_bytes()]);
+        let keys = [long_points, &last.points].concat();
+        let sum = engine.sum(&terms, &keys, &scalars, short_points);
         assert_eq!(engine.is_small_order(&sum), !wrong);
         // The whole is the sum of its parts.
         let middle = short_points.len() / 2;
-        let left = engine.sum(&terms, &scalars[..middle], &short_points[..middle]);
-        let right = engine.sum(&[], &scalars[middle..], &short_points[middle..]);
+        let left = engine.sum(&terms, &keys, &scalars[..middle], &short_points[..middle]);
+        let right = engine.sum(&[], &[], &scalars[middle..], &short_points[middle..]);
         let difference = engine.subtract(&engine.subtract(&sum, &left), &right);
         assert!(engine.is_small_order(&difference));
         assert_eq!(engine.is_small_order(&engine.subtract(&left, &sum)), engine.is_small_order(&right));
@@ -246,11 +249,11 @@ proptest! {
         short in prop::collection::vec((any::<u128>(), any_encoding()), 0..40),
         repeat in prop::sample::select(vec![1usize, 1, 1, 8]),
     ) {
-        let Some(engine) = engine() else { return Ok(()) };
+        let Some(mut engine) = engine() else { return Ok(()) };
         let long: Vec<_> = long.into_iter().map(|(s, p)| (Scalar::from_bytes_mod_order(s), p)).collect();
         let short: Vec<_> = short.into_iter().map(|(s, p)| (s >> 2, p)).collect();
         // Equal points meet in buckets: doublings in disguise.
-        equals(engine, &long.repeat(repeat), &short.repeat(repeat));
+        equals(&mut engine, &long.repeat(repeat), &short.repeat(repeat));
     }
 }
 
@@ -268,13 +271,16 @@ proptest! {
                 Signed { key: key.into(), message: message.into(), signature: signature.into() }
             })
             .collect();
-        prop_assert_eq!(engine.challenges(&items), Portable.challenges(&items));
+        let (mut challenges, mut portable) = (Vec::new(), Vec::new());
+        engine.challenges(&items, &mut challenges);
+        Portable.challenges(&items, &mut portable);
+        prop_assert_eq!(challenges, portable);
     }
 }
 
 #[test]
 fn extreme_scalars() {
-    let Some(engine) = engine() else { return };
+    let Some(mut engine) = engine() else { return };
     let base = curve25519_dalek::constants::ED25519_BASEPOINT_COMPRESSED.to_bytes();
     let minus = CompressedEdwardsY(base).decompress().map(|p| (-p).compress().to_bytes()).unwrap();
     for count in [1, 200] {
@@ -282,20 +288,20 @@ fn extreme_scalars() {
         let long: Vec<_> = long.into_iter().flat_map(|s| [(s, base), (s, minus), (s * s, base)]).collect();
         let short = [0, 1, 0x7f, 0x80, 0x88, (1 << 126) - 1, 1 << 125];
         let short: Vec<_> = short.into_iter().flat_map(|s| [(s, base), (s, minus), (s / 2, base)]).collect();
-        equals(engine, &long.repeat(count), &short.repeat(count));
-        equals(engine, &[], &short);
-        equals(engine, &long, &[]);
+        equals(&mut engine, &long.repeat(count), &short.repeat(count));
+        equals(&mut engine, &[], &short);
+        equals(&mut engine, &long, &[]);
     }
-    equals(engine, &[], &[]);
+    equals(&mut engine, &[], &[]);
 }
 
 #[test]
 fn torsion_is_told_from_the_rest() {
-    let Some(engine) = engine() else { return };
+    let Some(mut engine) = engine() else { return };
     for (i, torsion) in curve25519_dalek::constants::EIGHT_TORSION.iter().enumerate() {
         for (point, small) in [(*torsion, true), (torsion + EdwardsPoint::mul_base(&Scalar::ONE), false)] {
-            let (points, _) = engine.decode(&[point.compress().to_bytes()]);
-            let sum = engine.sum(&[(Scalar::ONE, &points[0])], &[], &[]);
+            let decoded = decode(&engine, &[point.compress().to_bytes()]);
+            let sum = engine.sum(&[(Scalar::ONE, 0)], &decoded.points, &[], &[]);
             assert_eq!(engine.is_small_order(&sum), small, "torsion point {i}");
         }
     }
