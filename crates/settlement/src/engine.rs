@@ -2,6 +2,7 @@
 
 mod answer;
 mod desk;
+mod earlier;
 mod recovery;
 mod saver;
 mod volume;
@@ -146,6 +147,8 @@ struct Shared {
     origins: AtomicU64,
     snapshots: PathBuf,
     started_head: Mutex<Option<SignedTreeHead>>,
+    /// Held while the journal is searched for one transaction.
+    search: Mutex<()>,
 }
 
 /// A running network.

@@ -297,6 +297,52 @@ fn a_resubmission_gets_the_same_receipt_and_another_payment_with_its_reference_d
 }
 
 #[test]
+fn a_resubmission_after_the_expiry_gets_the_same_receipt() {
+    let mut bench = Bench::new();
+    let id = |participant, number| AccountId { participant, number: AccountNumber(number) };
+    let legs = |amount| path::payment(&network(), id(A, 0), id(A, 1), EUR, Amount(amount));
+    // References that differ in their last byte go through different schedulers.
+    let mut sent: Vec<(Transaction, Outcome)> = Vec::new();
+    for amount in [1, 2, 20_000, 3] {
+        let mut terms = bench.terms();
+        terms.expiry = Timestamp(bench.engine.now().0 + 2_000);
+        let mut transaction = Transaction::new(Kind::Transfer, &terms, legs(amount));
+        transaction.sign(&customer(A, 0));
+        let outcome = bench.send(transaction.clone());
+        assert!(matches!(outcome, Outcome::Final(_)), "{outcome:?}");
+        sent.push((transaction, outcome));
+    }
+    let refused =
+        sent.iter().filter(|(_, outcome)| matches!(outcome, Outcome::Final(f) if f.verdict.is_err()));
+    assert_eq!(refused.count(), 1, "a refusal is an outcome too");
+    let expiry = sent.iter().map(|(transaction, _)| transaction.header.expiry).max().unwrap();
+    while bench.engine.now() <= expiry {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let again = |bench: &Bench| {
+        for (transaction, outcome) in &sent {
+            assert_eq!(bench.send(transaction.clone()), *outcome);
+            // One that was never accepted has expired, whatever its reference.
+            let mut other = transaction.clone();
+            (other.seed, other.signers) = ([9; 16], Vec::new());
+            other.sign(&customer(A, 0));
+            assert_eq!(bench.send(other), Outcome::Refused(Refusal::Expired));
+        }
+        // Without time to look, nothing is claimed.
+        let pending = bench.engine.submit(vec![sent[0].0.clone()]).unwrap();
+        let told = bench.engine.wait(&pending, WAIT);
+        assert_eq!(told[0].outcome, sent[0].1);
+        assert_eq!(bench.engine.wait(&pending, Duration::ZERO)[0].outcome, Outcome::Pending);
+    };
+    again(&bench);
+    assert_eq!(bench.pay((A, 0), (B, 0), 1), Ok(()));
+    let bench = bench.crash();
+    again(&bench);
+    assert_eq!(bench.balance(A, AccountNumber(0)), 9_993);
+    bench.audit();
+}
+
+#[test]
 fn payment_versus_payment_moves_both_currencies_or_none() {
     let mut bench = Bench::new();
     let id = |participant, number| AccountId { participant, number: AccountNumber(number) };

@@ -1,6 +1,7 @@
 //! The desk: where clients hand transactions in and ask about accounts.
 
-use super::answer::Mailbox;
+use super::answer::{Expected, Mailbox};
+use super::earlier::{self, Earlier};
 use super::{Answer, EngineError, LOCK, MAX_WAITING, Outcome, Pending, Shared, VolumePort};
 use crate::accounts::BALANCE_RANGE;
 use crate::clerk::{Counts, Finality, Notice, Waiter};
@@ -85,7 +86,12 @@ impl Desk {
     /// # Errors
     /// When the network has stopped, or too much waits already: nothing was handed in.
     pub fn submit(&self, transactions: Vec<Transaction>) -> Result<Pending, EngineError> {
-        let (pending, mailbox) = Pending::new(transactions.iter().map(|t| (t.id(), t.header.uetr)).collect());
+        let expected = transactions.iter().map(|transaction| Expected {
+            id: transaction.id(),
+            uetr: transaction.header.uetr,
+            expiry: transaction.header.expiry,
+        });
+        let (pending, mailbox) = Pending::new(expected.collect());
         let waiting: usize = self.shared.collectors.iter().map(|c| c.waiting.lock().expect(LOCK).len()).sum();
         if waiting + transactions.len() > MAX_WAITING {
             return Err(EngineError::Busy(waiting));
@@ -106,23 +112,38 @@ impl Desk {
     }
 
     /// What has become of `pending`, waiting for it at most so long. A transaction that was handed in
-    /// before, to the letter, has the outcome that it had then.
+    /// before, to the letter, has the outcome that it had then, also when it has expired since: the journal is
+    /// searched for it, one search at a time, and it is pending if there is no time for that.
     pub fn wait(&self, pending: &Pending, limit: Duration) -> Vec<Answer> {
         let deadline = std::time::Instant::now() + limit;
         let notices = pending.notices(deadline);
         let expected = pending.expected.iter();
         expected
             .zip(notices)
-            .map(|((id, uetr), notice)| {
+            .map(|(expected, notice)| {
+                let Expected { id, uetr, .. } = *expected;
                 let outcome = match notice {
                     None => Outcome::Pending,
+                    Some(Notice::Refused(Refusal::Expired)) => self.before_expiry(expected, deadline),
                     Some(Notice::Refused(refusal)) => Outcome::Refused(refusal),
                     Some(Notice::Final(_, _, finality)) => Outcome::Final(finality),
-                    Some(Notice::Duplicate(source, index)) => self.first_use(id, source, index, deadline),
+                    Some(Notice::Duplicate(source, index)) => self.first_use(&id, source, index, deadline),
                 };
-                Answer { id: *id, uetr: *uetr, outcome }
+                Answer { id, uetr, outcome }
             })
             .collect()
+    }
+
+    /// The outcome of a transaction that is refused now because it has expired: whoever sends it again because the
+    /// answer was lost must not be told that it was never made.
+    fn before_expiry(&self, expired: &Expected, deadline: std::time::Instant) -> Outcome {
+        let _one_at_a_time = self.shared.search.lock().expect(LOCK);
+        let longest = self.shared.network.longest_validity_ms;
+        match earlier::find(&self.shared.log, expired, longest, deadline) {
+            Ok(Earlier::Accepted(source, index)) => self.first_use(&expired.id, source, index, deadline),
+            Ok(Earlier::Never) => Outcome::Refused(Refusal::Expired),
+            Ok(Earlier::Unknown) | Err(_) => Outcome::Pending,
+        }
     }
 
     /// The outcome of a transaction whose reference was used before. Nobody is told of a first use that a
@@ -135,10 +156,11 @@ impl Desk {
         deadline: std::time::Instant,
     ) -> Outcome {
         let finality = self.finality(source, index).or_else(|| {
-            let (pending, mailbox) = Pending::new(vec![(*id, Uetr::default())]);
-            self.shared.clerk().wait(source, index, Box::new(move |notice| mailbox.put(0, notice)));
+            let mailbox = Mailbox::new(1);
+            let notified = mailbox.clone();
+            self.shared.clerk().wait(source, index, Box::new(move |notice| notified.put(0, notice)));
             // It may have become final between the look and the wait.
-            self.finality(source, index).or_else(|| match pending.notices(deadline).first() {
+            self.finality(source, index).or_else(|| match mailbox.wait(deadline).first() {
                 Some(Some(Notice::Final(_, _, finality))) => Some(*finality),
                 _ => None,
             })

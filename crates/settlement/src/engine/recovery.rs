@@ -382,6 +382,7 @@ fn join(
         origins: AtomicU64::new(0),
         snapshots,
         started_head: Mutex::new(started_head),
+        search: Mutex::new(()),
     });
     for scheduler in 0..options.schedulers {
         stages.insert(0, Box::new(CollectorStage { shared: Arc::clone(&shared), scheduler }));
