@@ -1,16 +1,19 @@
 //! The audit: reads the logs alone, replays them, checks every invariant, and sums the books.
 
+mod signatures;
+
 use crate::accounts::AccountTable;
 use crate::engine::{Entry, Total};
 use crate::journal::{self, JournalError};
 use crate::message::SequenceLeafHasher;
 use crate::recent::{Recent, Seen};
 use crate::replay::{Partition, Replay, ReplayError, Undecided};
+use signatures::{Finding, Signatures};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tally_crypto::merkle::RootBuilder;
-use tally_crypto::{Hash, PublicKey, Signed};
+use tally_crypto::{Hash, PublicKey};
 use tally_ledger::batch::{Hashed, Hasher};
 use tally_ledger::transaction::Kind;
 use tally_ledger::{
@@ -61,7 +64,7 @@ pub enum AuditError {
 /// What to check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AuditOptions {
-    /// Verify the clients' signatures again: about 20 µs each.
+    /// Verify the clients' signatures again, on all processors: about 2 µs of one each with AVX-512 IFMA, 13 µs without.
     pub signatures: bool,
 }
 
@@ -122,9 +125,37 @@ pub fn audit_log(
     let mut replay = Replay::new(Arc::clone(network));
     let mut auditor = Auditor::new(network, options);
     let mut floors = Floors { network: Arc::clone(network), made: 0, finding: None };
+    let replayed = check_all(log, &mut replay, &mut auditor, &mut floors);
+    // What signatures were handed in come before any record at which the replay stopped.
+    if let Some(Finding { ticket, finding }) = auditor.signatures.take().and_then(Signatures::finish) {
+        return Err(AuditError::Finding { ticket, finding });
+    }
+    replayed?;
+    let tables: Vec<&AccountTable> = replay.partitions.iter().map(|p| &p.accounts).collect();
+    books_match(&tables, network)?;
+    Ok(AuditReport {
+        journal,
+        accepted: auditor.accepted,
+        sequenced: replay.next,
+        made: floors.made,
+        undecided: replay.undecided.values().map(|u| u.left() as u64).sum(),
+        tree_size: replay.tree.len(),
+        tree_root: replay.tree.root(),
+        totals: tables.iter().flat_map(|table| totals(table, network)).collect(),
+        took: began.elapsed(),
+    })
+}
+
+/// Checks and replays one record after the other, all but the signatures.
+fn check_all(
+    log: &FileLog,
+    replay: &mut Replay,
+    auditor: &mut Auditor,
+    floors: &mut Floors,
+) -> Result<(), AuditError> {
     for read in journal::entries(log, Ticket(0)) {
         let (ticket, entry) = read?;
-        auditor.check(ticket, &entry, &replay)?;
+        auditor.check(ticket, &entry, replay)?;
         match entry {
             journal::Entry::Accepted(source, batch) => replay.accept(source, batch),
             journal::Entry::Sequenced(_, batch) => {
@@ -139,19 +170,7 @@ pub fn audit_log(
             }
         }
     }
-    let tables: Vec<&AccountTable> = replay.partitions.iter().map(|p| &p.accounts).collect();
-    books_match(&tables, network)?;
-    Ok(AuditReport {
-        journal,
-        accepted: auditor.accepted,
-        sequenced: replay.next,
-        made: floors.made,
-        undecided: replay.undecided.values().map(|u| u.left() as u64).sum(),
-        tree_size: replay.tree.len(),
-        tree_root: replay.tree.root(),
-        totals: tables.iter().flat_map(|table| totals(table, network)).collect(),
-        took: began.elapsed(),
-    })
+    Ok(())
 }
 
 /// The sums of one participant's books.
@@ -217,7 +236,8 @@ pub fn books_match(tables: &[&AccountTable], network: &Network) -> Result<(), Au
 /// Checks records against what the replay has come to.
 struct Auditor {
     network: Arc<Network>,
-    options: AuditOptions,
+    /// None where signatures are not asked for.
+    signatures: Option<Signatures>,
     operator: PublicKey,
     recent: Vec<Recent>,
     hasher: Hasher,
@@ -234,7 +254,7 @@ impl Auditor {
         Self {
             operator: network.participants[0].key,
             network: Arc::clone(network),
-            options,
+            signatures: options.signatures.then(Signatures::new),
             recent: Vec::new(),
             hasher: Hasher::default(),
             hashed: Hashed::default(),
@@ -247,7 +267,7 @@ impl Auditor {
 
     fn check(&mut self, ticket: Ticket, entry: &journal::Entry, replay: &Replay) -> Result<(), AuditError> {
         let found = match entry {
-            journal::Entry::Accepted(source, accepted) => self.check_accepted(*source, accepted),
+            journal::Entry::Accepted(source, accepted) => self.check_accepted(ticket, *source, accepted),
             journal::Entry::Sequenced(_, batch) => self.check_sequenced(batch, replay),
         };
         found.map_err(|finding| AuditError::Finding { ticket, finding })
@@ -255,6 +275,7 @@ impl Auditor {
 
     fn check_accepted(
         &mut self,
+        ticket: Ticket,
         source: crate::message::Source,
         accepted: &crate::message::AcceptedBatch,
     ) -> Result<(), String> {
@@ -275,16 +296,8 @@ impl Auditor {
         }
         self.references_are_new(source, accepted)?;
         self.hasher.hash(batch, &mut self.hashed);
-        if self.options.signatures {
-            let signed: Vec<Signed> = batch
-                .places()
-                .zip(&self.hashed.ids)
-                .flat_map(|(place, id)| batch.signers[place.signers].iter().map(move |s| (s, *id)))
-                .map(|(signer, message)| Signed { key: signer.key, message, signature: signer.signature })
-                .collect();
-            if let Err(wrong) = tally_crypto::verify_batch(&signed) {
-                return Err(format!("{} signatures of {source:?} do not verify", wrong.len()));
-            }
+        if let Some(signatures) = &mut self.signatures {
+            signatures.add(ticket, source, accepted, &self.hashed.ids);
         }
         self.ids.insert(source, std::mem::take(&mut self.hashed.ids));
         Ok(())
