@@ -2,12 +2,20 @@
 
 use super::{Ended, print, transfer};
 use crate::connection::{Connection, ConnectionArguments, batch_of, one};
+use crate::wire::{OutcomeView, Status};
 use crate::{keys, name};
 use anyhow::{Context, ensure};
+use std::time::{Duration, Instant};
 use tally_crypto::PublicKey;
 use tally_crypto::keystore::ScryptCost;
 use tally_ledger::order::AccountAction;
-use tally_ledger::{AccountNumber, AccountOrder, Amount, ParticipantId, Transaction};
+use tally_ledger::{AccountNumber, AccountOrder, Amount, ParticipantId, Refusal, Transaction};
+
+/// How often an order to open an account may be overtaken by another before it is given up.
+const OVERTAKEN: usize = 50;
+/// How long the order that came first is given to take effect.
+const DECIDED_WITHIN: Duration = Duration::from_secs(1);
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// Orders of an institution for the accounts in its books, signed with its key.
 #[derive(Debug, clap::Subcommand)]
@@ -73,12 +81,51 @@ impl Account {
                 limit.named.order(&connection, AccountAction::SetFloor(floor))?
             }
         };
-        let order = AccountOrder { participant, number, action };
-        let mut transaction = Transaction::account(&connection.terms()?, order);
-        let key = connection.network.participants[participant.index()].key;
-        connection.sign(&mut transaction, &[key])?;
-        let outcome = one(connection.client.order(&batch_of(&transaction)?)?.outcomes)?;
+        let mut order = AccountOrder { participant, number, action };
+        let mut outcome = send(&connection, &order)?;
+        for _ in 0..OVERTAKEN {
+            match next_free(&connection, &order, &outcome)? {
+                Some(number) => order.number = number,
+                None => break,
+            }
+            outcome = send(&connection, &order)?;
+        }
         Ok(print::outcome(&outcome))
+    }
+}
+
+/// Signs an order with the institution's key and hands it in.
+fn send(connection: &Connection, order: &AccountOrder) -> anyhow::Result<OutcomeView> {
+    let mut transaction = Transaction::account(&connection.terms()?, order.clone());
+    let key = connection.network.participants[order.participant.index()].key;
+    connection.sign(&mut transaction, &[key])?;
+    one(connection.client.order(&batch_of(&transaction)?)?.outcomes)
+}
+
+/// The next free number, where an order to open an account was refused because another one got its number: orders
+/// name the number they take, so that of two made at the same time one comes too late.
+fn next_free(
+    connection: &Connection,
+    order: &AccountOrder,
+    outcome: &OutcomeView,
+) -> anyhow::Result<Option<AccountNumber>> {
+    let AccountAction::Open { alias, .. } = &order.action else { return Ok(None) };
+    let does_not_fit =
+        outcome.reason.as_ref().is_some_and(|r| r.code == Refusal::OrderNotPossible.iso_code());
+    let bic = &connection.network.participants[order.participant.index()].bic;
+    if outcome.status != Status::Refused || !does_not_fit || connection.client.account(bic, alias).is_ok() {
+        return Ok(None);
+    }
+    let deadline = Instant::now() + DECIDED_WITHIN;
+    loop {
+        let next = AccountNumber(connection.client.books(bic)?.next_account);
+        if next != order.number {
+            return Ok(Some(next));
+        }
+        if Instant::now() >= deadline {
+            return Ok(None);
+        }
+        std::thread::sleep(LOOK_AGAIN);
     }
 }
 

@@ -84,6 +84,32 @@ fn a_stopped_network_starts_where_it_ended() {
 }
 
 #[test]
+fn accounts_are_opened_by_several_at_once() {
+    const SEVERAL: u32 = 8;
+    let network = Network::of(PLAN);
+    let running = network.run();
+    let first = running.client().books("ALPHDEFF").unwrap().next_account;
+    let owner = tally_crypto::SigningKey::from_seed([7; 32]).public_key().to_string();
+    let opened: Vec<_> = (0..SEVERAL)
+        .map(|at| {
+            let mut command = tally();
+            command.arg("--network").arg(&network.directory);
+            let alias = format!("account-{at}");
+            command.args(["account", "open", "ALPHDEFF", &alias, "EUR", "--owner", &owner]);
+            command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+            (alias, command.spawn().unwrap())
+        })
+        .collect();
+    let mut numbers = std::collections::BTreeSet::new();
+    for (alias, process) in opened {
+        let said: Said = process.wait_with_output().unwrap().into();
+        assert_eq!(said.code, Some(0), "{alias}: {said:?}");
+        numbers.insert(running.client().account("ALPHDEFF", &alias).unwrap().number);
+    }
+    assert_eq!(numbers, (first..first + SEVERAL).collect());
+}
+
+#[test]
 fn a_network_runs_once_and_only_with_its_keys() {
     let network = Network::of(PLAN);
     let refused = |said: Said, text: &str| {
