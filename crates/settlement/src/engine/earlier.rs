@@ -7,7 +7,7 @@ use std::time::Instant;
 use tally_ledger::Timestamp;
 use tally_log::{Log, LogError, Offset, Record, Visibility};
 
-/// Bytes of records that are read together.
+/// Bytes of records that are read together, and at least: the deadline is looked at after each such piece.
 const READ_BYTES: usize = 4 << 20;
 
 /// What the journal says of a transaction.
@@ -34,17 +34,24 @@ pub(super) fn find(
     longest_validity_ms: u64,
     deadline: Instant,
 ) -> Result<Earlier, LogError> {
+    find_by(log, transaction, longest_validity_ms, deadline, READ_BYTES)
+}
+
+fn find_by(
+    log: &dyn Log,
+    transaction: &Expected,
+    longest_validity_ms: u64,
+    deadline: Instant,
+    read_bytes: usize,
+) -> Result<Earlier, LogError> {
     let from = Timestamp(transaction.expiry.0.saturating_sub(longest_validity_ms));
     for scheduler in 0..MAX_SCHEDULERS as u64 {
         let mut at = first_from(log, scheduler, from)?;
         let topic = journal::accepted(scheduler);
         'topic: loop {
             let mut records = Vec::new();
-            let next = log.read(topic, Offset(at), READ_BYTES, Visibility::Appended, &mut records)?;
+            let next = log.read(topic, Offset(at), read_bytes, Visibility::Appended, &mut records)?;
             for (number, record) in (at..).zip(&records) {
-                if Instant::now() >= deadline {
-                    return Ok(Earlier::Unknown);
-                }
                 let Some(batch) = decode(record) else { return Ok(Earlier::Unknown) };
                 if batch.accepted_at >= transaction.expiry {
                     break 'topic;
@@ -53,10 +60,13 @@ pub(super) fn find(
                     return Ok(Earlier::Accepted(Source::new(scheduler, number), index));
                 }
             }
-            if next.0 == at {
+            at = next.0;
+            if at == log.next(topic).0 || records.is_empty() {
                 break;
             }
-            at = next.0;
+            if Instant::now() >= deadline {
+                return Ok(Earlier::Unknown);
+            }
         }
     }
     Ok(Earlier::Never)
@@ -89,4 +99,94 @@ fn first_from(log: &dyn Log, scheduler: u64, from: Timestamp) -> Result<u64, Log
 
 fn decode(record: &Record) -> Option<AcceptedBatch> {
     AcceptedBatch::decode(&record.payload).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+    use tally_ledger::transaction::Terms;
+    use tally_ledger::{Kind, NetworkId, Transaction, TransactionBatch, Uetr};
+    use tally_log::MemoryLog;
+
+    const VALIDITY_MS: u64 = 1_000;
+
+    fn transaction(number: u16, expiry: u64, details: u8) -> Transaction {
+        let mut uetr = [0; 16];
+        uetr[..2].copy_from_slice(&number.to_le_bytes());
+        let terms = Terms {
+            network: NetworkId(1),
+            uetr: Uetr(uetr),
+            expiry: Timestamp(expiry),
+            details: tally_crypto::hash(&[details]),
+            seed: [0; 16],
+        };
+        Transaction::new(Kind::Transfer, &terms, Vec::new())
+    }
+
+    /// Batches of three, at 0, 10, 20, ...; each transaction expires half a validity after it was accepted.
+    fn log(scheduler: u64, batches: u16) -> MemoryLog {
+        let log = MemoryLog::new(1 << 24);
+        for number in 0..batches {
+            let at = u64::from(number) * 10;
+            let mut batch = TransactionBatch::default();
+            for index in 0..3 {
+                assert!(batch.push(&transaction(number * 3 + index, at + VALIDITY_MS / 2, 0)));
+            }
+            let accepted = AcceptedBatch { accepted_at: Timestamp(at), batch };
+            let mut record = Vec::new();
+            accepted.encode(&mut record);
+            log.append(journal::accepted(scheduler), &[&record]).unwrap();
+        }
+        log
+    }
+
+    fn expected(transaction: &Transaction) -> Expected {
+        let header = &transaction.header;
+        Expected { id: transaction.id(), uetr: header.uetr, expiry: header.expiry }
+    }
+
+    #[test]
+    fn every_accepted_transaction_is_found_and_no_other() {
+        let log = log(3, 400);
+        let deadline = Instant::now() + Duration::from_secs(60);
+        for read_bytes in [1, 1_000, READ_BYTES] {
+            for number in [0u16, 1, 2, 3, 599, 600, 1_198, 1_199] {
+                let expiry = u64::from(number / 3) * 10 + VALIDITY_MS / 2;
+                let find = |transaction: &Transaction| {
+                    find_by(&log, &expected(transaction), VALIDITY_MS, deadline, read_bytes).unwrap()
+                };
+                let place = Earlier::Accepted(Source::new(3, u64::from(number / 3)), u32::from(number % 3));
+                assert_eq!(find(&transaction(number, expiry, 0)), place);
+                assert_eq!(
+                    find(&transaction(number, expiry, 1)),
+                    Earlier::Never,
+                    "another of that reference"
+                );
+            }
+            let unknown = transaction(5_000, 2_000, 0);
+            let found = find_by(&log, &expected(&unknown), VALIDITY_MS, deadline, read_bytes).unwrap();
+            assert_eq!(found, Earlier::Never);
+        }
+    }
+
+    #[test]
+    fn without_time_nothing_is_claimed() {
+        let log = log(0, 400);
+        let past = Instant::now();
+        let last = transaction(300, 1_000 + VALIDITY_MS / 2, 0);
+        assert_eq!(find_by(&log, &expected(&last), VALIDITY_MS, past, 1).unwrap(), Earlier::Unknown);
+        // One piece is read in any case.
+        let place = Earlier::Accepted(Source::new(0, 100), 0);
+        assert_eq!(find(&log, &expected(&last), VALIDITY_MS, past).unwrap(), place);
+    }
+
+    #[test]
+    fn only_the_time_in_which_it_can_have_been_accepted_is_read() {
+        let log = log(0, 400);
+        for from in [0, 5, 10, 1_000, 3_990, 3_991, 10_000] {
+            let first = first_from(&log, 0, Timestamp(from)).unwrap();
+            assert_eq!(first, from.div_ceil(10).min(400));
+        }
+    }
 }

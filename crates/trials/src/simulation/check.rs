@@ -92,6 +92,7 @@ impl Truth {
         let known = clients.find(&id).unwrap_or_else(|| panic!("nobody handed {transaction:?} in"));
         assert_eq!(&known.transaction, transaction, "it was accepted as it was handed in");
         assert!(known.open > 0, "{transaction:?} was refused to everybody who handed it in, and accepted");
+        assert!(!known.expired, "somebody was told that {transaction:?} expired, and it was accepted");
         assert_eq!(self.accepted.insert(id, source), None, "{} is accepted twice", transaction.header.uetr);
         self.open.insert((source, index), id);
     }

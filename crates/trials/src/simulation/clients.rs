@@ -48,6 +48,9 @@ pub(crate) struct Known {
     pub(crate) told: Option<(Finality, u64)>,
     /// Times it was handed in and not refused or called a duplicate, as far as is known.
     pub(crate) open: u32,
+    /// Somebody was told in this life that it had expired without having been accepted. The next may begin with an
+    /// earlier clock.
+    pub(crate) expired: bool,
 }
 
 struct Waiting {
@@ -88,6 +91,7 @@ impl Clients {
                     sent: step,
                     told: None,
                     open: 0,
+                    expired: false,
                 });
                 self.known.len() - 1
             });
@@ -145,6 +149,7 @@ impl Clients {
                 trace.record_number("refused", u64::from(refusal.number()));
                 *self.refused.entry(refusal).or_default() += 1;
                 known.open -= 1;
+                known.expired |= refusal == Refusal::Expired;
                 known.check(Err(refusal));
             }
             Outcome::Duplicate { first } => {
@@ -168,6 +173,7 @@ impl Clients {
     /// The network is gone and everybody who waited waits in vain.
     pub(crate) fn forget_waiting(&mut self) {
         self.waiting.clear();
+        self.known.iter_mut().for_each(|known| known.expired = false);
     }
 
     /// Who still waits.
