@@ -2,6 +2,7 @@
 //! and knows where in the log each outcome lies.
 
 use crate::message::{Intake, IntakeBatch, SequenceBatch, Source};
+use crate::recent::may_be_remembered;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,7 +39,8 @@ pub type Waiter = Box<dyn FnOnce(Notice) + Send>;
 /// An accepted batch, as far as the clerk follows it.
 struct Followed {
     ticket: Ticket,
-    accepted_at: Timestamp,
+    /// When the last of its transactions expires.
+    expires: Timestamp,
     undecided: u32,
     /// Positions in the sequence of the records that decide its transactions.
     decided_at: Vec<u64>,
@@ -74,7 +76,6 @@ pub struct Clerk {
     waiting: HashMap<Source, HashMap<u32, Vec<Waiter>>>,
     /// How far each updater has applied the sequence.
     applied: Vec<Arc<AtomicU64>>,
-    remember_ms: u64,
     next: u64,
     tree: Frontier,
     clock: Timestamp,
@@ -86,12 +87,10 @@ pub struct Clerk {
 pub type RecoveryPoint = crate::snapshot::Origin;
 
 impl Clerk {
-    /// A clerk for `schedulers` schedulers who goes on where `next`, `tree` and `clock` say, and
-    /// remembers outcomes for `remember_ms` milliseconds.
+    /// A clerk for `schedulers` schedulers who goes on where `next`, `tree` and `clock` say.
     pub fn new(
         schedulers: usize,
         applied: Vec<Arc<AtomicU64>>,
-        remember_ms: u64,
         next: u64,
         tree: Frontier,
         clock: Timestamp,
@@ -101,7 +100,6 @@ impl Clerk {
             submitted: HashMap::new(),
             waiting: HashMap::new(),
             applied,
-            remember_ms,
             next,
             tree,
             clock,
@@ -138,9 +136,9 @@ impl Clerk {
         self.submitted.insert(origin, waiters.into_iter().map(Some).collect());
     }
 
-    /// Follows an accepted batch.
-    pub fn follow(&mut self, source: Source, ticket: Ticket, accepted_at: Timestamp, transactions: u32) {
-        let followed = Followed { ticket, accepted_at, undecided: transactions, decided_at: Vec::new() };
+    /// Follows an accepted batch until it is decided and the last of its transactions has expired.
+    pub fn follow(&mut self, source: Source, ticket: Ticket, expires: Timestamp, transactions: u32) {
+        let followed = Followed { ticket, expires, undecided: transactions, decided_at: Vec::new() };
         let scheduler = &mut self.schedulers[source.scheduler as usize];
         if scheduler.batches.is_empty() {
             scheduler.first = source.number;
@@ -168,7 +166,7 @@ impl Clerk {
         if let Some(source) = batch.source {
             let accepted = batch.results.iter().filter(|r| matches!(r, Intake::Accepted(_))).count();
             let accepted = u32::try_from(accepted).expect("batches are bounded");
-            self.follow(source, batch.ticket, batch.accepted_at, accepted);
+            self.follow(source, batch.ticket, batch.expires, accepted);
         }
         let mut waiters = self.submitted.remove(&batch.origin).unwrap_or_default();
         for (at, result) in batch.results.iter().enumerate() {
@@ -252,7 +250,7 @@ impl Clerk {
         for scheduler in &mut self.schedulers {
             while let Some(oldest) = scheduler.batches.front()
                 && oldest.undecided == 0
-                && oldest.accepted_at.plus_ms(self.remember_ms) < now
+                && !may_be_remembered(oldest.expires, now)
                 && scheduler.batches.len() > 1
             {
                 scheduler.batches.pop_front();

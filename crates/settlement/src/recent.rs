@@ -32,6 +32,16 @@ struct Shard {
     used: usize,
 }
 
+/// Expiries are kept in whole seconds, rounded up, and looked at in whole seconds of the time, so that a reference may be
+/// remembered for so long after its expiry.
+const ROUNDING_MS: u64 = 2_000;
+
+/// Whether a process that never stopped may still remember a reference with this expiry. One that starts has to remember
+/// it as well: the answer must not depend on whether there was a crash.
+pub fn may_be_remembered(expiry: Timestamp, now: Timestamp) -> bool {
+    expiry.plus_ms(ROUNDING_MS) > now
+}
+
 const SHARDS: usize = 1 << 10;
 const SMALLEST: usize = 16;
 

@@ -338,6 +338,34 @@ fn a_resubmission_after_the_expiry_gets_the_same_receipt() {
 }
 
 #[test]
+fn a_shorter_longest_validity_forgets_no_reference_that_has_not_expired() {
+    let mut bench = Bench::new();
+    let id = |participant, number| AccountId { participant, number: AccountNumber(number) };
+    let legs = path::payment(&network(), id(A, 0), id(A, 1), EUR, Amount(700));
+    let mut terms = bench.terms();
+    terms.expiry = Timestamp(bench.engine.now().0 + 4_000);
+    let mut transaction = Transaction::new(Kind::Transfer, &terms, legs);
+    transaction.sign(&customer(A, 0));
+    let outcome = bench.send(transaction.clone());
+    let mut bench = bench;
+    // With a snapshot, then from it alone.
+    for _ in 0..2 {
+        let Bench { engine, directory, references } = bench;
+        engine.stop(WAIT).unwrap();
+        let mut options = options(&directory);
+        options.network.longest_validity_ms = 2_000;
+        bench = Bench { engine: Engine::open(options).unwrap(), directory, references };
+    }
+    // It would be accepted now, being valid for no longer than it may be.
+    while bench.engine.now().0 + 2_000 < terms.expiry.0 {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(bench.engine.now() < terms.expiry);
+    assert_eq!(bench.send(transaction), outcome);
+    assert_eq!(bench.balance(A, AccountNumber(0)), 9_300);
+}
+
+#[test]
 fn payment_versus_payment_moves_both_currencies_or_none() {
     let mut bench = Bench::new();
     let id = |participant, number| AccountId { participant, number: AccountNumber(number) };

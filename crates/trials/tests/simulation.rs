@@ -11,6 +11,13 @@ fn no_seed_breaks_settlement() {
 }
 
 #[test]
+fn what_seeds_found_stays_mended() {
+    // 51673: a process that started forgot a reference a moment before one that went on would have, so that whether it
+    // could be used again depended on a crash, and the audit objected.
+    let _ = run(51_673);
+}
+
+#[test]
 fn a_seed_replays_its_run() {
     for seed in 1_000..1_020 {
         assert_eq!(run(seed), run(seed));

@@ -210,14 +210,10 @@ impl Desk {
         })
     }
 
-    /// An outcome so old that nobody remembers where it lies; found by reading the journal.
+    /// An outcome so old that nobody remembers where it lies; found by reading the sequence from when it was accepted.
     fn search(&self, source: Source, index: u32) -> Option<Finality> {
-        journal::entries(&self.shared.log, tally_log::Ticket(0)).find_map(|entry| match entry.ok()?.1 {
-            journal::Entry::Sequenced(_, batch) if batch.source == source => {
-                crate::clerk::find(&batch, index)
-            }
-            _ => None,
-        })
+        let accepted = self.accepted(source, Visibility::Durable).ok()??;
+        earlier::decision(&self.shared.log, source, index, accepted.accepted_at).ok()?
     }
 
     /// What became of the transaction with that reference: from memory while it is remembered, else

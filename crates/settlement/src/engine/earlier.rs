@@ -1,11 +1,12 @@
-//! Looks in the journal for a transaction that was accepted so long ago that its reference is no longer remembered.
+//! Looks in the journal for what was accepted and decided so long ago that it is no longer remembered.
 
 use super::answer::Expected;
-use crate::journal::{self, MAX_SCHEDULERS};
-use crate::message::{AcceptedBatch, Message, Source};
+use crate::clerk::{self, Finality};
+use crate::journal::{self, MAX_SCHEDULERS, SEQUENCE};
+use crate::message::{AcceptedBatch, Message, SequenceBatch, Source};
 use std::time::Instant;
 use tally_ledger::Timestamp;
-use tally_log::{Log, LogError, Offset, Record, Visibility};
+use tally_log::{Log, LogError, Offset, Record, TopicId, Visibility};
 
 /// Bytes of records that are read together, and at least: the deadline is looked at after each such piece.
 const READ_BYTES: usize = 4 << 20;
@@ -46,13 +47,13 @@ fn find_by(
 ) -> Result<Earlier, LogError> {
     let from = Timestamp(transaction.expiry.0.saturating_sub(longest_validity_ms));
     for scheduler in 0..MAX_SCHEDULERS as u64 {
-        let mut at = first_from(log, scheduler, from)?;
         let topic = journal::accepted(scheduler);
+        let mut at = first_from(log, topic, from, |batch: AcceptedBatch| batch.accepted_at)?;
         'topic: loop {
             let mut records = Vec::new();
             let next = log.read(topic, Offset(at), read_bytes, Visibility::Appended, &mut records)?;
             for (number, record) in (at..).zip(&records) {
-                let Some(batch) = decode(record) else { return Ok(Earlier::Unknown) };
+                let Some(batch) = decode::<AcceptedBatch>(record) else { return Ok(Earlier::Unknown) };
                 if batch.accepted_at >= transaction.expiry {
                     break 'topic;
                 }
@@ -80,15 +81,48 @@ fn position(batch: &AcceptedBatch, transaction: &Expected) -> Option<u32> {
     })
 }
 
-/// The first record of a scheduler that was accepted at `from` or later.
-fn first_from(log: &dyn Log, scheduler: u64, from: Timestamp) -> Result<u64, LogError> {
-    let topic = journal::accepted(scheduler);
+/// The durable decision about the transaction at `index` of `source`, which was accepted at `accepted_at`.
+///
+/// # Errors
+/// When the journal cannot be read.
+pub(super) fn decision(
+    log: &dyn Log,
+    source: Source,
+    index: u32,
+    accepted_at: Timestamp,
+) -> Result<Option<Finality>, LogError> {
+    let mut at = first_from(log, SEQUENCE, accepted_at, |batch: SequenceBatch| batch.timestamp)?;
+    loop {
+        let mut records = Vec::new();
+        let next = log.read(SEQUENCE, Offset(at), READ_BYTES, Visibility::Durable, &mut records)?;
+        for record in &records {
+            let Some(batch) = decode::<SequenceBatch>(record) else { return Ok(None) };
+            if batch.source == source
+                && let Some(finality) = clerk::find(&batch, index)
+            {
+                return Ok(Some(finality));
+            }
+        }
+        if next.0 == at {
+            return Ok(None);
+        }
+        at = next.0;
+    }
+}
+
+/// The first record of a topic whose time, which never goes back, is `from` or later.
+fn first_from<T: Message>(
+    log: &dyn Log,
+    topic: TopicId,
+    from: Timestamp,
+    time: impl Fn(T) -> Timestamp,
+) -> Result<u64, LogError> {
     let (mut low, mut high) = (log.first(topic).0, log.next(topic).0);
     while low < high {
         let middle = low + (high - low) / 2;
         let mut records = Vec::new();
         log.read(topic, Offset(middle), 1, Visibility::Appended, &mut records)?;
-        if records.first().and_then(decode).is_some_and(|batch| batch.accepted_at < from) {
+        if records.first().and_then(decode).is_some_and(|batch| time(batch) < from) {
             low = middle + 1;
         } else {
             high = middle;
@@ -97,8 +131,8 @@ fn first_from(log: &dyn Log, scheduler: u64, from: Timestamp) -> Result<u64, Log
     Ok(low)
 }
 
-fn decode(record: &Record) -> Option<AcceptedBatch> {
-    AcceptedBatch::decode(&record.payload).ok()
+fn decode<T: Message>(record: &Record) -> Option<T> {
+    T::decode(&record.payload).ok()
 }
 
 #[cfg(test)]
@@ -185,7 +219,8 @@ mod tests {
     fn only_the_time_in_which_it_can_have_been_accepted_is_read() {
         let log = log(0, 400);
         for from in [0, 5, 10, 1_000, 3_990, 3_991, 10_000] {
-            let first = first_from(&log, 0, Timestamp(from)).unwrap();
+            let accepted_at = |batch: AcceptedBatch| batch.accepted_at;
+            let first = first_from(&log, journal::accepted(0), Timestamp(from), accepted_at).unwrap();
             assert_eq!(first, from.div_ceil(10).min(400));
         }
     }

@@ -7,6 +7,7 @@ use super::{
 use crate::clerk::Clerk;
 use crate::journal::{self, Entry, SEQUENCE};
 use crate::message::{AcceptedBatch, Message, SequenceBatch, Source};
+use crate::recent::may_be_remembered;
 use crate::replay::{Replay, ReplayError};
 use crate::runtime::executor::{Executor, Signal, Stage};
 use crate::runtime::shell::{ApproverShell, AssemblerShell, SchedulerShell, SequencerShell, UpdaterShell};
@@ -143,7 +144,8 @@ struct Recovery {
     schedulers: Vec<Scheduler>,
     followed: Vec<Followed>,
     decided: Vec<(u64, SequenceBatch)>,
-    remember_from: Timestamp,
+    /// The time of this process when it began.
+    began: Timestamp,
     records: u64,
     transactions: u64,
 }
@@ -151,7 +153,7 @@ struct Recovery {
 struct Followed {
     source: Source,
     ticket: Ticket,
-    accepted_at: Timestamp,
+    expires: Timestamp,
     len: u32,
 }
 
@@ -171,12 +173,11 @@ impl Recovery {
                 Scheduler::new(Arc::clone(network), instance, first, options.remember, key)
             })
             .collect();
-        let remember_from = Timestamp(now.0.saturating_sub(network.longest_validity_ms));
         Ok(Self {
             schedulers,
             followed: Vec::new(),
             decided: Vec::new(),
-            remember_from,
+            began: now,
             records: 0,
             transactions: 0,
         })
@@ -190,11 +191,12 @@ impl Recovery {
                     belongs(replay.network(), *source, accepted)?;
                     let len = u32::try_from(accepted.batch.len()).expect("batches are bounded");
                     self.transactions += u64::from(len);
-                    if accepted.accepted_at >= self.remember_from {
-                        self.schedulers[source.scheduler as usize].restore(*source, accepted);
+                    let (source, expires) = (*source, accepted.expires());
+                    // Not by the longest validity, which may have been another when it was accepted.
+                    if may_be_remembered(expires, self.began) {
+                        self.schedulers[source.scheduler as usize].restore(source, accepted);
                     }
-                    let (source, accepted_at) = (*source, accepted.accepted_at);
-                    self.followed.push(Followed { source, ticket, accepted_at, len });
+                    self.followed.push(Followed { source, ticket, expires, len });
                 }
                 Entry::Sequenced(position, batch) => {
                     self.decided.push((position.0, batch.clone()));
@@ -255,16 +257,10 @@ fn join(
     let sequence = Topic::logged("sequence", capacity, Arc::clone(&dynamic), SEQUENCE, &signal);
 
     let applied: Vec<_> = (0..participants).map(|_| Arc::new(AtomicU64::new(replay.next))).collect();
-    let mut clerk = Clerk::new(
-        options.schedulers,
-        applied.clone(),
-        network.longest_validity_ms,
-        replay.next,
-        replay.tree.clone(),
-        replay.clock,
-    );
+    let mut clerk =
+        Clerk::new(options.schedulers, applied.clone(), replay.next, replay.tree.clone(), replay.clock);
     for followed in &recovery.followed {
-        clerk.follow(followed.source, followed.ticket, followed.accepted_at, followed.len);
+        clerk.follow(followed.source, followed.ticket, followed.expires, followed.len);
     }
     for (position, batch) in &recovery.decided {
         clerk.restore(*position, batch);

@@ -23,6 +23,13 @@ pub struct AcceptedBatch {
     pub batch: TransactionBatch,
 }
 
+impl AcceptedBatch {
+    /// When the last of its transactions expires.
+    pub fn expires(&self) -> Timestamp {
+        self.batch.headers.iter().map(|header| header.expiry).max().unwrap_or(self.accepted_at)
+    }
+}
+
 /// What the scheduler made of one transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Intake {
@@ -43,8 +50,8 @@ pub struct IntakeBatch {
     pub source: Option<Source>,
     /// Where the accepted batch lies in the log.
     pub ticket: Ticket,
-    /// When it was accepted.
-    pub accepted_at: Timestamp,
+    /// When the last of its transactions expires.
+    pub expires: Timestamp,
     /// One for each transaction submitted.
     pub results: Vec<Intake>,
 }

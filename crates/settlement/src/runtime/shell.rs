@@ -48,13 +48,13 @@ impl SchedulerShell {
     /// Logs what was accepted, then tells everybody; false while the log has no room.
     fn send(&mut self, origin: u64, mut scheduled: Scheduled) -> Result<bool, StageError> {
         let source = scheduled.accepted.as_ref().map(|(source, _)| *source);
-        let (mut ticket, mut accepted_at) = (Ticket(0), Timestamp(0));
+        let (mut ticket, mut expires) = (Ticket(0), Timestamp(0));
         if let Some((source, accepted)) = scheduled.accepted.take() {
             let accepted = Arc::new(accepted);
             match self.accepted.append(Arc::clone(&accepted)) {
                 Ok((position, logged)) => {
                     assert_eq!(position, source.number, "a scheduler numbers batches as its log does");
-                    (ticket, accepted_at) = (logged, accepted.accepted_at);
+                    (ticket, expires) = (logged, accepted.expires());
                 }
                 Err(refusal) if passes(&refusal) => {
                     let accepted = Arc::unwrap_or_clone(accepted);
@@ -69,7 +69,7 @@ impl SchedulerShell {
             origin,
             source,
             ticket,
-            accepted_at,
+            expires,
             results: scheduled.results,
         }));
         for proposals in scheduled.proposals {
