@@ -9,6 +9,8 @@ pub mod codec;
 pub mod command;
 pub mod configuration;
 pub mod connection;
+#[cfg(test)]
+mod damaged;
 pub mod gateway;
 pub mod keys;
 pub mod layout;

@@ -78,3 +78,26 @@ fn the_demonstration_is_a_plan() {
     assert_eq!(plan.participant.len(), 5);
     assert!(plan.account.iter().any(|account| account.opening.is_some()));
 }
+
+#[test]
+fn no_damaged_plan_is_more_than_an_error() {
+    let samples = [SMALL, include_str!("../demo.toml"), include_str!("../../../../examples/accounts.toml")];
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("plan.toml");
+    let (mut good, mut bad) = (0, 0);
+    for seed in 0..4_000 {
+        let text = crate::damaged::damaged(&mut tally_sim::Rng::new(seed), &samples);
+        std::fs::write(&file, &text).unwrap();
+        match Plan::read(std::slice::from_ref(&file)) {
+            Ok(plan) => {
+                good += 1;
+                let _ = plan.check();
+            }
+            Err(error) => {
+                bad += 1;
+                assert!(format!("{error:#}").contains("plan.toml"), "seed {seed}: {error:#}");
+            }
+        }
+    }
+    assert!(good > 100 && bad > 100, "{good} good, {bad} bad: damage is neither always nor never felt");
+}
