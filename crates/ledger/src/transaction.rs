@@ -18,7 +18,7 @@ use crate::amount::Amount;
 use crate::id::{AccountNumber, AssetId, NetworkId, ParticipantId, Timestamp, Uetr};
 use crate::order::AccountOrder;
 use bytemuck::{Pod, Zeroable};
-use tally_crypto::{Hash, PublicKey, Signature, SigningKey};
+use tally_crypto::{Hash, PublicKey, Signature, Signed, SigningKey};
 
 /// The identity of a transaction: a hash that commits to each leg separately.
 pub type TransactionId = Hash;
@@ -113,6 +113,13 @@ pub struct Signer {
     pub key: PublicKey,
     /// The Ed25519 signature over the 32 bytes of the id.
     pub signature: Signature,
+}
+
+impl Signer {
+    /// What has to verify, where `id` is the transaction's.
+    pub fn signed(&self, id: TransactionId) -> Signed {
+        Signed { key: self.key, message: id, signature: self.signature }
+    }
 }
 
 const SALT_KEY: &[u8; 32] = b"tallystick 2026 leg salt v1\0\0\0\0\0";

@@ -4,7 +4,7 @@ use crate::message::{AcceptedBatch, Message, SequenceBatch, Source};
 use crate::replay::{Partition, Replay, ReplayError, Undecided};
 use std::sync::Arc;
 use tally_ledger::wire::DecodeError;
-use tally_log::{FileLog, LogError, Offset, Ticket, TopicId};
+use tally_log::{FileLog, Log, LogError, Offset, Ticket, TopicId, Visibility};
 
 /// The topic of the one global sequence.
 pub const SEQUENCE: TopicId = TopicId(1);
@@ -72,6 +72,21 @@ pub enum Entry {
     Accepted(Source, Arc<AcceptedBatch>),
     /// Decisions were sequenced.
     Sequenced(Offset, SequenceBatch),
+}
+
+/// The record of a topic at `offset`; none where there is none to be seen, or it is of another form.
+///
+/// # Errors
+/// When the log cannot be read there.
+pub(crate) fn record<T: Message>(
+    log: &dyn Log,
+    topic: TopicId,
+    offset: u64,
+    visibility: Visibility,
+) -> Result<Option<T>, LogError> {
+    let mut records = Vec::new();
+    log.read(topic, Offset(offset), 1, visibility, &mut records)?;
+    Ok(records.first().and_then(|record| T::decode(&record.payload).ok()))
 }
 
 /// The records of a journal from `from` on.

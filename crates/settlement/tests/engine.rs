@@ -89,10 +89,22 @@ impl Bench {
     }
 
     fn restart(self) -> Self {
+        self.restart_with(|_| ())
+    }
+
+    fn restart_with(self, change: impl FnOnce(&mut EngineOptions)) -> Self {
         let Self { engine, directory, references } = self;
         engine.stop(WAIT).unwrap();
-        let engine = Engine::open(options(&directory)).unwrap();
-        Self { engine, directory, references }
+        let mut options = options(&directory);
+        change(&mut options);
+        Self { engine: Engine::open(options).unwrap(), directory, references }
+    }
+
+    /// Lets time pass.
+    fn wait_until(&self, time: Timestamp) {
+        while self.engine.now() < time {
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// Ends without draining or saving, as a crash would.
@@ -305,7 +317,7 @@ fn a_resubmission_after_the_expiry_gets_the_same_receipt() {
     let mut sent: Vec<(Transaction, Outcome)> = Vec::new();
     for amount in [1, 2, 20_000, 3] {
         let mut terms = bench.terms();
-        terms.expiry = Timestamp(bench.engine.now().0 + 2_000);
+        terms.expiry = bench.engine.now().plus_ms(2_000);
         let mut transaction = Transaction::new(Kind::Transfer, &terms, legs(amount));
         transaction.sign(&customer(A, 0));
         let outcome = bench.send(transaction.clone());
@@ -316,9 +328,7 @@ fn a_resubmission_after_the_expiry_gets_the_same_receipt() {
         sent.iter().filter(|(_, outcome)| matches!(outcome, Outcome::Final(f) if f.verdict.is_err()));
     assert_eq!(refused.count(), 1, "a refusal is an outcome too");
     let expiry = sent.iter().map(|(transaction, _)| transaction.header.expiry).max().unwrap();
-    while bench.engine.now() <= expiry {
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    bench.wait_until(expiry.plus_ms(1));
     let again = |bench: &Bench| {
         for (transaction, outcome) in &sent {
             assert_eq!(bench.send(transaction.clone()), *outcome);
@@ -350,17 +360,10 @@ fn a_shorter_longest_validity_forgets_no_reference_that_has_not_expired() {
     transaction.sign(&customer(A, 0));
     let outcome = bench.send(transaction.clone());
     // Until it was accepted longer ago than the shorter validity, and is itself valid for less than that.
-    while bench.engine.now() < began.plus_ms(SHORT_MS + 200) {
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let mut bench = bench;
+    bench.wait_until(began.plus_ms(SHORT_MS + 200));
     // With a snapshot of before, then from one made meanwhile.
     for _ in 0..2 {
-        let Bench { engine, directory, references } = bench;
-        engine.stop(WAIT).unwrap();
-        let mut options = options(&directory);
-        options.network.longest_validity_ms = SHORT_MS;
-        bench = Bench { engine: Engine::open(options).unwrap(), directory, references };
+        bench = bench.restart_with(|options| options.network.longest_validity_ms = SHORT_MS);
         assert_eq!(bench.send(transaction.clone()), outcome);
     }
     assert_eq!(bench.balance(A, AccountNumber(0)), 9_300);

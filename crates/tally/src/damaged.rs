@@ -28,8 +28,28 @@ const ODD: &[&str] = &[
     "\"DE00\"",
 ];
 
+/// Hands thousands of damaged `samples` to `read`, whose errors all have to name the file `named`; how many were read
+/// all the same, and how many were not.
+pub(crate) fn survives(
+    samples: &[&str],
+    named: &str,
+    mut read: impl FnMut(&str) -> anyhow::Result<()>,
+) -> (usize, usize) {
+    let (mut good, mut bad) = (0, 0);
+    for seed in 0..4_000 {
+        match read(&damaged(&mut Rng::new(seed), samples)) {
+            Ok(()) => good += 1,
+            Err(error) => {
+                bad += 1;
+                assert!(format!("{error:#}").contains(named), "seed {seed}: {error:#}");
+            }
+        }
+    }
+    (good, bad)
+}
+
 /// One of `samples` after a few mistakes; what is left is text.
-pub(crate) fn damaged(rng: &mut Rng, samples: &[&str]) -> String {
+fn damaged(rng: &mut Rng, samples: &[&str]) -> String {
     let mut lines: Vec<String> = samples[rng.index(samples.len())].lines().map(str::to_owned).collect();
     for _ in 0..rng.between(1, 4) {
         if lines.is_empty() {

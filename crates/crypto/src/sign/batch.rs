@@ -49,7 +49,8 @@ enum Kind {
 }
 
 impl BatchVerifier {
-    /// Remembers at least the last `keys` keys and at most twice as many, at about 250 bytes each.
+    /// Remembers at least the last `keys` keys and at most twice as many, beside those of the last batch, at about 250
+    /// bytes each.
     pub fn new(keys: usize) -> Self {
         #[cfg(target_arch = "x86_64")]
         if let Some(engine) = super::ifma::Ifma::detect() {

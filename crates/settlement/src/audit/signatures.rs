@@ -1,6 +1,7 @@
 //! The clients' signatures of a journal, verified beside its replay on all processors.
 
 use crate::message::{AcceptedBatch, Source};
+use crate::stage::scheduler::KNOWN_KEYS;
 use std::panic::resume_unwind;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
@@ -10,8 +11,6 @@ use tally_log::Ticket;
 
 /// Signatures that are verified together: as many as a full batch has, also where the journal's batches are small.
 const LOT: usize = 4096;
-/// Signers whose keys each verifier remembers in decoded form: about 16 MiB.
-const KNOWN_KEYS: usize = 1 << 16;
 
 /// A batch with signatures that do not verify.
 pub(super) struct Finding {
@@ -52,13 +51,8 @@ impl Signatures {
     pub(super) fn add(&mut self, ticket: Ticket, source: Source, accepted: &AcceptedBatch, ids: &[Hash]) {
         let batch = &accepted.batch;
         self.lot.batches.push((self.lot.signed.len(), ticket, source));
-        for (place, message) in batch.places().zip(ids) {
-            let signers = batch.signers[place.signers].iter();
-            self.lot.signed.extend(signers.map(|signer| Signed {
-                key: signer.key,
-                message: *message,
-                signature: signer.signature,
-            }));
+        for (place, id) in batch.places().zip(ids) {
+            self.lot.signed.extend(batch.signers[place.signers].iter().map(|signer| signer.signed(*id)));
         }
         if self.lot.signed.len() >= LOT {
             self.hand_in();

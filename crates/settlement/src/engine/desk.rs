@@ -6,7 +6,7 @@ use super::{Answer, EngineError, LOCK, MAX_WAITING, Outcome, Pending, Shared, Vo
 use crate::accounts::BALANCE_RANGE;
 use crate::clerk::{Counts, Finality, Notice, Waiter};
 use crate::journal::{self, SEQUENCE};
-use crate::message::{AcceptedBatch, Message, SequenceBatch, Source};
+use crate::message::{AcceptedBatch, SequenceBatch, Source};
 use crate::receipt::Receipt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use tally_ledger::{
     AccountId, AccountNumber, AccountRole, AccountStatus, Amount, AssetId, Network, ParticipantId, Refusal,
     Timestamp, Transaction, TransactionBatch, Uetr,
 };
-use tally_log::{Log, LogError, Visibility};
+use tally_log::{LogError, Visibility};
 
 /// An account as others see it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -137,9 +137,12 @@ impl Desk {
     /// The outcome of a transaction that is refused now because it has expired: whoever sends it again because the
     /// answer was lost must not be told that it was never made.
     fn before_expiry(&self, expired: &Expected, deadline: std::time::Instant) -> Outcome {
-        let _one_at_a_time = self.shared.search.lock().expect(LOCK);
-        let longest = self.shared.network.longest_validity_ms;
-        match earlier::find(&self.shared.log, expired, longest, deadline) {
+        let found = {
+            let _one_at_a_time = self.shared.search.lock().expect(LOCK);
+            let longest = self.shared.network.longest_validity_ms;
+            earlier::find(&self.shared.log, expired, longest, deadline)
+        };
+        match found {
             Ok(Earlier::Accepted(source, index)) => self.first_use(&expired.id, source, index, deadline),
             Ok(Earlier::Never) => Outcome::Refused(Refusal::Expired),
             Ok(Earlier::Unknown) | Err(_) => Outcome::Pending,
@@ -183,11 +186,7 @@ impl Desk {
     }
 
     fn accepted(&self, source: Source, visibility: Visibility) -> Result<Option<AcceptedBatch>, LogError> {
-        let mut records = Vec::new();
-        let topic = journal::accepted(source.scheduler);
-        let offset = tally_log::Offset(source.number);
-        self.shared.log.read(topic, offset, 1, visibility, &mut records)?;
-        Ok(records.first().and_then(|record| AcceptedBatch::decode(&record.payload).ok()))
+        journal::record(&self.shared.log, journal::accepted(source.scheduler), source.number, visibility)
     }
 
     fn finality(&self, source: Source, index: u32) -> Option<Finality> {
@@ -203,10 +202,9 @@ impl Desk {
             }
         };
         positions.into_iter().find_map(|position| {
-            let mut records = Vec::new();
-            let offset = tally_log::Offset(position);
-            self.shared.log.read(SEQUENCE, offset, 1, Visibility::Durable, &mut records).ok()?;
-            crate::clerk::find(&SequenceBatch::decode(&records.first()?.payload).ok()?, index)
+            let batch: SequenceBatch =
+                journal::record(&self.shared.log, SEQUENCE, position, Visibility::Durable).ok()??;
+            crate::clerk::find(&batch, index)
         })
     }
 

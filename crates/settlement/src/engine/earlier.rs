@@ -120,9 +120,8 @@ fn first_from<T: Message>(
     let (mut low, mut high) = (log.first(topic).0, log.next(topic).0);
     while low < high {
         let middle = low + (high - low) / 2;
-        let mut records = Vec::new();
-        log.read(topic, Offset(middle), 1, Visibility::Appended, &mut records)?;
-        if records.first().and_then(decode).is_some_and(|batch| time(batch) < from) {
+        let record = journal::record(log, topic, middle, Visibility::Appended)?;
+        if record.is_some_and(|batch| time(batch) < from) {
             low = middle + 1;
         } else {
             high = middle;

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::clerk::Clerk;
 use crate::journal::{self, Entry, SEQUENCE};
-use crate::message::{AcceptedBatch, Message, SequenceBatch, Source};
+use crate::message::{AcceptedBatch, SequenceBatch, Source};
 use crate::recent::may_be_remembered;
 use crate::replay::{Replay, ReplayError};
 use crate::runtime::executor::{Executor, Signal, Stage};
@@ -210,10 +210,8 @@ impl Recovery {
 
 /// The tree head that the last record of the sequence states, in a replay or before it.
 fn last_head(log: &FileLog) -> Option<SignedTreeHead> {
-    let last = tally_log::Offset(log.next(SEQUENCE).0.checked_sub(1)?);
-    let mut records = Vec::new();
-    log.read(SEQUENCE, last, 1, Visibility::Durable, &mut records).ok()?;
-    let batch = SequenceBatch::decode(&records.first()?.payload).ok()?;
+    let last = log.next(SEQUENCE).0.checked_sub(1)?;
+    let batch: SequenceBatch = journal::record(log, SEQUENCE, last, Visibility::Durable).ok()??;
     Some(batch.tree_head())
 }
 

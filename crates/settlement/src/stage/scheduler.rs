@@ -15,8 +15,8 @@ use tally_ledger::{
 
 /// References that are read ahead of use together.
 const AHEAD: usize = 32;
-/// Payers' keys that are remembered in decoded form: about 16 MiB.
-const KNOWN_KEYS: usize = 1 << 16;
+/// Payers' keys that a verifier remembers in decoded form: about 16 MiB.
+pub(crate) const KNOWN_KEYS: usize = 1 << 16;
 
 /// One scheduler: of all transactions, those whose reference falls to it.
 pub struct Scheduler {
@@ -212,8 +212,7 @@ impl Scheduler {
                 continue;
             }
             for signer in &batch.signers[place.signers.clone()] {
-                let message = self.hashed.ids[index];
-                self.signed.push(Signed { key: signer.key, message, signature: signer.signature });
+                self.signed.push(signer.signed(self.hashed.ids[index]));
                 self.signed_of.push(index);
             }
         }

@@ -37,7 +37,7 @@ pub(super) async fn status(
     State(app): State<Arc<App>>,
     Path(uetr): Path<String>,
 ) -> Result<Json<OutcomeView>, Failure> {
-    let uetr: Uetr = uetr.parse().map_err(|error| Failure::form(format!("{error}")))?;
+    let uetr = reference(&uetr)?;
     looking_up(app, move |app| {
         let answer = app.engine.status(uetr)?;
         let answer =
@@ -51,13 +51,17 @@ pub(super) async fn receipt(
     State(app): State<Arc<App>>,
     Path(uetr): Path<String>,
 ) -> Result<Json<Receipt>, Failure> {
-    let uetr: Uetr = uetr.parse().map_err(|error| Failure::form(format!("{error}")))?;
+    let uetr = reference(&uetr)?;
     looking_up(app, move |app| {
         let receipt = app.engine.receipt(uetr)?;
         let none = || Failure::not_found(format!("no transaction with the reference {uetr} has an outcome"));
         Ok(Json(receipt.ok_or_else(none)?))
     })
     .await
+}
+
+fn reference(text: &str) -> Result<Uetr, Failure> {
+    text.parse().map_err(|error| Failure::form(format!("{error}")))
 }
 
 /// A batch in binary form, or in hexadecimal as text.
