@@ -1,0 +1,1 @@
+//! States, commands, contracts and signed transactions of the flows ledger: pure, bounded, deterministic.

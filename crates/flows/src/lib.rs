@@ -1,0 +1,1 @@
+//! Durable execution: a flow survives a crash at any instruction, by journal and replay.

@@ -1,0 +1,1 @@
+//! One institution's node: flows, vault, notary, messaging and RPC, wired together.

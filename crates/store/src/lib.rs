@@ -1,0 +1,1 @@
+//! Everything a node must not lose, in one database, changed by one transaction for each batch.
