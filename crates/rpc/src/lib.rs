@@ -1,1 +1,20 @@
 //! The node's remote interface in gRPC: start and follow flows, query and track the vault, with users and permissions.
+
+mod feed;
+mod permissions;
+mod refusal;
+mod service;
+mod types;
+mod users;
+mod wire;
+
+pub use feed::{Feed, FeedClosed, FeedReader};
+pub use permissions::{Permission, Permissions, UnknownPermission};
+pub use refusal::{Refusal, RefusalCode};
+pub use service::{Caller, NodeService};
+pub use types::{
+    FlowDescription, FlowEnd, FlowEvent, FlowFailure, FlowInfo, FlowPage, FlowQuery, FlowState, FlowStep,
+    NetworkMap, NetworkNotary, NetworkParty, NodeInfo, NotaryKind, Outcome, SortBy, StartFlow, StateStatus,
+    TransactionInfo, VaultPage, VaultQuery, VaultState, VaultUpdate,
+};
+pub use users::{User, Users, UsersError, hash_password};
