@@ -1,0 +1,10 @@
+//! Connections from peers: one task for each, at most one for each peer.
+
+mod accept;
+mod conversation;
+mod pending;
+mod slot;
+
+pub(crate) use accept::listen;
+pub(crate) use pending::Pending;
+pub(crate) use slot::Slot;
