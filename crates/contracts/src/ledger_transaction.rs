@@ -1,0 +1,282 @@
+//! Transactions with everything they name at hand, and their verification.
+
+use crate::state::read;
+use crate::{
+    Attachment, AttachmentId, ContractCommand, ContractName, ContractState, Contracts, DecodeError, Party,
+    PublicKey, State, StateRef, Transaction, VersionRange, Violation,
+};
+
+/// A transaction with the states it consumes and reads and the attachments it names.
+#[derive(Debug, Clone)]
+pub struct LedgerTransaction {
+    transaction: Transaction,
+    inputs: Vec<State>,
+    references: Vec<State>,
+    attachments: Vec<Attachment>,
+}
+
+/// What was found does not fit what the transaction names.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ResolveError {
+    /// There must be one state for each input and each reference.
+    #[error("the transaction names {expected} {what}, {got} were found")]
+    Count {
+        /// Of what.
+        what: &'static str,
+        /// How many it names.
+        expected: usize,
+        /// How many were found.
+        got: usize,
+    },
+    /// An attachment is another than the one named at its place.
+    #[error("the transaction names attachment {expected}, {got} was found")]
+    Attachment {
+        /// The one named.
+        expected: AttachmentId,
+        /// The one found.
+        got: AttachmentId,
+    },
+}
+
+/// Why a transaction must not become part of the ledger.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum VerificationError {
+    /// A state consumed or read belongs to another notary.
+    #[error("state {state} has notary {found}, the transaction has {expected}")]
+    Notary {
+        /// Which state.
+        state: StateRef,
+        /// Its notary.
+        found: Party,
+        /// The transaction's notary.
+        expected: Party,
+    },
+    /// A state is consumed without the one that encumbers it.
+    #[error("input {state} is encumbered by {encumbrance}, which is not consumed with it")]
+    Encumbrance {
+        /// The state consumed.
+        state: StateRef,
+        /// The one that had to be consumed too.
+        encumbrance: StateRef,
+    },
+    /// The contract of an input is not named.
+    #[error("contract {0} of an input is not named by the transaction")]
+    ContractNotNamed(ContractName),
+    /// A contract is named that has nothing to check.
+    #[error("contract {0} is named by the transaction and governs nothing in it")]
+    ContractUnused(ContractName),
+    /// The version named may not govern an input.
+    #[error("input {state} is governed by {allowed} of {contract}, the transaction names {named}")]
+    Version {
+        /// Which state.
+        state: StateRef,
+        /// Its contract.
+        contract: ContractName,
+        /// The versions that it allows.
+        allowed: VersionRange,
+        /// The version that the transaction names.
+        named: u32,
+    },
+    /// No contract of that name is known here.
+    #[error("contract {0} is not known to this node")]
+    UnknownContract(ContractName),
+    /// This version of the contract is not known here.
+    #[error("version {version} of contract {contract} is not known to this node, which knows {known}")]
+    UnknownVersion {
+        /// The contract.
+        contract: ContractName,
+        /// The version named.
+        version: u32,
+        /// The versions known.
+        known: VersionRange,
+    },
+    /// A contract refuses.
+    #[error("contract {contract} version {version} refuses the transaction")]
+    Contract {
+        /// The contract.
+        contract: ContractName,
+        /// The version applied.
+        version: u32,
+        /// The rule broken.
+        #[source]
+        violation: Violation,
+    },
+}
+
+impl LedgerTransaction {
+    /// Puts a transaction together with what it names, each in the order in which it names them.
+    /// The caller vouches that each state is the output that its reference names.
+    ///
+    /// # Errors
+    /// [`ResolveError`] when something is missing, too much or another attachment.
+    pub fn resolve(
+        transaction: &Transaction,
+        inputs: Vec<State>,
+        references: Vec<State>,
+        attachments: Vec<Attachment>,
+    ) -> Result<Self, ResolveError> {
+        let counts = [
+            ("inputs", transaction.inputs().len(), inputs.len()),
+            ("references", transaction.references().len(), references.len()),
+            ("attachments", transaction.attachments().len(), attachments.len()),
+        ];
+        for (what, expected, got) in counts {
+            if expected != got {
+                return Err(ResolveError::Count { what, expected, got });
+            }
+        }
+        for (expected, attachment) in transaction.attachments().iter().zip(&attachments) {
+            if *expected != attachment.id() {
+                return Err(ResolveError::Attachment { expected: *expected, got: attachment.id() });
+            }
+        }
+        Ok(Self { transaction: transaction.clone(), inputs, references, attachments })
+    }
+
+    /// The transaction.
+    pub fn transaction(&self) -> &Transaction {
+        &self.transaction
+    }
+
+    /// The states consumed.
+    pub fn inputs(&self) -> &[State] {
+        &self.inputs
+    }
+
+    /// The states read.
+    pub fn references(&self) -> &[State] {
+        &self.references
+    }
+
+    /// The states created.
+    pub fn outputs(&self) -> &[State] {
+        self.transaction.outputs()
+    }
+
+    /// The attachments.
+    pub fn attachments(&self) -> &[Attachment] {
+        &self.attachments
+    }
+
+    /// The consumed states of one contract, in order.
+    ///
+    /// # Errors
+    /// [`DecodeError`] when the data of one is malformed.
+    pub fn inputs_of<T: ContractState>(&self) -> Result<Vec<T>, DecodeError> {
+        of(&self.inputs)
+    }
+
+    /// The states of one contract that are read, in order.
+    ///
+    /// # Errors
+    /// [`DecodeError`] when the data of one is malformed.
+    pub fn references_of<T: ContractState>(&self) -> Result<Vec<T>, DecodeError> {
+        of(&self.references)
+    }
+
+    /// The created states of one contract, in order.
+    ///
+    /// # Errors
+    /// [`DecodeError`] when the data of one is malformed.
+    pub fn outputs_of<T: ContractState>(&self) -> Result<Vec<T>, DecodeError> {
+        of(self.outputs())
+    }
+
+    /// The commands of one contract and who signs each, in order.
+    ///
+    /// # Errors
+    /// [`DecodeError`] when the data of one is malformed.
+    pub fn commands_of<C: ContractCommand>(&self) -> Result<Vec<(C, &[PublicKey])>, DecodeError> {
+        let commands = self.transaction.commands().iter().filter(|command| command.contract == C::CONTRACT);
+        commands.map(|command| Ok((command.read()?, command.signers.as_slice()))).collect()
+    }
+
+    /// Checks everything that the ledger and its contracts ask for, except signatures, whether the
+    /// inputs are unspent, and the time.
+    ///
+    /// Deterministic and total; work is bounded by the size of the transaction. Rules, checked in
+    /// this order: states consumed and read have the transaction's notary; an encumbered state is
+    /// consumed together with its encumbrance; every contract of inputs, outputs and commands is
+    /// named, with a version that all its states allow, and no other is; each contract is known and
+    /// accepts. (What needs no other transaction was checked when this one was decoded.)
+    ///
+    /// # Errors
+    /// The first rule broken.
+    pub fn verify(&self, contracts: &Contracts) -> Result<(), VerificationError> {
+        self.check_notary()?;
+        self.check_encumbrances()?;
+        self.check_versions()?;
+        for (name, version) in self.transaction.contracts() {
+            let contract = contracts.get(name).ok_or(VerificationError::UnknownContract(*name))?;
+            let known = contract.versions();
+            if !known.contains(*version) {
+                return Err(VerificationError::UnknownVersion { contract: *name, version: *version, known });
+            }
+            contract.verify(*version, self).map_err(|violation| VerificationError::Contract {
+                contract: *name,
+                version: *version,
+                violation,
+            })?;
+        }
+        Ok(())
+    }
+
+    fn check_notary(&self) -> Result<(), VerificationError> {
+        let expected = self.transaction.notary();
+        let inputs = self.transaction.inputs().iter().zip(&self.inputs);
+        let references = self.transaction.references().iter().zip(&self.references);
+        for (reference, state) in inputs.chain(references) {
+            if state.notary != *expected {
+                return Err(VerificationError::Notary {
+                    state: *reference,
+                    found: state.notary.clone(),
+                    expected: expected.clone(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn check_encumbrances(&self) -> Result<(), VerificationError> {
+        if self.inputs.iter().all(|state| state.encumbrance.is_none()) {
+            return Ok(());
+        }
+        let mut consumed = self.transaction.inputs().to_vec();
+        consumed.sort_unstable();
+        for (reference, state) in self.transaction.inputs().iter().zip(&self.inputs) {
+            let Some(index) = state.encumbrance else { continue };
+            let encumbrance = StateRef { transaction: reference.transaction, index };
+            if consumed.binary_search(&encumbrance).is_err() {
+                return Err(VerificationError::Encumbrance { state: *reference, encumbrance });
+            }
+        }
+        Ok(())
+    }
+
+    fn check_versions(&self) -> Result<(), VerificationError> {
+        for (reference, state) in self.transaction.inputs().iter().zip(&self.inputs) {
+            let contract = state.contract;
+            let named = self
+                .transaction
+                .version_of(&contract)
+                .ok_or(VerificationError::ContractNotNamed(contract))?;
+            if !state.versions.contains(named) {
+                let allowed = state.versions;
+                return Err(VerificationError::Version { state: *reference, contract, allowed, named });
+            }
+        }
+        for (name, _) in self.transaction.contracts() {
+            let states = || self.inputs.iter().chain(self.outputs()).any(|state| state.contract == *name);
+            let commands = || self.transaction.commands().iter().any(|command| command.contract == *name);
+            if !commands() && !states() {
+                return Err(VerificationError::ContractUnused(*name));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn of<T: ContractState>(states: &[State]) -> Result<Vec<T>, DecodeError> {
+    let states = states.iter().filter(|state| state.contract == T::CONTRACT);
+    states.map(|state| read("a state", T::CONTRACT, state.contract, &state.data)).collect()
+}

@@ -1,0 +1,533 @@
+//! Transactions: what is consumed, read and created, by which commands, under which notary.
+
+use crate::component::{self, Component, FORMAT, Group, Nonces};
+use crate::encoding::{encode, invalid, read_limited};
+use crate::limits::{
+    ATTACHMENTS, COMMANDS, CONTRACTS, DATA_BYTES, SIGNATURES, SIGNERS, STATES, TRANSACTION_BYTES,
+};
+use crate::{
+    AttachmentId, Command, ContractName, DecodeError, Party, PublicKey, State, StateAndRef, StateRef,
+    TearOff, TimeWindow, TransactionId, VersionRange,
+};
+use borsh::io::{Error, Read, Write};
+use borsh::{BorshDeserialize, BorshSerialize};
+use std::sync::Arc;
+use tally_crypto::Hash;
+
+/// A change of the ledger that was proposed: immutable, well-formed, and it knows its id.
+/// Cheap to clone.
+///
+/// Made by [`TransactionBuilder`](crate::TransactionBuilder) or [`Transaction::decode`]. Whether
+/// it keeps the rules of its contracts is for
+/// [`LedgerTransaction::verify`](crate::LedgerTransaction::verify) to say, which also sees the
+/// states it consumes.
+#[derive(Debug, Clone)]
+pub struct Transaction(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    salt: [u8; 32],
+    content: Content,
+    required_signers: Vec<PublicKey>,
+    groups: [Hash; 9],
+    id: TransactionId,
+    encoded: Vec<u8>,
+}
+
+/// Everything a transaction says.
+#[derive(Debug, BorshSerialize, BorshDeserialize)]
+pub(crate) struct Content {
+    pub(crate) inputs: Vec<StateRef>,
+    pub(crate) references: Vec<StateRef>,
+    pub(crate) outputs: Vec<State>,
+    pub(crate) commands: Vec<Command>,
+    pub(crate) attachments: Vec<AttachmentId>,
+    pub(crate) contracts: Vec<(ContractName, u32)>,
+    pub(crate) notary: Party,
+    pub(crate) time_window: Option<TimeWindow>,
+}
+
+/// Why something is not a well-formed transaction.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TransactionError {
+    /// The encoding is of another format.
+    #[error("the transaction is of format {0}, this code reads format {FORMAT}")]
+    Format(u8),
+    /// The encoding is too long.
+    #[error("the transaction has {0} bytes, at most {TRANSACTION_BYTES} are allowed")]
+    TooLong(usize),
+    /// Too many of something.
+    #[error("the transaction has {count} {what}, at most {limit} are allowed")]
+    TooMany {
+        /// Of what.
+        what: &'static str,
+        /// How many there are.
+        count: usize,
+        /// How many there may be.
+        limit: usize,
+    },
+    /// It neither consumes nor creates anything.
+    #[error("the transaction has neither inputs nor outputs")]
+    Empty,
+    /// It has no command, so nobody would say what it is for.
+    #[error("the transaction has no command")]
+    NoCommand,
+    /// No command has a signer.
+    #[error("no command of the transaction has a signer")]
+    NoSigner,
+    /// A state is consumed or read twice, or both.
+    #[error("state {0} occurs twice among inputs and references")]
+    StateTwice(StateRef),
+    /// An attachment is named twice.
+    #[error("attachment {0} is named twice")]
+    AttachmentTwice(AttachmentId),
+    /// Signers of a command are not in strictly ascending order.
+    #[error("the signers of command {command} are not in strictly ascending order")]
+    SignerOrder {
+        /// Which command.
+        command: usize,
+    },
+    /// Contracts are not in strictly ascending order of their names.
+    #[error("the contracts named are not in strictly ascending order")]
+    ContractOrder,
+    /// A contract of an output or a command is not named.
+    #[error("contract {0} of an output or a command is not named by the transaction")]
+    ContractNotNamed(ContractName),
+    /// The version named may not govern an output.
+    #[error("output {output} is to be governed by {allowed} of {contract}, the transaction names {named}")]
+    Version {
+        /// Which output.
+        output: usize,
+        /// Its contract.
+        contract: ContractName,
+        /// The versions that it allows.
+        allowed: VersionRange,
+        /// The version that the transaction names.
+        named: u32,
+    },
+    /// An output has another notary than the transaction.
+    #[error("output {output} has notary {found}, the transaction has {expected}")]
+    OutputNotary {
+        /// Which output.
+        output: usize,
+        /// Its notary.
+        found: Party,
+        /// The transaction's notary.
+        expected: Party,
+    },
+    /// An output's encumbrance is not another encumbered output, or shared with a third.
+    #[error(
+        "output {output} is encumbered by {encumbrance}: encumbrances form closed rings of at least two outputs"
+    )]
+    Encumbrance {
+        /// Which output.
+        output: usize,
+        /// Its encumbrance.
+        encumbrance: u32,
+    },
+    /// The time window has no bound or ends before it begins.
+    #[error("the time window ({0}) has no bound, or contains no moment")]
+    TimeWindow(TimeWindow),
+}
+
+impl Content {
+    /// The number of components of each group.
+    fn counts(&self) -> [u32; 9] {
+        // The limits are far below 2^32, and are checked before this is used.
+        let count = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
+        [
+            count(self.inputs.len()),
+            count(self.references.len()),
+            count(self.outputs.len()),
+            count(self.commands.len()),
+            count(self.commands.len()),
+            count(self.attachments.len()),
+            count(self.contracts.len()),
+            1,
+            u32::from(self.time_window.is_some()),
+        ]
+    }
+
+    /// All components, group after group.
+    fn components(&self) -> impl Iterator<Item = Component<'_>> {
+        (self.inputs.iter().map(Component::Input))
+            .chain(self.references.iter().map(Component::Reference))
+            .chain(self.outputs.iter().map(Component::Output))
+            .chain(self.commands.iter().map(Component::Command))
+            .chain(self.commands.iter().map(Component::Signers))
+            .chain(self.attachments.iter().map(Component::Attachment))
+            .chain(self.contracts.iter().map(Component::Contract))
+            .chain(std::iter::once(Component::Notary(&self.notary)))
+            .chain(self.time_window.iter().map(Component::TimeWindow))
+    }
+
+    fn version_of(&self, contract: &ContractName) -> Option<u32> {
+        let at = self.contracts.binary_search_by_key(contract, |(name, _)| *name).ok()?;
+        self.contracts.get(at).map(|(_, version)| *version)
+    }
+
+    fn check(&self) -> Result<(), TransactionError> {
+        let limits = [
+            ("inputs", self.inputs.len(), STATES),
+            ("references", self.references.len(), STATES),
+            ("outputs", self.outputs.len(), STATES),
+            ("commands", self.commands.len(), COMMANDS),
+            ("attachments", self.attachments.len(), ATTACHMENTS),
+            ("contracts", self.contracts.len(), CONTRACTS),
+        ];
+        for (what, count, limit) in limits {
+            if count > limit {
+                return Err(TransactionError::TooMany { what, count, limit });
+            }
+        }
+        if self.inputs.is_empty() && self.outputs.is_empty() {
+            return Err(TransactionError::Empty);
+        }
+        if self.commands.is_empty() {
+            return Err(TransactionError::NoCommand);
+        }
+        if let Some(twice) = duplicate(self.inputs.iter().chain(&self.references)) {
+            return Err(TransactionError::StateTwice(*twice));
+        }
+        if let Some(twice) = duplicate(self.attachments.iter()) {
+            return Err(TransactionError::AttachmentTwice(*twice));
+        }
+        if !self.contracts.is_sorted_by(|a, b| a.0 < b.0) {
+            return Err(TransactionError::ContractOrder);
+        }
+        if let Some(window) = self.time_window.filter(|window| !window.is_well_formed()) {
+            return Err(TransactionError::TimeWindow(window));
+        }
+        self.check_commands()?;
+        self.check_outputs()
+    }
+
+    fn check_commands(&self) -> Result<(), TransactionError> {
+        for (command, Command { contract, data, signers }) in self.commands.iter().enumerate() {
+            if signers.len() > SIGNERS {
+                return Err(TransactionError::TooMany {
+                    what: "signers of one command",
+                    count: signers.len(),
+                    limit: SIGNERS,
+                });
+            }
+            if !signers.is_sorted_by(|a, b| a < b) {
+                return Err(TransactionError::SignerOrder { command });
+            }
+            check_data("bytes in one command", data)?;
+            if self.version_of(contract).is_none() {
+                return Err(TransactionError::ContractNotNamed(*contract));
+            }
+        }
+        if self.commands.iter().all(|command| command.signers.is_empty()) {
+            return Err(TransactionError::NoSigner);
+        }
+        Ok(())
+    }
+
+    fn check_outputs(&self) -> Result<(), TransactionError> {
+        for (output, state) in self.outputs.iter().enumerate() {
+            check_data("bytes in one state", &state.data)?;
+            let named =
+                self.version_of(&state.contract).ok_or(TransactionError::ContractNotNamed(state.contract))?;
+            if !state.versions.contains(named) {
+                return Err(TransactionError::Version {
+                    output,
+                    contract: state.contract,
+                    allowed: state.versions,
+                    named,
+                });
+            }
+            if state.notary != self.notary {
+                return Err(TransactionError::OutputNotary {
+                    output,
+                    found: state.notary.clone(),
+                    expected: self.notary.clone(),
+                });
+            }
+        }
+        self.check_encumbrances()
+    }
+
+    /// Encumbered outputs stand in rings, so that consuming one of them consumes all: an output
+    /// whose encumbrance could be consumed without it would be frozen for ever.
+    fn check_encumbrances(&self) -> Result<(), TransactionError> {
+        if self.outputs.iter().all(|state| state.encumbrance.is_none()) {
+            return Ok(());
+        }
+        let mut taken = vec![false; self.outputs.len()];
+        for (output, state) in self.outputs.iter().enumerate() {
+            let Some(encumbrance) = state.encumbrance else { continue };
+            let refused = TransactionError::Encumbrance { output, encumbrance };
+            let Ok(target) = usize::try_from(encumbrance) else { return Err(refused) };
+            let encumbered = self.outputs.get(target).is_some_and(|state| state.encumbrance.is_some());
+            // Each encumbered output is pointed at at most once, so following them makes rings.
+            match taken.get_mut(target) {
+                Some(taken) if encumbered && target != output && !*taken => *taken = true,
+                _ => return Err(refused),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the notary has anything to attest.
+    fn needs_notary(&self) -> bool {
+        !self.inputs.is_empty() || !self.references.is_empty() || self.time_window.is_some()
+    }
+
+    fn required_signers(&self) -> Result<Vec<PublicKey>, TransactionError> {
+        let mut signers: Vec<_> =
+            self.commands.iter().flat_map(|command| &command.signers).copied().collect();
+        if self.needs_notary() {
+            signers.push(self.notary.key);
+        }
+        signers.sort_unstable();
+        signers.dedup();
+        if signers.len() > SIGNATURES {
+            let count = signers.len();
+            return Err(TransactionError::TooMany { what: "required signers", count, limit: SIGNATURES });
+        }
+        Ok(signers)
+    }
+}
+
+fn check_data(what: &'static str, data: &[u8]) -> Result<(), TransactionError> {
+    if data.len() > DATA_BYTES {
+        return Err(TransactionError::TooMany { what, count: data.len(), limit: DATA_BYTES });
+    }
+    Ok(())
+}
+
+/// One of the items that occur more than once.
+pub(crate) fn duplicate<'a, T: Ord>(items: impl Iterator<Item = &'a T>) -> Option<&'a T> {
+    let mut sorted: Vec<_> = items.collect();
+    if sorted.len() < 2 {
+        return None;
+    }
+    sorted.sort_unstable();
+    sorted.windows(2).find_map(|pair| match pair {
+        [a, b] if a == b => Some(*a),
+        _ => None,
+    })
+}
+
+impl Transaction {
+    /// A well-formed transaction of this content.
+    pub(crate) fn new(salt: [u8; 32], content: Content) -> Result<Self, TransactionError> {
+        content.check()?;
+        let encoded = encode(&(FORMAT, salt, &content));
+        if encoded.len() > TRANSACTION_BYTES {
+            return Err(TransactionError::TooLong(encoded.len()));
+        }
+        Self::assemble(salt, content, encoded)
+    }
+
+    /// Hashes a content that was checked.
+    fn assemble(salt: [u8; 32], content: Content, encoded: Vec<u8>) -> Result<Self, TransactionError> {
+        let required_signers = content.required_signers()?;
+        let counts = content.counts();
+        let nonces = Nonces::derive(&salt, &counts);
+        let mut scratch = Vec::with_capacity(512);
+        let mut leaves = Vec::with_capacity(nonces.of_components().len());
+        for (nonce, component) in nonces.of_components().iter().zip(content.components()) {
+            leaves.push(component::leaf(nonce, &mut scratch, |out| component.encode_into(out)));
+        }
+        let mut roots = [Hash::ZERO; 9];
+        let mut rest = leaves.as_slice();
+        for (root, count) in roots.iter_mut().zip(&counts) {
+            let (group, after) = rest.split_at(usize::try_from(*count).unwrap_or(usize::MAX));
+            *root = component::root(group);
+            rest = after;
+        }
+        let groups = component::group_hashes(nonces.of_groups(), &counts, &roots);
+        let id = component::id(&groups);
+        Ok(Self(Arc::new(Inner { salt, content, required_signers, groups, id, encoded })))
+    }
+
+    /// Reads the encoding of a whole transaction.
+    ///
+    /// # Errors
+    /// [`DecodeError`] when it is longer than [`TRANSACTION_BYTES`], malformed, followed by more
+    /// bytes, or not well-formed (then a [`TransactionError`] is its source's cause).
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        Self::decode_owned(bytes.to_vec())
+    }
+
+    fn decode_owned(bytes: Vec<u8>) -> Result<Self, DecodeError> {
+        let what = "a transaction";
+        if bytes.len() > TRANSACTION_BYTES {
+            return Err(DecodeError::TooLong { what, limit: TRANSACTION_BYTES, got: bytes.len() });
+        }
+        let parse = || -> Result<(Content, [u8; 32]), Error> {
+            let mut rest = bytes.as_slice();
+            let format = u8::deserialize(&mut rest)?;
+            if format != FORMAT {
+                return Err(invalid(TransactionError::Format(format)));
+            }
+            let salt = <[u8; 32]>::deserialize(&mut rest)?;
+            let content = Content::deserialize(&mut rest)?;
+            if !rest.is_empty() {
+                return Err(invalid("more bytes follow the transaction"));
+            }
+            content.check().map_err(invalid)?;
+            Ok((content, salt))
+        };
+        let malformed = |source| DecodeError::Malformed { what, source };
+        let (content, salt) = parse().map_err(malformed)?;
+        Self::assemble(salt, content, bytes).map_err(|error| malformed(invalid(error)))
+    }
+
+    /// The encoding, made once. It holds the salt: whoever has it sees all of the transaction.
+    pub fn encode(&self) -> &[u8] {
+        &self.0.encoded
+    }
+
+    /// The root over the salted components.
+    pub fn id(&self) -> TransactionId {
+        self.0.id
+    }
+
+    /// States consumed.
+    pub fn inputs(&self) -> &[StateRef] {
+        &self.0.content.inputs
+    }
+
+    /// States read, not consumed; they must not have been consumed before either.
+    pub fn references(&self) -> &[StateRef] {
+        &self.0.content.references
+    }
+
+    /// States created.
+    pub fn outputs(&self) -> &[State] {
+        &self.0.content.outputs
+    }
+
+    /// Output `index` with its reference.
+    pub fn output(&self, index: u32) -> Option<StateAndRef> {
+        let state = self.outputs().get(usize::try_from(index).ok()?)?.clone();
+        Some(StateAndRef { state, reference: StateRef { transaction: self.id(), index } })
+    }
+
+    /// All outputs with their references.
+    pub fn outputs_with_refs(&self) -> impl Iterator<Item = StateAndRef> {
+        let transaction = self.id();
+        (0..).zip(self.outputs()).map(move |(index, state)| StateAndRef {
+            state: state.clone(),
+            reference: StateRef { transaction, index },
+        })
+    }
+
+    /// What is done, and who signs for it.
+    pub fn commands(&self) -> &[Command] {
+        &self.0.content.commands
+    }
+
+    /// Documents that belong to it.
+    pub fn attachments(&self) -> &[AttachmentId] {
+        &self.0.content.attachments
+    }
+
+    /// The contracts that check it and the version of each, in order of names.
+    pub fn contracts(&self) -> &[(ContractName, u32)] {
+        &self.0.content.contracts
+    }
+
+    /// The version named for `contract`.
+    pub fn version_of(&self, contract: &ContractName) -> Option<u32> {
+        self.0.content.version_of(contract)
+    }
+
+    /// Who makes it final.
+    pub fn notary(&self) -> &Party {
+        &self.0.content.notary
+    }
+
+    /// When it may be made final.
+    pub fn time_window(&self) -> Option<TimeWindow> {
+        self.0.content.time_window
+    }
+
+    /// Whether the notary has to sign: something is consumed or read, or there is a time window.
+    pub fn needs_notary(&self) -> bool {
+        self.0.content.needs_notary()
+    }
+
+    /// Who has to sign, in ascending order: the signers of all commands, and the notary's key if
+    /// the transaction needs the notary.
+    pub fn required_signers(&self) -> &[PublicKey] {
+        &self.0.required_signers
+    }
+
+    /// Shows a part: all of the groups in `whole`, and of the others the components that `keep`
+    /// chooses. Nothing else can be learned from it but the id.
+    ///
+    /// # Errors
+    /// [`DecodeError::TooLong`] when it would be longer than a tear-off may be, which takes many
+    /// hundreds of components that are shown singly.
+    pub fn tear_off(
+        &self,
+        whole: &[Group],
+        keep: impl FnMut(&Component<'_>) -> bool,
+    ) -> Result<TearOff, DecodeError> {
+        TearOff::of(self, whole, keep)
+    }
+
+    /// What a non-validating notary has to see: all inputs and references, the notary and the
+    /// time window.
+    ///
+    /// # Errors
+    /// As [`Transaction::tear_off`], which these groups never come near to.
+    pub fn tear_off_for_notary(&self) -> Result<TearOff, DecodeError> {
+        self.tear_off(&[Group::Inputs, Group::References, Group::Notary, Group::TimeWindow], |_| false)
+    }
+
+    /// What a signer has to see who answers for its own commands only, such as an oracle: the
+    /// commands that name `signer`, and who signs each command.
+    ///
+    /// # Errors
+    /// As [`Transaction::tear_off`].
+    pub fn tear_off_for_signer(&self, signer: &PublicKey) -> Result<TearOff, DecodeError> {
+        self.tear_off(&[Group::Signers], |component| match component {
+            Component::Command(command) => command.signers.contains(signer),
+            _ => false,
+        })
+    }
+
+    pub(crate) fn salt(&self) -> &[u8; 32] {
+        &self.0.salt
+    }
+
+    pub(crate) fn group_hashes(&self) -> &[Hash; 9] {
+        &self.0.groups
+    }
+
+    pub(crate) fn counts(&self) -> [u32; 9] {
+        self.0.content.counts()
+    }
+
+    pub(crate) fn components(&self) -> impl Iterator<Item = Component<'_>> {
+        self.0.content.components()
+    }
+}
+
+impl PartialEq for Transaction {
+    /// The id covers everything but the salt, and the salt through the nonces.
+    fn eq(&self, other: &Self) -> bool {
+        self.0.id == other.0.id
+    }
+}
+
+impl Eq for Transaction {}
+
+impl BorshSerialize for Transaction {
+    fn serialize<W: Write>(&self, writer: &mut W) -> Result<(), Error> {
+        self.0.encoded.serialize(writer)
+    }
+}
+
+impl BorshDeserialize for Transaction {
+    fn deserialize_reader<R: Read>(reader: &mut R) -> Result<Self, Error> {
+        let bytes = read_limited("a transaction", TRANSACTION_BYTES, reader)?;
+        Self::decode_owned(bytes).map_err(invalid)
+    }
+}
