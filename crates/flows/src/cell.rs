@@ -1,0 +1,290 @@
+//! One flow: what its code, the engine and its messages share.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU8;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use tally_contracts::{Name, Party, Timestamp};
+
+use crate::journal::{Arrival, Mark, Origin, Start, Step};
+use crate::message::Body;
+use crate::registry::Running;
+use crate::service::{Host, LedgerWrite, Request, Response, Trouble};
+use crate::{FlowId, Message, SessionId};
+
+pub(crate) struct Cell {
+    pub(crate) id: FlowId,
+    pub(crate) name: Arc<str>,
+    pub(crate) version: u32,
+    pub(crate) origin: Origin,
+    pub(crate) at: Timestamp,
+    pub(crate) seed: [u8; 32],
+    pub(crate) me: Arc<Party>,
+    pub(crate) host: Arc<dyn Host>,
+    /// See `engine::schedule`.
+    pub(crate) schedule: AtomicU8,
+    /// The code under way. Locked for a turn, by the thread that runs it.
+    pub(crate) running: Mutex<Option<Running>>,
+    state: Mutex<State>,
+}
+
+/// How a flow stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Status {
+    Active,
+    /// Tried again at a time, after so many attempts.
+    Healing {
+        attempts: u32,
+        until: Timestamp,
+        reason: String,
+    },
+    Paused,
+    Held {
+        reason: String,
+    },
+    Ended,
+}
+
+impl Status {
+    pub(crate) fn mark(&self) -> Mark {
+        match self {
+            Self::Paused => Mark::Paused,
+            Self::Held { reason } => Mark::Held { reason: reason.clone() },
+            Self::Active | Self::Healing { .. } | Self::Ended => Mark::Running,
+        }
+    }
+}
+
+/// What a flow waits for, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Waiting {
+    Nothing,
+    Message(Name),
+    Time(Timestamp),
+    Room(Name),
+}
+
+pub(crate) struct State {
+    pub(crate) now: Timestamp,
+    pub(crate) status: Status,
+    pub(crate) waiting: Waiting,
+    /// When the flow wants to be run even if nothing arrives.
+    pub(crate) deadline: Option<Timestamp>,
+    pub(crate) wants_room: bool,
+    pub(crate) killed: bool,
+    /// Why the run cannot go on; set by the operation that found it.
+    pub(crate) trouble: Option<Trouble>,
+    /// The arguments, for running it again.
+    pub(crate) arguments: Vec<u8>,
+
+    /// All that the flow did, in order.
+    pub(crate) steps: Vec<Step>,
+    /// How many of them this run has passed.
+    pub(crate) cursor: usize,
+    /// How many are in units.
+    pub(crate) submitted: usize,
+    pub(crate) units: u64,
+
+    pub(crate) start: Option<Start>,
+    pub(crate) arrivals: Vec<Arrival>,
+    pub(crate) sends: Vec<(Name, Message)>,
+    pub(crate) writes: Vec<LedgerWrite>,
+    pub(crate) mark_changed: bool,
+
+    pub(crate) sessions: Vec<SessionState>,
+    /// How many sessions this run has opened.
+    pub(crate) opened: u32,
+    pub(crate) path: Vec<&'static str>,
+    pub(crate) label: &'static str,
+}
+
+pub(crate) struct SessionState {
+    pub(crate) id: SessionId,
+    pub(crate) peer: Name,
+    /// What arrived, by number.
+    pub(crate) inbound: BTreeMap<u64, Arrived>,
+    /// The number of the next message that this run reads.
+    pub(crate) read: u64,
+    /// The number of the next message that this run sends.
+    pub(crate) sent: u64,
+    /// Which of the sessions that this flow opened it is; `None` when the other side opened it.
+    pub(crate) index: Option<u32>,
+    /// Bytes in `inbound`.
+    pub(crate) held_bytes: usize,
+}
+
+pub(crate) struct Arrived {
+    pub(crate) body: Body,
+    pub(crate) last: bool,
+}
+
+impl SessionState {
+    pub(crate) fn new(id: SessionId, peer: Name, index: Option<u32>) -> Self {
+        Self { id, peer, inbound: BTreeMap::new(), read: 0, sent: 0, index, held_bytes: 0 }
+    }
+
+    /// Keeps a message that arrived; `false` when it is there already.
+    pub(crate) fn keep(&mut self, number: u64, body: Body, last: bool, bytes: usize) -> bool {
+        if self.inbound.contains_key(&number) {
+            return false;
+        }
+        self.inbound.insert(number, Arrived { body, last });
+        self.held_bytes = self.held_bytes.saturating_add(bytes);
+        true
+    }
+
+    /// Does the other side still listen?
+    pub(crate) fn is_heard(&self) -> bool {
+        (self.sent > 0 || self.index.is_none()) && !self.inbound.values().any(|arrived| arrived.last)
+    }
+}
+
+/// What reading the next step of the journal gave.
+pub(crate) enum Next {
+    /// The flow did this before.
+    Again(Step),
+    /// It does it for the first time.
+    First,
+}
+
+impl Cell {
+    pub(crate) fn new(start: Start, me: Arc<Party>, host: Arc<dyn Host>) -> Self {
+        let mut sessions = Vec::new();
+        if let Origin::Session { peer, session } = &start.origin {
+            sessions.push(SessionState::new(*session, peer.clone(), None));
+        }
+        Self {
+            id: start.flow,
+            name: start.name.clone(),
+            version: start.version,
+            origin: start.origin.clone(),
+            at: start.at,
+            seed: start.seed,
+            me,
+            host,
+            schedule: AtomicU8::new(0),
+            running: Mutex::new(None),
+            state: Mutex::new(State {
+                now: start.at,
+                status: Status::Active,
+                waiting: Waiting::Nothing,
+                deadline: None,
+                wants_room: false,
+                killed: false,
+                trouble: None,
+                arguments: start.arguments.clone(),
+                steps: Vec::new(),
+                cursor: 0,
+                submitted: 0,
+                units: 0,
+                start: Some(start),
+                arrivals: Vec::new(),
+                sends: Vec::new(),
+                writes: Vec::new(),
+                mark_changed: false,
+                sessions,
+                opened: 0,
+                path: Vec::new(),
+                label: "",
+            }),
+        }
+    }
+
+    /// A flow that panics does so in its own code, never while the state is half changed.
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Asks the node, or the journal if the flow asked before. `None`: the run cannot go on, see `State::trouble`.
+    pub(crate) fn ask(&self, request: &Request) -> Option<Response> {
+        let (now, again) = {
+            let mut state = self.state();
+            if state.trouble.is_some() {
+                return None;
+            }
+            match state.next() {
+                Next::First => (state.now, None),
+                Next::Again(Step::Asked { request: kind, answer }) if kind == request.kind() => {
+                    if let Some(response) = answer.response() {
+                        state.cursor += 1;
+                        return Some(response);
+                    }
+                    (state.now, Some(answer))
+                }
+                Next::Again(step) => {
+                    state.disagrees(&step, &format!("ask its node to {}", request.describe()));
+                    return None;
+                }
+            }
+        };
+        // The state is not locked while the node works.
+        let performed = match self.host.perform(self.id, now, request) {
+            Ok(performed) => performed,
+            Err(trouble) => {
+                self.state().trouble = Some(trouble);
+                return None;
+            }
+        };
+        let mut state = self.state();
+        if let Some(answer) = again {
+            let Some(response) = answer.limit(performed.response) else {
+                let what = request.describe();
+                state.trouble = Some(Trouble::Lasting(format!(
+                    "the flow asked its node to {what}; what was there then is gone"
+                )));
+                return None;
+            };
+            state.cursor += 1;
+            return Some(response);
+        }
+        let answer = crate::journal::Answer::of(&performed.response);
+        state.did(Step::Asked { request: request.kind(), answer });
+        state.writes.extend(performed.writes);
+        Some(performed.response)
+    }
+}
+
+impl State {
+    pub(crate) fn next(&self) -> Next {
+        self.steps.get(self.cursor).map_or(Next::First, |step| Next::Again(step.clone()))
+    }
+
+    pub(crate) fn did(&mut self, step: Step) {
+        self.steps.push(step);
+        self.cursor = self.steps.len();
+    }
+
+    /// Does the flow repeat what it did before?
+    pub(crate) fn is_replaying(&self) -> bool {
+        self.cursor < self.steps.len()
+    }
+
+    pub(crate) fn disagrees(&mut self, journal: &Step, program: &str) {
+        self.trouble = Some(Trouble::Lasting(format!(
+            "step {}: the journal says that the flow did {}, its code now wants to {program}; \
+             the code was changed without a new version, or does not depend on its context alone",
+            self.cursor,
+            journal.name(),
+        )));
+    }
+
+    /// Ready to run the flow's code from its beginning.
+    pub(crate) fn rewind(&mut self) {
+        self.cursor = 0;
+        self.opened = 0;
+        self.path.clear();
+        for session in &mut self.sessions {
+            session.read = 0;
+            session.sent = 0;
+        }
+    }
+
+    pub(crate) fn session(&mut self, id: SessionId) -> &mut SessionState {
+        self.sessions.iter_mut().find(|session| session.id == id).expect("a session in use is listed")
+    }
+
+    /// A deadline that the flow waits for, besides others.
+    pub(crate) fn wants(&mut self, at: Timestamp) {
+        self.deadline = Some(self.deadline.map_or(at, |before| before.min(at)));
+    }
+}

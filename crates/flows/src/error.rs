@@ -1,0 +1,172 @@
+//! Why a flow did not do what it was started for.
+
+use borsh::{BorshDeserialize, BorshSerialize};
+use serde::{Deserialize, Serialize};
+use tally_contracts::{Name, StateRef, TransactionId};
+
+/// The failure of a flow: final, recorded as its outcome, told to whoever started it and to the flows it was
+/// talking to. What can heal (a peer that is away, a database that is gone) never becomes one.
+#[derive(
+    Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize, Serialize, Deserialize, thiserror::Error,
+)]
+#[serde(tag = "code", rename_all = "snake_case")]
+pub enum FlowError {
+    /// The flow's own rules say no.
+    #[error("{reason}")]
+    Refused {
+        /// What was refused and why.
+        reason: String,
+    },
+    /// A transaction, signature or history does not verify.
+    #[error("the transaction does not verify: {reason}")]
+    Invalid {
+        /// The rule that it breaks.
+        reason: String,
+    },
+    /// The vault holds less than is wanted, or other flows hold what is there.
+    #[error("{available} of {asset} can be spent, {wanted} are wanted; other flows hold {held}")]
+    Insufficient {
+        /// The asset, in the contract's words.
+        asset: String,
+        /// Minor units wanted.
+        wanted: u64,
+        /// Minor units that no flow holds.
+        available: u64,
+        /// Minor units that other flows hold.
+        held: u64,
+    },
+    /// A state was consumed by another transaction: the notary's answer.
+    #[error("{state} was consumed by {consumed_by}")]
+    Conflict {
+        /// The state that this flow wanted to consume or to read.
+        state: StateRef,
+        /// The transaction that consumed it first.
+        consumed_by: TransactionId,
+    },
+    /// The notary's clock is outside the time window.
+    #[error("the notary's time {at_ms} ms is outside the transaction's time window")]
+    OutsideTimeWindow {
+        /// Milliseconds since the Unix epoch.
+        at_ms: u64,
+    },
+    /// The flow at the other node failed.
+    #[error("the flow at {party} failed ({kind}): {reason}")]
+    Counterparty {
+        /// Whose flow it was.
+        party: Name,
+        /// The [`code`](FlowError::code) of its failure.
+        kind: String,
+        /// What it said. Not nested, so that no peer can make it deep.
+        reason: String,
+    },
+    /// The other flow ended while this one waited for it.
+    #[error("the flow at {party} ended without an answer")]
+    SessionEnded {
+        /// Whose flow it was.
+        party: Name,
+    },
+    /// The other flow sent something that this one does not understand.
+    #[error("{party} sent what was not expected: {reason}")]
+    Unexpected {
+        /// Who sent it.
+        party: Name,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Nobody of that name is on the network map.
+    #[error("no party `{name}` is on the network map")]
+    UnknownParty {
+        /// The name that was asked for.
+        name: String,
+    },
+    /// The node has no such flow, or none that answers it.
+    #[error("no flow `{flow}` is installed here")]
+    UnknownFlow {
+        /// The flow's name.
+        flow: String,
+    },
+    /// The node has other versions of the flow.
+    #[error("version {wanted} of flow `{flow}` is not installed here; installed: {installed}")]
+    Version {
+        /// The flow's name.
+        flow: String,
+        /// The version that was asked for.
+        wanted: u32,
+        /// The versions that are there.
+        installed: String,
+    },
+    /// No answer came in time.
+    #[error("no answer from {party} in time")]
+    Timeout {
+        /// Who was to answer.
+        party: Name,
+    },
+    /// A person ended the flow.
+    #[error("the flow was killed")]
+    Killed,
+    /// A message or transaction is larger than the network allows.
+    #[error("{what} has {bytes} bytes, more than the {limit} allowed")]
+    TooLarge {
+        /// What is too large.
+        what: String,
+        /// Its size.
+        bytes: u64,
+        /// The limit in force.
+        limit: u64,
+    },
+    /// The node has as many flows as it may have.
+    #[error("the node has {limit} flows under way, as many as it may have; try again later")]
+    Busy {
+        /// The limit in force.
+        limit: u64,
+    },
+}
+
+impl FlowError {
+    /// A refusal by the flow's own rules.
+    pub fn refused(reason: impl ToString) -> Self {
+        Self::Refused { reason: reason.to_string() }
+    }
+
+    /// Something that does not verify.
+    pub fn invalid(reason: impl ToString) -> Self {
+        Self::Invalid { reason: reason.to_string() }
+    }
+
+    /// A stable word for the kind of failure, as in JSON's `code`.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Refused { .. } => "refused",
+            Self::Invalid { .. } => "invalid",
+            Self::Insufficient { .. } => "insufficient",
+            Self::Conflict { .. } => "conflict",
+            Self::OutsideTimeWindow { .. } => "outside_time_window",
+            Self::Counterparty { .. } => "counterparty",
+            Self::SessionEnded { .. } => "session_ended",
+            Self::Unexpected { .. } => "unexpected",
+            Self::UnknownParty { .. } => "unknown_party",
+            Self::UnknownFlow { .. } => "unknown_flow",
+            Self::Version { .. } => "version",
+            Self::Timeout { .. } => "timeout",
+            Self::Killed => "killed",
+            Self::TooLarge { .. } => "too_large",
+            Self::Busy { .. } => "busy",
+        }
+    }
+
+    /// The failure as another party may hear it: what a third party said to this flow is not passed on, only that it
+    /// failed.
+    pub(crate) fn told(&self) -> Self {
+        match self {
+            Self::Counterparty { kind, .. } => {
+                Self::Refused { reason: format!("another party's flow failed ({kind})") }
+            }
+            other => other.clone(),
+        }
+    }
+
+    /// What a failure that `party` tells is to the flow that hears it.
+    pub(crate) fn heard_from(self, party: Name) -> Self {
+        Self::Counterparty { party, kind: self.code().to_owned(), reason: self.to_string() }
+    }
+}

@@ -1,0 +1,232 @@
+//! What a flow asks of the node that runs it.
+
+use std::sync::Arc;
+
+use borsh::{BorshDeserialize, BorshSerialize};
+use tally_contracts::{
+    Attachment, AttachmentId, Name, Party, PublicKey, SignedTransaction, StateAndRef, StateRef, TimeWindow,
+    Timestamp, TransactionId, TransactionSignature,
+};
+
+use crate::{FlowError, FlowId, Unit};
+
+/// A question or an order of a flow to its node. It is carried out once: what the node answers is journaled, and a
+/// flow that runs again over its journal gets the same answer.
+#[derive(Clone, Debug)]
+pub enum Request {
+    /// Who bears this name? Answered by [`Response::Party`].
+    Party(Name),
+    /// Which notaries does the network have? Answered by [`Response::Notaries`].
+    Notaries,
+    /// Sign a transaction's id with one of the node's keys. Answered by [`Response::Signature`].
+    Sign {
+        /// The public half of the key.
+        by: PublicKey,
+        /// What is signed.
+        transaction: TransactionId,
+    },
+    /// Choose unconsumed states of an asset that are worth at least `quantity` and hold them for this flow.
+    /// Answered by [`Response::States`].
+    Select(Selection),
+    /// Find states of the vault. Answered by [`Response::States`].
+    Find(Filter),
+    /// Verified transactions by id. Answered by [`Response::Transactions`]; not journaled, since what an id names
+    /// never changes.
+    Transactions(Vec<TransactionId>),
+    /// Transactions that this flow has fetched and not yet verified. Answered like [`Request::Transactions`].
+    Dependencies(Vec<TransactionId>),
+    /// Which of these transactions are verified and recorded here? Answered by [`Response::Known`].
+    Known(Vec<TransactionId>),
+    /// Keep transactions that are not verified yet, for this flow only. Answered by [`Response::Done`].
+    Keep(Vec<Arc<SignedTransaction>>),
+    /// Record verified transactions, in order. Answered by [`Response::Done`].
+    Record(Vec<Arc<SignedTransaction>>),
+    /// Let go of states that were selected. Answered by [`Response::Done`].
+    Release(Vec<StateRef>),
+    /// An attachment's bytes. Answered by [`Response::Attachment`]; not journaled.
+    Attachment(AttachmentId),
+    /// The notary's question: may `transaction` consume these states? If so they are consumed by it from here on.
+    /// Answered by [`Response::Committed`].
+    Commit(Commit),
+    /// An oracle's question: what is one unit of `base` worth? Answered by [`Response::Rate`].
+    Rate {
+        /// The currency that is priced.
+        base: String,
+        /// The currency that it is priced in.
+        quote: String,
+    },
+}
+
+/// Which states to choose, see [`Request::Select`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selection {
+    /// The asset, as the contract's summary of the state names it.
+    pub asset: String,
+    /// Minor units needed.
+    pub quantity: u64,
+    /// Only states of this notary.
+    pub notary: Option<Name>,
+}
+
+/// Which states to find, see [`Request::Find`]. A field that is absent does not restrict.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// These states only.
+    pub references: Vec<StateRef>,
+    /// Of this kind (`cash`, `iou`, `bond`).
+    pub kind: Option<String>,
+    /// Of this asset.
+    pub asset: Option<String>,
+    /// Of this linear id.
+    pub linear_id: Option<tally_crypto::Hash>,
+    /// Hold the states for this flow; those that another flow holds are left out.
+    pub hold: bool,
+    /// At most so many.
+    pub limit: u32,
+}
+
+/// See [`Request::Commit`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Commit {
+    /// The states to consume.
+    pub inputs: Vec<StateRef>,
+    /// The states that must not be consumed.
+    pub references: Vec<StateRef>,
+    /// The transaction that consumes them.
+    pub transaction: TransactionId,
+    /// When it may be committed.
+    pub time_window: Option<TimeWindow>,
+    /// Who asks.
+    pub requester: Name,
+}
+
+/// What the notary found.
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub enum Committed {
+    /// The transaction consumes its inputs, now or since it was first asked.
+    Yes,
+    /// One of its states was consumed by another transaction.
+    Conflict {
+        /// That state.
+        state: StateRef,
+        /// That transaction.
+        consumed_by: TransactionId,
+    },
+    /// The notary's time is outside the time window.
+    OutsideTimeWindow {
+        /// The notary's time.
+        at: Timestamp,
+    },
+}
+
+/// A notary of the network.
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub struct Notary {
+    /// Who it is.
+    pub party: Party,
+    /// It sees and verifies whole transactions; otherwise it sees a tear-off.
+    pub validating: bool,
+}
+
+/// An exchange rate as the oracle knows it.
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub struct Rate {
+    /// The price of one unit of the base currency, in billionths of the quoted currency's unit.
+    pub billionths: u64,
+    /// When it was so.
+    pub as_of: Timestamp,
+}
+
+/// The node's answer to a [`Request`].
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "each variant is described by the request that it answers")]
+pub enum Response {
+    Party(Option<Party>),
+    Notaries(Vec<Notary>),
+    Signature(TransactionSignature),
+    States(Vec<StateAndRef>),
+    Transactions(Vec<Option<Arc<SignedTransaction>>>),
+    Known(Vec<bool>),
+    Attachment(Option<Attachment>),
+    Committed(Committed),
+    Rate(Option<Rate>),
+    Done,
+    Refused(FlowError),
+}
+
+/// What carrying out a request changes durably, together with the flow's journal.
+#[derive(Clone, Debug)]
+pub enum LedgerWrite {
+    /// A verified transaction and its effect on the vault.
+    Record(Arc<SignedTransaction>),
+    /// A fetched transaction that is not verified yet.
+    Keep(Arc<SignedTransaction>),
+    /// States held for the flow.
+    Hold(Vec<StateRef>),
+    /// States held no longer.
+    Release(Vec<StateRef>),
+    /// States consumed, in the notary's memory.
+    Consume {
+        /// The states.
+        states: Vec<StateRef>,
+        /// The transaction that consumes them.
+        by: TransactionId,
+        /// Who asked for it.
+        requester: Name,
+    },
+}
+
+/// A request carried out.
+#[derive(Debug)]
+pub struct Performed {
+    /// The answer.
+    pub response: Response,
+    /// What must become durable before anything that follows from the answer leaves the node.
+    pub writes: Vec<LedgerWrite>,
+}
+
+impl From<Response> for Performed {
+    fn from(response: Response) -> Self {
+        Self { response, writes: Vec::new() }
+    }
+}
+
+/// Why a request could not be carried out at all.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Trouble {
+    /// It can heal by itself: the flow is tried again, later and later.
+    #[error("{0}")]
+    Passing(String),
+    /// A person has to look at it: the flow is held.
+    #[error("{0}")]
+    Lasting(String),
+}
+
+/// The node, as the engine sees it. Called from the threads that run flows; none of these may block for long.
+pub trait Host: Send + Sync {
+    /// Carries out a request of a flow.
+    ///
+    /// # Errors
+    /// Nothing was changed and the answer is not known.
+    fn perform(&self, flow: FlowId, now: Timestamp, request: &Request) -> Result<Performed, Trouble>;
+
+    /// Makes a unit durable, all of it or nothing, after every unit submitted before it; messages leave and outcomes
+    /// are told only then. Called in order for each flow.
+    fn submit(&self, unit: Unit);
+
+    /// A flow goes into a step: `path` is the flow's name, its subflows and the step, joined by ` / `. Not called for
+    /// steps that are run again.
+    fn progress(&self, flow: FlowId, path: &str);
+
+    /// There is a flow to run: see [`crate::Engine::next`].
+    fn wake(&self);
+
+    /// May more be sent to `peer`, or is its queue full?
+    fn has_room(&self, peer: &Name) -> bool;
+
+    /// Was this flow ever started here? Asked only of flows that the engine does not hold.
+    ///
+    /// # Errors
+    /// It cannot be known now.
+    fn is_known(&self, flow: FlowId) -> Result<bool, Trouble>;
+}

@@ -1,0 +1,5 @@
+//! Flows on engines joined by a post that repeats itself, with crashes between any two units.
+
+mod behaviour;
+mod crash;
+mod world;
