@@ -1,16 +1,22 @@
 //! The node's remote interface in gRPC: start and follow flows, query and track the vault, with users and permissions.
 
+mod client;
+mod convert;
 mod feed;
 mod permissions;
 mod refusal;
+mod server;
 mod service;
 mod types;
 mod users;
 mod wire;
 
+pub use client::{Client, ClientError, ClientSettings, FlowEnds, FlowStarts, FlowWatch, VaultTrack};
+pub use convert::NotUnderstood;
 pub use feed::{Feed, FeedClosed, FeedReader};
 pub use permissions::{Permission, Permissions, UnknownPermission};
 pub use refusal::{Refusal, RefusalCode};
+pub use server::{Clock, Health, Server, ServerError, Settings};
 pub use service::{Caller, NodeService};
 pub use types::{
     FlowDescription, FlowEnd, FlowEvent, FlowFailure, FlowInfo, FlowPage, FlowQuery, FlowState, FlowStep,

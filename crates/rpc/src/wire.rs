@@ -1,6 +1,12 @@
 //! The generated messages and services, and their description for reflection.
 
-#![allow(missing_docs, unreachable_pub, clippy::all, reason = "generated from the published .proto file")]
+#![allow(
+    missing_docs,
+    unreachable_pub,
+    clippy::all,
+    clippy::allow_attributes_without_reason,
+    reason = "generated from the published .proto file"
+)]
 
 tonic::include_proto!("tallystick.node.v1");
 

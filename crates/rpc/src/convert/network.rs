@@ -1,0 +1,99 @@
+use super::{NotUnderstood, json};
+use crate::types::{NetworkMap, NetworkNotary, NetworkParty, NodeInfo, NotaryKind};
+use crate::wire;
+
+fn kind_number(kind: Option<NotaryKind>) -> i32 {
+    match kind {
+        None => wire::NotaryKind::Unspecified,
+        Some(NotaryKind::NonValidating) => wire::NotaryKind::NonValidating,
+        Some(NotaryKind::Validating) => wire::NotaryKind::Validating,
+    }
+    .into()
+}
+
+fn kind(field: &'static str, number: i32) -> Result<Option<NotaryKind>, NotUnderstood> {
+    match wire::NotaryKind::try_from(number) {
+        Ok(wire::NotaryKind::Unspecified) => Ok(None),
+        Ok(wire::NotaryKind::NonValidating) => Ok(Some(NotaryKind::NonValidating)),
+        Ok(wire::NotaryKind::Validating) => Ok(Some(NotaryKind::Validating)),
+        Err(_) => Err(NotUnderstood { field, what: number.to_string() }),
+    }
+}
+
+impl From<NodeInfo> for wire::NodeInfoResponse {
+    fn from(info: NodeInfo) -> Self {
+        Self {
+            name: info.name,
+            key: info.key,
+            addresses: info.addresses,
+            version: info.version,
+            notary: kind_number(info.notary),
+            started_at_ms: info.started_at_ms,
+            now_ms: info.now_ms,
+            unfinished_flows: info.unfinished_flows,
+        }
+    }
+}
+
+impl TryFrom<wire::NodeInfoResponse> for NodeInfo {
+    type Error = NotUnderstood;
+
+    fn try_from(info: wire::NodeInfoResponse) -> Result<Self, NotUnderstood> {
+        Ok(Self {
+            name: info.name,
+            key: info.key,
+            addresses: info.addresses,
+            version: info.version,
+            notary: kind("notary", info.notary)?,
+            started_at_ms: info.started_at_ms,
+            now_ms: info.now_ms,
+            unfinished_flows: info.unfinished_flows,
+        })
+    }
+}
+
+impl From<NetworkMap> for wire::NetworkMapResponse {
+    fn from(map: NetworkMap) -> Self {
+        let parties = map.parties.into_iter().map(|party| wire::NetworkParty {
+            name: party.name,
+            key: party.key,
+            addresses: party.addresses,
+            serial: party.serial,
+        });
+        let notaries = map.notaries.into_iter().map(|notary| wire::NetworkNotary {
+            name: notary.name,
+            key: notary.key,
+            kind: kind_number(Some(notary.kind)),
+        });
+        Self {
+            parties: parties.collect(),
+            notaries: notaries.collect(),
+            parameters_epoch: map.parameters_epoch,
+            parameters_json: map.parameters.to_string(),
+        }
+    }
+}
+
+impl TryFrom<wire::NetworkMapResponse> for NetworkMap {
+    type Error = NotUnderstood;
+
+    fn try_from(map: wire::NetworkMapResponse) -> Result<Self, NotUnderstood> {
+        let parties = map.parties.into_iter().map(|party| NetworkParty {
+            name: party.name,
+            key: party.key,
+            addresses: party.addresses,
+            serial: party.serial,
+        });
+        let notaries = map.notaries.into_iter().map(|notary| {
+            let kind = kind("kind", notary.kind)?
+                .ok_or_else(|| NotUnderstood { field: "kind", what: "missing".to_owned() })?;
+            Ok(NetworkNotary { name: notary.name, key: notary.key, kind })
+        });
+        Ok(Self {
+            parties: parties.collect(),
+            notaries: notaries.collect::<Result<_, _>>()?,
+            parameters_epoch: map.parameters_epoch,
+            parameters: json("parameters_json", &map.parameters_json)?,
+        })
+    }
+}

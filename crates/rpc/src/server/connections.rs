@@ -1,0 +1,204 @@
+//! Connections from accept to close: limits, TLS, HTTP/2, an orderly end.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::server::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tonic::body::Body;
+
+use super::dispatch::{Answer, Routes};
+use super::settings::Settings;
+use crate::refusal::{Refusal, RefusalCode};
+use crate::service::NodeService;
+
+/// Connections beyond the limit that are accepted in order to say so.
+const REFUSED_AT_ONCE: usize = 16;
+/// How long such a connection may stay.
+const REFUSED_FOR: Duration = Duration::from_secs(5);
+/// How long to wait when the system has no more file descriptors.
+const PAUSE: Duration = Duration::from_millis(50);
+/// What one call, and one connection, may send ahead of being read, in bytes.
+const STREAM_WINDOW: u32 = 256 * 1024;
+const CONNECTION_WINDOW: u32 = 1024 * 1024;
+const HEADERS_LIMIT: u32 = 16 * 1024;
+
+pub(super) struct Connections<N: NodeService> {
+    shared: Arc<Shared<N>>,
+    tasks: JoinSet<()>,
+    phase: watch::Sender<Phase>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Serving,
+    Draining,
+}
+
+struct Shared<N: NodeService> {
+    acceptor: TlsAcceptor,
+    routes: Routes<N>,
+    http: http2::Builder<TokioExecutor>,
+    handshake_limit: Duration,
+    places: Arc<Semaphore>,
+    refusals: Arc<Semaphore>,
+    limit: usize,
+}
+
+/// Whether a connection has a place, and the place.
+enum Place {
+    Served { _permit: OwnedSemaphorePermit },
+    Refused { _permit: OwnedSemaphorePermit },
+}
+
+impl<N: NodeService> Connections<N> {
+    pub(super) fn new(tls: Arc<ServerConfig>, routes: Routes<N>, settings: &Settings) -> Self {
+        let mut http = http2::Builder::new(TokioExecutor::new());
+        http.timer(TokioTimer::new())
+            .auto_date_header(false)
+            .max_concurrent_streams(settings.streams_per_connection)
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .max_header_list_size(HEADERS_LIMIT)
+            .keep_alive_interval(settings.ping_every)
+            .keep_alive_timeout(settings.ping_every);
+        let shared = Shared {
+            acceptor: TlsAcceptor::from(tls),
+            routes,
+            http,
+            handshake_limit: settings.handshake_limit,
+            places: Arc::new(Semaphore::new(settings.connections)),
+            refusals: Arc::new(Semaphore::new(REFUSED_AT_ONCE)),
+            limit: settings.connections,
+        };
+        Self { shared: Arc::new(shared), tasks: JoinSet::new(), phase: watch::Sender::new(Phase::Serving) }
+    }
+
+    pub(super) async fn accept(&mut self, listener: TcpListener, stop: impl Future<Output = ()>) {
+        let mut stop = pin!(stop);
+        loop {
+            let accepted = tokio::select! {
+                () = &mut stop => return,
+                // Ended connections are taken off the list as they end.
+                Some(_) = self.tasks.join_next() => continue,
+                accepted = listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((stream, peer)) => match self.shared.place() {
+                    Some(place) => {
+                        let shared = self.shared.clone();
+                        self.tasks.spawn(shared.connection(stream, peer, place, self.phase.subscribe()));
+                    }
+                    // Too many even to say so: closing is all that is left.
+                    None => drop(stream),
+                },
+                Err(error) if is_of_one_connection(&error) => {}
+                Err(error) => {
+                    tracing::error!(%error, "cannot accept RPC connections");
+                    sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+
+    pub(super) async fn drain(mut self, limit: Duration) {
+        self.phase.send_replace(Phase::Draining);
+        let ended = timeout(limit, async { while self.tasks.join_next().await.is_some() {} });
+        if ended.await.is_err() {
+            tracing::warn!(
+                connections = self.tasks.len(),
+                "closing RPC connections whose calls have not ended"
+            );
+            self.tasks.shutdown().await;
+        }
+    }
+}
+
+fn is_of_one_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
+}
+
+impl<N: NodeService> Shared<N> {
+    fn place(&self) -> Option<Place> {
+        if let Ok(permit) = self.places.clone().try_acquire_owned() {
+            return Some(Place::Served { _permit: permit });
+        }
+        self.refusals.clone().try_acquire_owned().ok().map(|permit| Place::Refused { _permit: permit })
+    }
+
+    async fn connection(
+        self: Arc<Self>,
+        stream: TcpStream,
+        peer: SocketAddr,
+        place: Place,
+        mut phase: watch::Receiver<Phase>,
+    ) {
+        // Answers are small and wanted at once. Failing to set it costs time, nothing else.
+        let _ = stream.set_nodelay(true);
+        let stream = match timeout(self.handshake_limit, self.acceptor.accept(stream)).await {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(error)) => return tracing::debug!(%peer, %error, "TLS handshake failed"),
+            Err(_) => return tracing::debug!(%peer, "TLS handshake took too long"),
+        };
+        let refused = matches!(place, Place::Refused { .. });
+        let calls = Calls { shared: self.clone(), peer, refused };
+        let mut connection = pin!(self.http.serve_connection(TokioIo::new(stream), calls));
+        let mut patience = pin!(sleep(REFUSED_FOR));
+        let mut closing = false;
+        loop {
+            tokio::select! {
+                ended = &mut connection => {
+                    if let Err(error) = ended {
+                        tracing::debug!(%peer, %error, "RPC connection failed");
+                    }
+                    return;
+                }
+                _ = phase.wait_for(|phase| *phase == Phase::Draining), if !closing => {
+                    closing = true;
+                    connection.as_mut().graceful_shutdown();
+                }
+                () = &mut patience, if refused => return,
+            }
+        }
+    }
+}
+
+/// The calls of one connection.
+struct Calls<N: NodeService> {
+    shared: Arc<Shared<N>>,
+    peer: SocketAddr,
+    refused: bool,
+}
+
+impl<N: NodeService> hyper::service::Service<Request<Incoming>> for Calls<N> {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Answer;
+
+    fn call(&self, request: Request<Incoming>) -> Answer {
+        if self.refused {
+            return Answer::refused(Refusal::new(
+                RefusalCode::ConnectionsExceeded,
+                format!(
+                    "the node has {} connections, as many as it takes; close some or try later",
+                    self.shared.limit
+                ),
+            ));
+        }
+        self.shared.routes.answer(self.peer, request)
+    }
+}

@@ -1,0 +1,251 @@
+//! The published service over a [`NodeService`]: who calls, may they, what do they ask, how is it said.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use tokio::sync::Semaphore;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::dispatch::CallContext;
+use super::gate::{Gate, require};
+use super::settings::Settings;
+use super::streams::{self, Outgoing};
+use crate::convert::{status, text};
+use crate::feed::Feed;
+use crate::permissions::Permission;
+use crate::refusal::{Refusal, RefusalCode};
+use crate::service::{Caller, NodeService};
+use crate::types::{FlowEvent, FlowQuery, StartFlow, VaultQuery};
+use crate::users::User;
+use crate::wire;
+
+pub(crate) struct Gateway<N> {
+    node: Arc<N>,
+    gate: Arc<Gate>,
+    uploads: Semaphore,
+    attachment_limit: usize,
+    feed_items: usize,
+    flows_per_stream: usize,
+}
+
+impl<N: NodeService> Gateway<N> {
+    pub(crate) fn new(node: Arc<N>, gate: Arc<Gate>, settings: &Settings) -> Self {
+        Self {
+            node,
+            gate,
+            uploads: Semaphore::new(settings.uploads_at_once.max(1)),
+            attachment_limit: settings.attachment_limit,
+            feed_items: settings.feed_items,
+            flows_per_stream: settings.flows_per_stream.max(1),
+        }
+    }
+
+    fn user<T>(&self, request: &Request<T>) -> Result<(Arc<User>, CallContext), Status> {
+        let context = CallContext::of(request)?;
+        let authorization = request.metadata().get("authorization").map(|value| value.as_bytes());
+        let user = self.gate.admit(authorization).map_err(status)?;
+        Ok((user, context))
+    }
+
+    /// The caller, who has a permission that needs nothing of the message.
+    fn caller<T>(
+        &self,
+        request: &Request<T>,
+        permission: &Permission,
+    ) -> Result<(Caller, CallContext), Status> {
+        let (user, context) = self.user(request)?;
+        require(&user, permission).map_err(status)?;
+        Ok((Caller { user: user.name().clone(), address: context.peer }, context))
+    }
+
+    fn starter(&self, request: Request<wire::StartFlowRequest>) -> Result<(Caller, StartFlow), Status> {
+        let (user, context) = self.user(&request)?;
+        let request = request.into_inner();
+        let caller = Caller { user: user.name().clone(), address: context.peer };
+        Ok((caller, permitted(&user, request).map_err(status)?))
+    }
+}
+
+/// What to start, when this user may. The permission comes first: who lacks it learns nothing about arguments.
+pub(super) fn permitted(user: &User, request: wire::StartFlowRequest) -> Result<StartFlow, Refusal> {
+    let permission = Permission::Flow(request.flow);
+    require(user, &permission)?;
+    let Permission::Flow(flow) = permission else { unreachable!("it was made above") };
+    StartFlow::try_from(wire::StartFlowRequest { flow, ..request })
+}
+
+fn flow_id(flow_id: String) -> Result<String, Status> {
+    text("flow_id", flow_id).map_err(status)
+}
+
+type Answer<T> = Result<Response<T>, Status>;
+
+#[tonic::async_trait]
+impl<N: NodeService> wire::node_server::Node for Gateway<N> {
+    async fn login(&self, request: Request<wire::LoginRequest>) -> Answer<wire::LoginResponse> {
+        let context = CallContext::of(&request)?;
+        let wire::LoginRequest { user, password } = request.into_inner();
+        let token = self.gate.login(user, password, context.peer.ip()).await.map_err(status)?;
+        let valid_for_ms = u64::try_from(token.valid_for.as_millis()).unwrap_or(u64::MAX);
+        Ok(Response::new(wire::LoginResponse { token: token.text, valid_for_ms }))
+    }
+
+    async fn start_flow(&self, request: Request<wire::StartFlowRequest>) -> Answer<wire::StartFlowResponse> {
+        let (caller, start) = self.starter(request)?;
+        let flow_id = self.node.start_flow(&caller, start).await.map_err(status)?;
+        Ok(Response::new(wire::StartFlowResponse { flow_id }))
+    }
+
+    async fn run_flow(&self, request: Request<wire::StartFlowRequest>) -> Answer<wire::RunFlowResponse> {
+        let (caller, start) = self.starter(request)?;
+        let end = self.node.run_flow(&caller, start).await.map_err(status)?;
+        Ok(Response::new(end.into()))
+    }
+
+    type RunFlowsStream = Outgoing<wire::RunFlowsResponse>;
+
+    async fn run_flows(
+        &self,
+        request: Request<Streaming<wire::RunFlowsRequest>>,
+    ) -> Answer<Self::RunFlowsStream> {
+        let (user, context) = self.user(&request)?;
+        let starts = request.into_inner();
+        let ends = streams::run_flows(self.node.clone(), user, context, starts, self.flows_per_stream);
+        Ok(Response::new(ends))
+    }
+
+    type WatchFlowStream = Outgoing<wire::FlowEvent>;
+
+    async fn watch_flow(&self, request: Request<wire::WatchFlowRequest>) -> Answer<Self::WatchFlowStream> {
+        let (caller, context) = self.caller(&request, &Permission::FlowsRead)?;
+        let (feed, reader) = Feed::pair(self.feed_items);
+        let flow_id = flow_id(request.into_inner().flow_id)?;
+        self.node.watch_flow(&caller, flow_id, feed).await.map_err(status)?;
+        let is_last = |event: &FlowEvent| matches!(event, FlowEvent::Ended(_));
+        Ok(Response::new(streams::follow(None, reader, context, is_last)))
+    }
+
+    async fn get_flow(&self, request: Request<wire::GetFlowRequest>) -> Answer<wire::Flow> {
+        let (caller, _) = self.caller(&request, &Permission::FlowsRead)?;
+        let flow_id = flow_id(request.into_inner().flow_id)?;
+        let flow = self.node.flow(&caller, flow_id).await.map_err(status)?;
+        Ok(Response::new(flow.into()))
+    }
+
+    async fn list_flows(&self, request: Request<wire::ListFlowsRequest>) -> Answer<wire::ListFlowsResponse> {
+        let (caller, _) = self.caller(&request, &Permission::FlowsRead)?;
+        let query = FlowQuery::try_from(request.into_inner()).map_err(status)?;
+        let page = self.node.flows(&caller, query).await.map_err(status)?;
+        Ok(Response::new(page.into()))
+    }
+
+    async fn pause_flow(&self, request: Request<wire::PauseFlowRequest>) -> Answer<wire::PauseFlowResponse> {
+        let (caller, _) = self.caller(&request, &Permission::FlowsOperate)?;
+        let flow_id = flow_id(request.into_inner().flow_id)?;
+        self.node.pause_flow(&caller, flow_id).await.map_err(status)?;
+        Ok(Response::new(wire::PauseFlowResponse {}))
+    }
+
+    async fn retry_flow(&self, request: Request<wire::RetryFlowRequest>) -> Answer<wire::RetryFlowResponse> {
+        let (caller, _) = self.caller(&request, &Permission::FlowsOperate)?;
+        let flow_id = flow_id(request.into_inner().flow_id)?;
+        self.node.retry_flow(&caller, flow_id).await.map_err(status)?;
+        Ok(Response::new(wire::RetryFlowResponse {}))
+    }
+
+    async fn kill_flow(&self, request: Request<wire::KillFlowRequest>) -> Answer<wire::KillFlowResponse> {
+        let (caller, _) = self.caller(&request, &Permission::FlowsOperate)?;
+        let flow_id = flow_id(request.into_inner().flow_id)?;
+        self.node.kill_flow(&caller, flow_id).await.map_err(status)?;
+        Ok(Response::new(wire::KillFlowResponse {}))
+    }
+
+    async fn list_flow_names(
+        &self,
+        request: Request<wire::ListFlowNamesRequest>,
+    ) -> Answer<wire::ListFlowNamesResponse> {
+        let (caller, _) = self.caller(&request, &Permission::NodeRead)?;
+        let flows = self.node.flow_names(&caller).await.map_err(status)?;
+        let flows = flows.into_iter().map(Into::into).collect();
+        Ok(Response::new(wire::ListFlowNamesResponse { flows }))
+    }
+
+    async fn query_vault(
+        &self,
+        request: Request<wire::QueryVaultRequest>,
+    ) -> Answer<wire::QueryVaultResponse> {
+        let (caller, _) = self.caller(&request, &Permission::VaultRead)?;
+        let query = VaultQuery::try_from(request.into_inner()).map_err(status)?;
+        let page = self.node.query_vault(&caller, query).await.map_err(status)?;
+        Ok(Response::new(page.into()))
+    }
+
+    type TrackVaultStream = Outgoing<wire::VaultEvent>;
+
+    async fn track_vault(&self, request: Request<wire::QueryVaultRequest>) -> Answer<Self::TrackVaultStream> {
+        let (caller, context) = self.caller(&request, &Permission::VaultRead)?;
+        let query = VaultQuery::try_from(request.into_inner()).map_err(status)?;
+        let (feed, reader) = Feed::pair(self.feed_items);
+        let page = self.node.track_vault(&caller, query, feed).await.map_err(status)?;
+        Ok(Response::new(streams::follow(Some(page.into()), reader, context, |_| false)))
+    }
+
+    async fn get_transaction(
+        &self,
+        request: Request<wire::GetTransactionRequest>,
+    ) -> Answer<wire::Transaction> {
+        let (caller, _) = self.caller(&request, &Permission::VaultRead)?;
+        let id = text("transaction_id", request.into_inner().transaction_id).map_err(status)?;
+        let transaction = self.node.transaction(&caller, id).await.map_err(status)?;
+        Ok(Response::new(transaction.into()))
+    }
+
+    async fn upload_attachment(
+        &self,
+        request: Request<Streaming<wire::UploadAttachmentRequest>>,
+    ) -> Answer<wire::UploadAttachmentResponse> {
+        let (caller, _) = self.caller(&request, &Permission::AttachmentsWrite)?;
+        let unavailable = |_| status(Refusal::new(RefusalCode::Unavailable, "the node is stopping"));
+        let _turn = self.uploads.acquire().await.map_err(unavailable)?;
+        let mut chunks = request.into_inner();
+        let mut content = BytesMut::new();
+        while let Some(message) = chunks.message().await? {
+            if message.chunk.len() > self.attachment_limit - content.len() {
+                let reason =
+                    format!("an attachment has at most {} bytes; this one has more", self.attachment_limit);
+                return Err(status(Refusal::new(RefusalCode::AttachmentTooLarge, reason)));
+            }
+            content.extend_from_slice(&message.chunk);
+        }
+        let content = content.freeze();
+        let attachment_id = self.node.upload_attachment(&caller, content).await.map_err(status)?;
+        Ok(Response::new(wire::UploadAttachmentResponse { attachment_id }))
+    }
+
+    type DownloadAttachmentStream = Outgoing<wire::DownloadAttachmentResponse>;
+
+    async fn download_attachment(
+        &self,
+        request: Request<wire::DownloadAttachmentRequest>,
+    ) -> Answer<Self::DownloadAttachmentStream> {
+        let (caller, context) = self.caller(&request, &Permission::VaultRead)?;
+        let id = text("attachment_id", request.into_inner().attachment_id).map_err(status)?;
+        let content: Bytes = self.node.attachment(&caller, id).await.map_err(status)?;
+        Ok(Response::new(streams::chunks(content, context)))
+    }
+
+    async fn node_info(&self, request: Request<wire::NodeInfoRequest>) -> Answer<wire::NodeInfoResponse> {
+        let (caller, _) = self.caller(&request, &Permission::NodeRead)?;
+        let info = self.node.node_info(&caller).await.map_err(status)?;
+        Ok(Response::new(info.into()))
+    }
+
+    async fn network_map(
+        &self,
+        request: Request<wire::NetworkMapRequest>,
+    ) -> Answer<wire::NetworkMapResponse> {
+        let (caller, _) = self.caller(&request, &Permission::NetworkRead)?;
+        let map = self.node.network_map(&caller).await.map_err(status)?;
+        Ok(Response::new(map.into()))
+    }
+}
