@@ -1,0 +1,199 @@
+//! Who is in the network: nodes by name, notaries, parameters.
+//!
+//! A [`NetworkMap`] takes what it knows from a folder, or from a [service](service) with a folder as
+//! its cache, so that a node starts when the service is away. Whatever comes in is verified under the
+//! network's root before it counts; what is refused is told in [`Changes`] and leaves the rest alone.
+//!
+//! | file of the folder | what |
+//! | --- | --- |
+//! | `manager.pem` | the identity manager's certificate |
+//! | `revoked.crl` | the certificates it revoked (DER) |
+//! | `parameters` | [`SignedParameters`](crate::SignedParameters) |
+//! | `node-infos/*.info` | [`SignedNodeInfo`](crate::SignedNodeInfo), one for each node |
+
+mod client;
+mod error;
+mod folder;
+pub mod service;
+mod snapshot;
+
+use crate::NodeInfo;
+use crate::info::SignedNodeInfo;
+use crate::parameters::{NetworkParameters, Notary};
+use crate::trust::Trust;
+use arc_swap::ArcSwap;
+use client::Client;
+use snapshot::{Material, Step};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use tally_contracts::{Name, Party, PublicKey, Timestamp};
+
+pub use error::{MapError, Refused};
+pub use folder::NetworkFolder;
+pub use snapshot::{Changes, Snapshot};
+
+/// Who is in the network. Reads take no lock; [`NetworkMap::refresh`] puts a new snapshot in place
+/// of the old one at once.
+#[derive(Debug)]
+pub struct NetworkMap {
+    trust: Trust,
+    folder: NetworkFolder,
+    client: Option<Client>,
+    snapshot: ArcSwap<Snapshot>,
+    /// One refresh or publication at a time.
+    writing: Mutex<()>,
+}
+
+impl NetworkMap {
+    /// Reads the folder `path`; [`NetworkMap::refresh`] reads it again.
+    ///
+    /// # Errors
+    /// [`MapError`] when parameters or revocation list are missing or refused. Node infos that are
+    /// refused are told in [`Changes`].
+    pub fn from_folder(path: &Path, trust: &Trust, now: Timestamp) -> Result<(Self, Changes), MapError> {
+        let folder = NetworkFolder::new(path);
+        let step = Snapshot::default().advance(Material::from_folder(&folder)?, trust, now)?;
+        Ok(Self::new(trust, folder, None, step))
+    }
+
+    /// Asks the service at `url` (`http://host:port`) and keeps what it says in the folder `cache`.
+    /// When that has everything already, the service is not waited for: call
+    /// [`NetworkMap::refresh`] soon, and then from time to time.
+    ///
+    /// # Errors
+    /// [`MapError`] when there is no usable cache and the service does not answer, or what it says is
+    /// refused.
+    pub fn from_service(
+        url: &str,
+        cache: &Path,
+        trust: &Trust,
+        now: Timestamp,
+    ) -> Result<(Self, Changes), MapError> {
+        let folder = NetworkFolder::new(cache);
+        folder.create()?;
+        let client = Client::new(url)?;
+        let empty = Snapshot::default();
+        let cached = Material::from_folder(&folder).and_then(|material| empty.advance(material, trust, now));
+        let step = match cached {
+            Ok(step) => step,
+            // A damaged or half-written cache is as good as none.
+            Err(_) => fetch(&client, &folder, &empty, trust, now)?,
+        };
+        Ok(Self::new(trust, folder, Some(client), step))
+    }
+
+    fn new(trust: &Trust, folder: NetworkFolder, client: Option<Client>, step: Step) -> (Self, Changes) {
+        let Step { snapshot, changes, .. } = step;
+        let map = Self {
+            trust: trust.clone(),
+            folder,
+            client,
+            snapshot: ArcSwap::from_pointee(snapshot),
+            writing: Mutex::new(()),
+        };
+        (map, changes)
+    }
+
+    /// Looks for what is new: rescans the folder, or asks the service. Blocks on files and network:
+    /// call it from a thread that may.
+    ///
+    /// # Errors
+    /// [`MapError`]; what was known stays in force.
+    pub fn refresh(&self, now: Timestamp) -> Result<Changes, MapError> {
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.refresh_locked(now)
+    }
+
+    fn refresh_locked(&self, now: Timestamp) -> Result<Changes, MapError> {
+        let current = self.snapshot.load_full();
+        let Step { snapshot, changes, .. } = match &self.client {
+            None => current.advance(Material::from_folder(&self.folder)?, &self.trust, now)?,
+            Some(client) => fetch(client, &self.folder, &current, &self.trust, now)?,
+        };
+        self.snapshot.store(Arc::new(snapshot));
+        Ok(changes)
+    }
+
+    /// Makes a node's info known: writes it into the folder, or sends it to the service. Publishing
+    /// what is known already changes nothing.
+    ///
+    /// # Errors
+    /// [`MapError`]; among others when the info is refused or an as new or newer one is known.
+    pub fn publish(&self, info: &SignedNodeInfo, now: Timestamp) -> Result<(), MapError> {
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = &self.client {
+            return client.publish(&info.encode());
+        }
+        let node = info.verify(&self.trust, now)?;
+        if self.snapshot.load().admits(node, info.hash())? {
+            self.folder.put_info(info)?;
+            self.refresh_locked(now)?;
+        }
+        Ok(())
+    }
+
+    /// What is known at this moment; later changes do not show in it.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.snapshot.load_full()
+    }
+
+    /// The node of that name.
+    pub fn info(&self, name: &Name) -> Option<Arc<NodeInfo>> {
+        self.snapshot.load().info(name).cloned()
+    }
+
+    /// Name and key of the node of that name.
+    pub fn party(&self, name: &Name) -> Option<Party> {
+        self.snapshot.load().info(name).map(|info| info.party.clone())
+    }
+
+    /// The node whose legal identity has that key.
+    pub fn party_of_key(&self, key: &PublicKey) -> Option<Party> {
+        self.snapshot.load().party_of_key(key).cloned()
+    }
+
+    /// The notaries that the network trusts, by name.
+    pub fn notaries(&self) -> Vec<Notary> {
+        self.snapshot.load().parameters().notaries.clone()
+    }
+
+    /// What all nodes agree on.
+    pub fn parameters(&self) -> Arc<NetworkParameters> {
+        Arc::clone(self.snapshot.load().parameters())
+    }
+
+    /// Whom this map trusts.
+    pub const fn trust(&self) -> &Trust {
+        &self.trust
+    }
+
+    /// The folder, or the cache.
+    pub fn folder(&self) -> &NetworkFolder {
+        &self.folder
+    }
+}
+
+/// Asks the service, checks its answers, keeps them in the cache.
+fn fetch(
+    client: &Client,
+    cache: &NetworkFolder,
+    current: &Snapshot,
+    trust: &Trust,
+    now: Timestamp,
+) -> Result<Step, MapError> {
+    let material = Material::from_service(client, current)?;
+    let kept = (material.manager.clone(), material.revocations.clone(), material.parameters.clone());
+    let step = current.advance(material, trust, now)?;
+    let (manager, revocations, parameters) = kept;
+    cache.keep(&manager, &revocations, &parameters)?;
+    for info in &step.accepted {
+        cache.put_info(info)?;
+    }
+    for name in &step.changes.removed {
+        cache.remove_info(name)?;
+    }
+    Ok(step)
+}
+
+#[cfg(test)]
+mod tests;

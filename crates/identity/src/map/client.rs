@@ -1,0 +1,118 @@
+//! Asking a network map service.
+
+use super::MapError;
+use super::folder::MAX_INFOS;
+use super::service::{Hashes, Refusal};
+use crate::info::MAX_NODE_INFO_BYTES;
+use crate::parameters::MAX_PARAMETERS_BYTES;
+use crate::revocation::MAX_REVOCATION_LIST_BYTES;
+use std::time::Duration;
+use tally_crypto::Hash;
+use ureq::http::Response;
+use ureq::{Agent, Body};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// Each hash has 64 digits, two quotes and a comma.
+const MAX_HASHES_BYTES: usize = MAX_INFOS * 67 + 64;
+const MAX_REFUSAL_BYTES: usize = 64 * 1024;
+
+/// A connection to a network map service.
+#[derive(Debug)]
+pub(super) struct Client {
+    url: String,
+    agent: Agent,
+}
+
+impl Client {
+    pub(super) fn new(url: &str) -> Result<Self, MapError> {
+        let host = url.trim_end_matches('/').strip_prefix("http://");
+        if !host.is_some_and(|host| !host.is_empty() && !host.contains(['/', '@', '?', '#', ' '])) {
+            return Err(MapError::Url { url: url.into() });
+        }
+        let agent = Agent::config_builder()
+            .timeout_connect(Some(CONNECT_TIMEOUT))
+            .timeout_global(Some(TIMEOUT))
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .proxy(None)
+            .build()
+            .new_agent();
+        Ok(Self { url: url.trim_end_matches('/').into(), agent })
+    }
+
+    pub(super) fn manager(&self) -> Result<Vec<u8>, MapError> {
+        self.get("manager", 64 * 1024)
+    }
+
+    pub(super) fn revocations(&self) -> Result<Vec<u8>, MapError> {
+        self.get("revoked", MAX_REVOCATION_LIST_BYTES)
+    }
+
+    pub(super) fn parameters(&self) -> Result<Vec<u8>, MapError> {
+        self.get("parameters", MAX_PARAMETERS_BYTES)
+    }
+
+    pub(super) fn hashes(&self) -> Result<Vec<Hash>, MapError> {
+        let bytes = self.get("node-infos", MAX_HASHES_BYTES)?;
+        let Hashes { hashes } = serde_json::from_slice(&bytes).map_err(|error| MapError::Answer {
+            url: self.address("node-infos"),
+            reason: error.to_string(),
+        })?;
+        Ok(hashes)
+    }
+
+    pub(super) fn info(&self, hash: Hash) -> Result<Vec<u8>, MapError> {
+        let path = format!("node-infos/{hash}");
+        let bytes = self.get(&path, MAX_NODE_INFO_BYTES)?;
+        if tally_crypto::hash(&bytes) == hash {
+            return Ok(bytes);
+        }
+        Err(MapError::Answer { url: self.address(&path), reason: "the bytes have another hash".into() })
+    }
+
+    pub(super) fn publish(&self, info: &[u8]) -> Result<(), MapError> {
+        let url = self.address("node-infos");
+        let response = self.agent.post(&url).content_type("application/octet-stream").send(info);
+        self.answer(url, response, MAX_REFUSAL_BYTES).map(drop)
+    }
+
+    fn get(&self, path: &str, limit: usize) -> Result<Vec<u8>, MapError> {
+        let url = self.address(path);
+        let response = self.agent.get(&url).call();
+        self.answer(url, response, limit)
+    }
+
+    fn answer(
+        &self,
+        url: String,
+        response: Result<Response<Body>, ureq::Error>,
+        limit: usize,
+    ) -> Result<Vec<u8>, MapError> {
+        let unreachable = |source| MapError::Unreachable { url: url.clone(), source: Box::new(source) };
+        let mut response = response.map_err(unreachable)?;
+        let status = response.status().as_u16();
+        let success = response.status().is_success();
+        let limit = if success { limit } else { MAX_REFUSAL_BYTES };
+        let read =
+            response.body_mut().with_config().limit(u64::try_from(limit).unwrap_or(u64::MAX)).read_to_vec();
+        let bytes = match read {
+            Err(ureq::Error::BodyExceedsLimit(limit)) => {
+                return Err(MapError::Answer { url, reason: format!("more than {limit} bytes") });
+            }
+            read => read.map_err(unreachable)?,
+        };
+        if success {
+            return Ok(bytes);
+        }
+        let Refusal { code, message } = serde_json::from_slice(&bytes).unwrap_or_else(|_| Refusal {
+            code: "unknown".into(),
+            message: "the answer does not say why".into(),
+        });
+        Err(MapError::Refused { status, code, message })
+    }
+
+    fn address(&self, path: &str) -> String {
+        format!("{}/v1/{path}", self.url)
+    }
+}

@@ -1,0 +1,166 @@
+//! The files of a network map.
+
+use super::MapError;
+use crate::certificate::CertificatePath;
+use crate::files::{self, Access, FileError};
+use crate::info::{MAX_NODE_INFO_BYTES, SignedNodeInfo};
+use crate::parameters::{MAX_PARAMETERS_BYTES, SignedParameters};
+use crate::revocation::MAX_REVOCATION_LIST_BYTES;
+use crate::{name, pem};
+use std::path::{Path, PathBuf};
+use tally_contracts::Name;
+use tally_crypto::Hash;
+
+const INFOS: &str = "node-infos";
+const MANAGER: &str = "manager.pem";
+const REVOKED: &str = "revoked.crl";
+const PARAMETERS: &str = "parameters";
+const MAX_MANAGER_BYTES: usize = 64 * 1024;
+/// Most node infos of a folder.
+pub(super) const MAX_INFOS: usize = 100_000;
+
+/// A node info on the way in.
+pub(super) enum Candidate {
+    /// Its bytes, or why they cannot be read.
+    Bytes(Result<Vec<u8>, MapError>),
+    /// The hash of one that is known already.
+    Known(Hash),
+}
+
+/// A folder with the files of a network map (see [the module](super)).
+#[derive(Debug, Clone)]
+pub struct NetworkFolder {
+    path: PathBuf,
+}
+
+impl NetworkFolder {
+    /// The folder at `path`, which need not exist yet.
+    pub fn new(path: &Path) -> Self {
+        Self { path: path.into() }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Makes the folder, if there is none.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn create(&self) -> Result<(), FileError> {
+        files::create_directory(&self.path.join(INFOS))
+    }
+
+    /// Puts a node's info in place of its older one.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn put_info(&self, info: &SignedNodeInfo) -> Result<(), FileError> {
+        files::replace(&self.info_path(&info.unverified().party.name), &info.encode(), Access::Public)
+    }
+
+    /// Puts new parameters in place.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn put_parameters(&self, parameters: &SignedParameters) -> Result<(), FileError> {
+        files::replace(&self.path.join(PARAMETERS), &parameters.encode(), Access::Public)
+    }
+
+    /// Puts a new revocation list (DER) in place, with the certificate of the manager that signed it.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn put_revocations(&self, list: &[u8], manager: &CertificatePath) -> Result<(), FileError> {
+        let manager = pem::encode_path(manager);
+        files::replace(&self.path.join(MANAGER), manager.as_bytes(), Access::Public)?;
+        files::replace(&self.path.join(REVOKED), list, Access::Public)
+    }
+
+    /// Removes a node's info, if there is one.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn remove_info(&self, name: &Name) -> Result<(), FileError> {
+        let path = self.info_path(name);
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(FileError::io(&path, "remove")(error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn info_path(&self, name: &Name) -> PathBuf {
+        let host = name::host(name);
+        let label = host.split('.').next().unwrap_or_default();
+        self.path.join(INFOS).join(format!("{label}.info"))
+    }
+
+    pub(super) fn manager(&self) -> Result<Vec<u8>, FileError> {
+        files::read(&self.path.join(MANAGER), MAX_MANAGER_BYTES, Access::Public)
+    }
+
+    pub(super) fn revocations(&self) -> Result<Vec<u8>, FileError> {
+        files::read(&self.path.join(REVOKED), MAX_REVOCATION_LIST_BYTES, Access::Public)
+    }
+
+    pub(super) fn parameters(&self) -> Result<Vec<u8>, FileError> {
+        files::read(&self.path.join(PARAMETERS), MAX_PARAMETERS_BYTES, Access::Public)
+    }
+
+    pub(super) fn info(&self, name: &Name) -> Result<Vec<u8>, FileError> {
+        files::read(&self.info_path(name), MAX_NODE_INFO_BYTES, Access::Public)
+    }
+
+    /// Every `*.info`, in the order of their names.
+    pub(super) fn infos(&self) -> Result<Vec<(String, Candidate)>, FileError> {
+        let directory = self.path.join(INFOS);
+        let listed = || FileError::io(&directory, "list");
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(&directory).map_err(listed())? {
+            let name = entry.map_err(listed())?.file_name();
+            // Files that are being written begin with a dot.
+            if let Some(name) = name.to_str()
+                && name.ends_with(".info")
+                && !name.starts_with('.')
+            {
+                names.push(name.to_owned());
+            }
+            if names.len() > MAX_INFOS {
+                return Err(FileError::TooLarge { path: directory, limit: MAX_INFOS });
+            }
+        }
+        names.sort_unstable();
+        let mut infos = Vec::with_capacity(names.len());
+        for name in names {
+            match files::read(&directory.join(&name), MAX_NODE_INFO_BYTES, Access::Public) {
+                // Gone since the directory was listed.
+                Err(error) if error.is_missing() => {}
+                bytes => infos.push((name, Candidate::Bytes(bytes.map_err(MapError::from)))),
+            }
+        }
+        Ok(infos)
+    }
+
+    /// Writes what a service said, where it differs from what is there.
+    pub(super) fn keep(
+        &self,
+        manager: &[u8],
+        revocations: &[u8],
+        parameters: &[u8],
+    ) -> Result<(), FileError> {
+        for (file, bytes, limit) in [
+            (MANAGER, manager, MAX_MANAGER_BYTES),
+            (REVOKED, revocations, MAX_REVOCATION_LIST_BYTES),
+            (PARAMETERS, parameters, MAX_PARAMETERS_BYTES),
+        ] {
+            let path = self.path.join(file);
+            if !files::read(&path, limit, Access::Public).is_ok_and(|have| have == bytes) {
+                files::replace(&path, bytes, Access::Public)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,316 @@
+//! What is known of the network at one moment, and how the next moment follows.
+
+use super::client::Client;
+use super::folder::{Candidate, NetworkFolder};
+use super::{MapError, Refused};
+use crate::certificate::{Certificate, CertificateError};
+use crate::info::{InfoError, NodeInfo, SignedNodeInfo};
+use crate::parameters::{NetworkParameters, ParametersError, SignedParameters};
+use crate::pem;
+use crate::trust::Trust;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+use tally_contracts::{Name, Party, PublicKey, Timestamp};
+use tally_crypto::Hash;
+
+/// What is known of the network at one moment.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    parameters: Arc<NetworkParameters>,
+    parameters_hash: Hash,
+    nodes: BTreeMap<Name, Known>,
+    keys: HashMap<PublicKey, Party>,
+    hashes: HashMap<Hash, Name>,
+}
+
+#[derive(Debug, Clone)]
+struct Known {
+    info: Arc<NodeInfo>,
+    hash: Hash,
+    /// Number of the revocation list under which it was verified.
+    revocations: Option<u64>,
+}
+
+impl Default for Snapshot {
+    /// Nothing known: of epoch 0, which no network has.
+    fn default() -> Self {
+        Self {
+            parameters: Arc::new(NetworkParameters {
+                epoch: 0,
+                minimum_platform_version: 0,
+                notaries: Vec::new(),
+                max_message_bytes: 0,
+                max_transaction_bytes: 0,
+                modified: Timestamp::EPOCH,
+            }),
+            parameters_hash: Hash::ZERO,
+            nodes: BTreeMap::new(),
+            keys: HashMap::new(),
+            hashes: HashMap::new(),
+        }
+    }
+}
+
+/// What a refresh changed.
+#[derive(Debug, Default)]
+pub struct Changes {
+    /// Nodes that were not known before.
+    pub added: Vec<Name>,
+    /// Nodes with a newer info.
+    pub updated: Vec<Name>,
+    /// Nodes that are no longer in the map, or whose certificates expired or were revoked.
+    pub removed: Vec<Name>,
+    /// Whether there are new parameters.
+    pub parameters: bool,
+    /// Whether there is a new revocation list: check standing connections
+    /// ([`Tls::recheck`](crate::tls::Tls::recheck)).
+    pub revocations: bool,
+    /// Infos that were left out, and why.
+    pub refused: Vec<Refused>,
+}
+
+impl Changes {
+    /// Whether anything is different from before.
+    pub fn any(&self) -> bool {
+        self.parameters
+            || self.revocations
+            || !(self.added.is_empty() && self.updated.is_empty() && self.removed.is_empty())
+    }
+}
+
+/// Everything that a folder or a service holds, unverified.
+pub(super) struct Material {
+    pub(super) manager: Vec<u8>,
+    pub(super) revocations: Vec<u8>,
+    pub(super) parameters: Vec<u8>,
+    pub(super) infos: Vec<(String, Candidate)>,
+}
+
+impl Material {
+    pub(super) fn from_folder(folder: &NetworkFolder) -> Result<Self, MapError> {
+        Ok(Self {
+            manager: folder.manager()?,
+            revocations: folder.revocations()?,
+            parameters: folder.parameters()?,
+            infos: folder.infos()?,
+        })
+    }
+
+    pub(super) fn from_service(client: &Client, current: &Snapshot) -> Result<Self, MapError> {
+        let infos = client
+            .hashes()?
+            .into_iter()
+            .map(|hash| {
+                let candidate = if current.hashes.contains_key(&hash) {
+                    Candidate::Known(hash)
+                } else {
+                    Candidate::Bytes(client.info(hash))
+                };
+                (hash.to_string(), candidate)
+            })
+            .collect();
+        Ok(Self {
+            manager: client.manager()?,
+            revocations: client.revocations()?,
+            parameters: client.parameters()?,
+            infos,
+        })
+    }
+}
+
+/// The next snapshot, and what is different in it.
+pub(super) struct Step {
+    pub(super) snapshot: Snapshot,
+    pub(super) changes: Changes,
+    /// The infos that were not in the snapshot before.
+    pub(super) accepted: Vec<SignedNodeInfo>,
+}
+
+impl Snapshot {
+    /// The node of that name.
+    pub fn info(&self, name: &Name) -> Option<&Arc<NodeInfo>> {
+        self.nodes.get(name).map(|known| &known.info)
+    }
+
+    /// The node whose legal identity has that key.
+    pub fn party_of_key(&self, key: &PublicKey) -> Option<&Party> {
+        self.keys.get(key)
+    }
+
+    /// Every node, by name.
+    pub fn nodes(&self) -> impl ExactSizeIterator<Item = &Arc<NodeInfo>> {
+        self.nodes.values().map(|known| &known.info)
+    }
+
+    /// The hash of every node's info, by the nodes' names.
+    pub fn hashes(&self) -> impl ExactSizeIterator<Item = Hash> {
+        self.nodes.values().map(|known| known.hash)
+    }
+
+    /// The node whose info has that hash.
+    pub(super) fn name_of_hash(&self, hash: &Hash) -> Option<&Name> {
+        self.hashes.get(hash)
+    }
+
+    /// What all nodes agree on.
+    pub const fn parameters(&self) -> &Arc<NetworkParameters> {
+        &self.parameters
+    }
+
+    /// Whether an info (verified) is to be taken: not when it is the one that is known.
+    pub(super) fn admits(&self, info: &NodeInfo, hash: Hash) -> Result<bool, InfoError> {
+        let minimum = self.parameters.minimum_platform_version;
+        let party = info.party.name.clone();
+        if info.platform_version < minimum {
+            return Err(InfoError::PlatformVersion { party, got: info.platform_version, minimum });
+        }
+        match self.nodes.get(&party) {
+            Some(known) if known.hash == hash => Ok(false),
+            Some(known) if known.info.serial >= info.serial => {
+                Err(InfoError::Older { party, got: info.serial, have: known.info.serial })
+            }
+            _ => Ok(true),
+        }
+    }
+
+    /// Verifies `material` and makes of it the snapshot that follows this one. A new revocation list
+    /// is in force from then on, also when the rest is refused.
+    pub(super) fn advance(
+        &self,
+        material: Material,
+        trust: &Trust,
+        now: Timestamp,
+    ) -> Result<Step, MapError> {
+        let mut changes = Changes::default();
+        let manager = Certificate::parse(&pem::decode_certificate(&material.manager)?)?;
+        let before = trust.revocations().map(|list| list.number());
+        let number = trust.install(&material.revocations, &manager, now)?.number();
+        changes.revocations = before != Some(number);
+
+        let mut next = Self { nodes: BTreeMap::new(), ..self.clone() };
+        changes.parameters = next.take_parameters(&material.parameters, trust, now)?;
+
+        let mut accepted = BTreeMap::new();
+        let mut seen = HashSet::new();
+        for (origin, candidate) in material.infos {
+            if let Err(error) = self.take(candidate, &mut next, &mut accepted, &mut seen, trust, number, now)
+            {
+                changes.refused.push(Refused { origin, error });
+            }
+        }
+        // An info that was refused does not push out the one that is known, if that still holds.
+        for name in seen {
+            if let (None, Some(known)) = (next.nodes.get(&name), self.nodes.get(&name))
+                && let Ok(known) = known.again(&next, trust, number, now)
+            {
+                next.nodes.insert(name, known);
+            }
+        }
+        next.index();
+        for (name, known) in &next.nodes {
+            match self.nodes.get(name) {
+                None => changes.added.push(name.clone()),
+                Some(before) if before.hash != known.hash => changes.updated.push(name.clone()),
+                Some(_) => {}
+            }
+        }
+        changes.removed = self.nodes.keys().filter(|name| !next.nodes.contains_key(*name)).cloned().collect();
+        Ok(Step { snapshot: next, changes, accepted: accepted.into_values().collect() })
+    }
+
+    fn take_parameters(&mut self, bytes: &[u8], trust: &Trust, now: Timestamp) -> Result<bool, MapError> {
+        let hash = tally_crypto::hash(bytes);
+        let signed = SignedParameters::decode(bytes)?;
+        let parameters = signed.verify(trust, now)?;
+        let have = self.parameters.epoch;
+        if parameters.epoch < have {
+            return Err(ParametersError::Older { got: parameters.epoch, have }.into());
+        }
+        // The same parameters may be signed anew.
+        if parameters.epoch == have && *parameters != *self.parameters {
+            return Err(ParametersError::Ambiguous { epoch: have }.into());
+        }
+        let changed = hash != self.parameters_hash;
+        self.parameters = Arc::new(parameters.clone());
+        self.parameters_hash = hash;
+        Ok(changed)
+    }
+
+    /// Takes one info into `next`; names met are put into `seen`.
+    #[expect(clippy::too_many_arguments, reason = "the parts of one step, at one place")]
+    fn take(
+        &self,
+        candidate: Candidate,
+        next: &mut Self,
+        accepted: &mut BTreeMap<Name, SignedNodeInfo>,
+        seen: &mut HashSet<Name>,
+        trust: &Trust,
+        number: u64,
+        now: Timestamp,
+    ) -> Result<(), MapError> {
+        let (hash, bytes) = match candidate {
+            Candidate::Known(hash) => (hash, None),
+            Candidate::Bytes(bytes) => {
+                let bytes = bytes?;
+                (tally_crypto::hash(&bytes), Some(bytes))
+            }
+        };
+        let same = self.hashes.get(&hash).and_then(|name| self.nodes.get(name));
+        let (known, signed) = match (same, bytes) {
+            (Some(known), _) => {
+                seen.insert(known.info.party.name.clone());
+                (known.again(next, trust, number, now)?, None)
+            }
+            (None, Some(bytes)) => {
+                let signed = SignedNodeInfo::decode(&bytes)?;
+                let info = signed.verify(trust, now)?;
+                seen.insert(info.party.name.clone());
+                self.admits(info, hash)?;
+                let info = Arc::new(info.clone());
+                (Known { info, hash, revocations: Some(number) }, Some(signed))
+            }
+            // Only hashes of this snapshot are passed as known.
+            (None, None) => return Ok(()),
+        };
+        let name = known.info.party.name.clone();
+        next.admits(&known.info, hash)?;
+        next.nodes.insert(name.clone(), known);
+        match signed {
+            Some(signed) => accepted.insert(name, signed),
+            None => accepted.remove(&name),
+        };
+        Ok(())
+    }
+
+    fn index(&mut self) {
+        self.keys =
+            self.nodes.values().map(|known| (known.info.party.key, known.info.party.clone())).collect();
+        self.hashes = self.nodes.iter().map(|(name, known)| (known.hash, name.clone())).collect();
+    }
+}
+
+impl Known {
+    /// Whether what was verified before still holds.
+    fn again(&self, next: &Snapshot, trust: &Trust, number: u64, now: Timestamp) -> Result<Self, InfoError> {
+        let minimum = next.parameters.minimum_platform_version;
+        if self.info.platform_version < minimum {
+            let party = self.info.party.name.clone();
+            return Err(InfoError::PlatformVersion { party, got: self.info.platform_version, minimum });
+        }
+        if self.revocations == Some(number) {
+            // The signatures stay what they were; only time goes on.
+            self.info
+                .path
+                .certificates()
+                .iter()
+                .try_for_each(|certificate| certificate.check_time(now))
+                .map_err(InfoError::Certificate)?;
+        } else {
+            let role = self.info.path.leaf().role();
+            trust
+                .verify(&self.info.path, role, now)
+                .map_err(|error: CertificateError| InfoError::Certificate(error))?;
+        }
+        Ok(Self { revocations: Some(number), ..self.clone() })
+    }
+}

@@ -1,0 +1,293 @@
+//! A node's own keys and certificates, in files of one directory.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `root.pem` | the network's root, which the node trusts |
+//! | `request.csr` | what the identity manager is asked to sign |
+//! | `node-authority.key`, `.pem` | the node's own authority, needed to make or renew the other two only |
+//! | `identity.key`, `.pem` | the legal identity: signs transactions |
+//! | `tls.key`, `.pem` | connections |
+
+use crate::authority::{self, AuthorityError, belongs};
+use crate::certificate::{Certificate, CertificateError, CertificatePath};
+use crate::files::{self, Access, FileError};
+use crate::issue::{self, Authority, IssueError};
+use crate::pem;
+use crate::request::{MAX_REQUEST_BYTES, Request, RequestError};
+use crate::role::Role;
+use crate::signer::Signer;
+use crate::tls_key::{TlsKey, TlsKeyError};
+use crate::trust::Trust;
+use rustls::sign::CertifiedKey;
+use std::path::Path;
+use std::sync::Arc;
+use tally_contracts::{Name, Party, SigningKey, Timestamp};
+use tally_crypto::keystore::{KeyFile, KeyFileError, ScryptCost};
+
+const ROOT: &str = "root.pem";
+const REQUEST: &str = "request.csr";
+const AUTHORITY: &str = "node-authority";
+const LEGAL_IDENTITY: &str = "identity";
+const TLS: &str = "tls";
+
+/// Why a node's identity was not made or loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum IdentityError {
+    /// A file.
+    #[error("a file of the node's identity")]
+    File(#[from] FileError),
+    /// A key file.
+    #[error("a key of the node")]
+    Key(#[from] KeyFileError),
+    /// The TLS key's file.
+    #[error("the node's TLS key")]
+    TlsKey(#[from] TlsKeyError),
+    /// A file of certificates.
+    #[error("a certificate file of the node")]
+    Files(#[source] AuthorityError),
+    /// A certificate is refused.
+    #[error("a certificate of the node is refused")]
+    Certificate(#[from] CertificateError),
+    /// A certificate was not made.
+    #[error("a certificate of the node was not made")]
+    Issue(#[from] IssueError),
+    /// The request in the directory is damaged.
+    #[error("the request in the node's directory is damaged; remove it to make a new one")]
+    Request(#[from] RequestError),
+    /// The directory is another node's.
+    #[error("the directory has the keys of {found}, not of {expected}; choose another directory")]
+    OtherNode {
+        /// The name asked for.
+        expected: Name,
+        /// The name in the directory.
+        found: Name,
+    },
+    /// A key was not made.
+    #[error("no key could be made")]
+    Generate(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// rustls does not take the key.
+    #[error("the TLS library does not take the node's key")]
+    Tls(#[source] rustls::Error),
+    /// The identity manager has not answered yet.
+    #[error("the node has no certificate yet; have request.csr signed by the identity manager")]
+    NotAccepted,
+}
+
+impl From<AuthorityError> for IdentityError {
+    fn from(error: AuthorityError) -> Self {
+        match error {
+            AuthorityError::File(error) => Self::File(error),
+            AuthorityError::Certificate(error) => Self::Certificate(error),
+            other => Self::Files(other),
+        }
+    }
+}
+
+/// Making a node's keys and having them certified.
+#[derive(Debug)]
+pub struct NodeKeys;
+
+impl NodeKeys {
+    /// Makes the keys of `name` in `directory`, encrypted, and the request for the identity manager,
+    /// which is also written to `request.csr`. What is there already is used: calling this again
+    /// after a crash goes on where it stopped.
+    ///
+    /// # Errors
+    /// [`IdentityError`]; among others when the directory is another node's.
+    pub fn create(
+        directory: &Path,
+        name: &Name,
+        passphrase: &[u8],
+        cost: ScryptCost,
+    ) -> Result<Request, IdentityError> {
+        files::create_directory(directory)?;
+        let path = directory.join(REQUEST);
+        match files::read(&path, MAX_REQUEST_BYTES, Access::Public) {
+            Ok(bytes) => {
+                let request = Request::parse(&bytes)?;
+                if request.name() != name {
+                    let found = request.name().clone();
+                    return Err(IdentityError::OtherNode { expected: name.clone(), found });
+                }
+                return Ok(request);
+            }
+            Err(error) if error.is_missing() => {}
+            Err(error) => return Err(error.into()),
+        }
+        let authority = key(directory, AUTHORITY, passphrase, cost)?;
+        key(directory, LEGAL_IDENTITY, passphrase, cost)?;
+        let tls = directory.join(format!("{TLS}.key"));
+        if !tls.exists() {
+            TlsKey::generate()?.write(&tls, passphrase, cost)?;
+        }
+        let request = Request::new(name, &authority)?;
+        files::create(&path, request.to_pem().as_bytes(), Access::Public)?;
+        Ok(request)
+    }
+
+    /// Takes what the identity manager answered to the request: `path` (the node's authority, the
+    /// manager) under `root` (DER), which the operator has from a source they believe. Makes the
+    /// legal identity's and the TLS certificate, valid as long as the authority's.
+    ///
+    /// With a newer path of the same key this renews all three.
+    ///
+    /// # Errors
+    /// [`IdentityError`]: when the path does not lead to the root, is for another name or another
+    /// key, is not valid at `now`.
+    pub fn accept(
+        directory: &Path,
+        passphrase: &[u8],
+        root: &[u8],
+        path: &CertificatePath,
+        now: Timestamp,
+    ) -> Result<(), IdentityError> {
+        let trust = Trust::new(root)?;
+        let request =
+            Request::parse(&files::read(&directory.join(REQUEST), MAX_REQUEST_BYTES, Access::Public)?)?;
+        let verified = trust.verify(path, Role::NodeAuthority, now)?;
+        if verified.name != *request.name() {
+            let expected = request.name().clone();
+            return Err(CertificateError::NameMismatch { expected, found: verified.name }.into());
+        }
+        let key = KeyFile::read(&directory.join(format!("{AUTHORITY}.key")), passphrase)?;
+        belongs(path.leaf(), &key)?;
+        let authority = Authority { certificate: path.leaf(), key: &key };
+        let (legal, tls) = keys(directory, passphrase)?;
+        let make = |role, key: &dyn Fn(Role) -> Result<Certificate, IssueError>| {
+            let made = path.extended(key(role)?)?;
+            trust.verify(&made, role, now)?;
+            Ok::<_, IdentityError>(made)
+        };
+        let name = &verified.name;
+        let legal = make(Role::LegalIdentity, &|role| {
+            issue::certificate(role, name, &Signer::new(&legal), &authority, now, u64::MAX)
+        })?;
+        let tls =
+            make(Role::Tls, &|role| issue::certificate(role, name, tls.public(), &authority, now, u64::MAX))?;
+        let write =
+            |file: &str, text: String| files::replace(&directory.join(file), text.as_bytes(), Access::Public);
+        write(ROOT, pem::encode_certificate(root))?;
+        write(&format!("{AUTHORITY}.pem"), pem::encode_path(path))?;
+        write(&format!("{TLS}.pem"), pem::encode_path(&tls))?;
+        // The last one: a directory with it is complete.
+        write(&format!("{LEGAL_IDENTITY}.pem"), pem::encode_path(&legal))?;
+        Ok(())
+    }
+}
+
+/// Who this node is: its legal identity with the key to sign, its TLS certificate and key, and whom
+/// it trusts.
+#[derive(Debug, Clone)]
+pub struct Identity {
+    party: Party,
+    key: SigningKey,
+    path: CertificatePath,
+    tls_path: CertificatePath,
+    tls: Arc<CertifiedKey>,
+    trust: Trust,
+}
+
+impl Identity {
+    /// Loads the identity in `directory`.
+    ///
+    /// # Errors
+    /// [`IdentityError`]: when a file is missing, damaged or open to others, when the passphrase is
+    /// wrong, when a certificate is not valid at `now`.
+    pub fn load(directory: &Path, passphrase: &[u8], now: Timestamp) -> Result<Self, IdentityError> {
+        let read = |file: &str| authority::read_path(&directory.join(format!("{file}.pem")));
+        let path = match read(LEGAL_IDENTITY) {
+            Err(AuthorityError::File(error)) if error.is_missing() => return Err(IdentityError::NotAccepted),
+            path => path?,
+        };
+        let tls_path = read(TLS)?;
+        let trust = Trust::new(authority::read_certificate(&directory.join(ROOT))?.der())?;
+        let verified = trust.verify(&path, Role::LegalIdentity, now)?;
+        let tls_verified = trust.verify(&tls_path, Role::Tls, now)?;
+        if verified.name != tls_verified.name {
+            return Err(
+                CertificateError::NameMismatch { expected: verified.name, found: tls_verified.name }.into()
+            );
+        }
+        let (key, tls) = keys(directory, passphrase)?;
+        belongs(path.leaf(), &key)?;
+        let tls = CertifiedKey::new(tls_path.to_der(), tls.to_rustls().map_err(IdentityError::Tls)?);
+        tls.keys_match().map_err(IdentityError::Tls)?;
+        Ok(Self {
+            party: Party { name: verified.name, key: verified.key },
+            key: SigningKey::from(key),
+            path,
+            tls_path,
+            tls: Arc::new(tls),
+            trust,
+        })
+    }
+
+    /// Name and key.
+    pub const fn party(&self) -> &Party {
+        &self.party
+    }
+
+    /// The name.
+    pub const fn name(&self) -> &Name {
+        &self.party.name
+    }
+
+    /// The legal identity's key.
+    pub const fn key(&self) -> &SigningKey {
+        &self.key
+    }
+
+    /// The legal identity's certificate, the node's authority's and the identity manager's.
+    pub const fn path(&self) -> &CertificatePath {
+        &self.path
+    }
+
+    /// The TLS certificate, the node's authority's and the identity manager's.
+    pub const fn tls_path(&self) -> &CertificatePath {
+        &self.tls_path
+    }
+
+    /// The TLS certificate and key as rustls takes them.
+    pub const fn tls_key(&self) -> &Arc<CertifiedKey> {
+        &self.tls
+    }
+
+    /// Whom this node trusts. Clones share the revocation list.
+    pub const fn trust(&self) -> &Trust {
+        &self.trust
+    }
+
+    /// The last second at which all certificates of the node are valid.
+    pub fn not_after(&self) -> Timestamp {
+        self.path.not_after().min(self.tls_path.not_after())
+    }
+}
+
+/// Reads both keys of daily use at the same time, because scrypt takes its time for each.
+fn keys(directory: &Path, passphrase: &[u8]) -> Result<(tally_crypto::SigningKey, TlsKey), IdentityError> {
+    std::thread::scope(|scope| {
+        let tls = scope.spawn(|| TlsKey::read(&directory.join(format!("{TLS}.key")), passphrase));
+        let legal = KeyFile::read(&directory.join(format!("{LEGAL_IDENTITY}.key")), passphrase);
+        let tls = match tls.join() {
+            Ok(tls) => tls,
+            Err(panic) => std::panic::resume_unwind(panic),
+        };
+        Ok((legal?, tls?))
+    })
+}
+
+/// The key of that name, made if there is none.
+fn key(
+    directory: &Path,
+    name: &str,
+    passphrase: &[u8],
+    cost: ScryptCost,
+) -> Result<tally_crypto::SigningKey, IdentityError> {
+    let path = directory.join(format!("{name}.key"));
+    if path.exists() {
+        return Ok(KeyFile::read(&path, passphrase)?);
+    }
+    let key = tally_crypto::SigningKey::generate().map_err(|error| IdentityError::Generate(error.into()))?;
+    KeyFile::write(&path, &key, passphrase, cost)?;
+    Ok(key)
+}

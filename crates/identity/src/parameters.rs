@@ -1,0 +1,193 @@
+//! What all nodes of a network agree on; signed by the network map's key.
+
+use crate::authority::NetworkMapKey;
+use crate::certificate::{CertificateError, CertificatePath};
+use crate::role::Role;
+use crate::trust::Trust;
+use borsh::{BorshDeserialize, BorshSerialize};
+use serde::{Deserialize, Serialize};
+use tally_contracts::{Name, Party, Signature, Timestamp};
+use tally_crypto::Hash;
+
+/// Largest parameters taken.
+pub const MAX_PARAMETERS_BYTES: usize = 256 * 1024;
+/// Most notaries of a network.
+const MAX_NOTARIES: usize = 256;
+
+const MAGIC: &[u8; 8] = b"tlyparm1";
+const DOMAIN: &[u8; 32] = b"tallystick network parameters v1";
+
+/// A notary that the network trusts.
+#[derive(Debug, Clone, PartialEq, Eq, BorshSerialize, BorshDeserialize, Serialize, Deserialize)]
+pub struct Notary {
+    /// Its name and key.
+    pub party: Party,
+    /// Whether it sees and checks whole transactions, or a tear-off only.
+    pub validating: bool,
+}
+
+/// What all nodes of a network agree on.
+#[derive(Debug, Clone, PartialEq, Eq, BorshSerialize, BorshDeserialize, Serialize, Deserialize)]
+pub struct NetworkParameters {
+    /// Counts the changes; of two parameters the ones with the higher number count.
+    pub epoch: u32,
+    /// The oldest version of the network's rules that a node may have as its newest.
+    pub minimum_platform_version: u32,
+    /// The notaries, by name.
+    pub notaries: Vec<Notary>,
+    /// Largest message between nodes, in bytes.
+    pub max_message_bytes: u32,
+    /// Largest transaction with its signatures, in bytes.
+    pub max_transaction_bytes: u32,
+    /// When they were last changed.
+    pub modified: Timestamp,
+}
+
+/// Why network parameters are refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ParametersError {
+    /// Larger than any parameters should be.
+    #[error("network parameters of {bytes} bytes are larger than the {MAX_PARAMETERS_BYTES} allowed")]
+    TooLarge {
+        /// Their size.
+        bytes: usize,
+    },
+    /// Not network parameters.
+    #[error("not network parameters: {0}")]
+    Malformed(String),
+    /// Values that make no sense.
+    #[error("the network parameters make no sense: {0}")]
+    Value(&'static str),
+    /// A notary is there twice.
+    #[error("the notary {0} is there twice in the network parameters, or the notaries are not in order")]
+    Notaries(Name),
+    /// The certificate of whoever signed them is refused.
+    #[error("the certificate on the network parameters is refused")]
+    Certificate(#[from] CertificateError),
+    /// Not signed by the network map.
+    #[error("the signature on the network parameters is not by the key of {by}: they are altered")]
+    Signature {
+        /// Whose signature they should carry.
+        by: Name,
+    },
+    /// Newer ones are in force.
+    #[error("network parameters of epoch {got} are older than those of epoch {have}, which are in force")]
+    Older {
+        /// Their epoch.
+        got: u32,
+        /// The epoch in force.
+        have: u32,
+    },
+    /// Two of the same epoch.
+    #[error("two different network parameters have epoch {epoch}; the network map must count changes up")]
+    Ambiguous {
+        /// The epoch.
+        epoch: u32,
+    },
+}
+
+impl NetworkParameters {
+    fn check(&self) -> Result<(), ParametersError> {
+        if self.notaries.len() > MAX_NOTARIES {
+            return Err(ParametersError::Value("more than 256 notaries"));
+        }
+        for pair in self.notaries.windows(2) {
+            if pair[0].party.name >= pair[1].party.name {
+                return Err(ParametersError::Notaries(pair[1].party.name.clone()));
+            }
+        }
+        if self.max_transaction_bytes == 0 {
+            return Err(ParametersError::Value("transactions of no bytes"));
+        }
+        if self.max_message_bytes < self.max_transaction_bytes {
+            return Err(ParametersError::Value("a message may be smaller than a transaction"));
+        }
+        Ok(())
+    }
+}
+
+#[derive(BorshSerialize, BorshDeserialize)]
+struct Envelope {
+    content: Vec<u8>,
+    path: Vec<Vec<u8>>,
+    signature: Signature,
+}
+
+/// Network parameters with the signature on them, whose form is checked; whether they are to be
+/// believed, [`SignedParameters::verify`] says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SignedParameters {
+    parameters: NetworkParameters,
+    content: Vec<u8>,
+    path: CertificatePath,
+    signature: Signature,
+}
+
+impl SignedParameters {
+    /// Signs parameters; notaries are put in the order of their names.
+    ///
+    /// # Errors
+    /// [`ParametersError`] when they make no sense.
+    pub fn sign(key: &NetworkMapKey, mut parameters: NetworkParameters) -> Result<Self, ParametersError> {
+        parameters.notaries.sort_by(|a, b| a.party.name.cmp(&b.party.name));
+        parameters.check()?;
+        let content = tally_contracts::encode(&parameters);
+        let signature = key.key().sign(message(&content).as_bytes()).into();
+        Ok(Self { parameters, content, path: key.path().clone(), signature })
+    }
+
+    /// Reads the bytes that [`SignedParameters::encode`] makes.
+    ///
+    /// # Errors
+    /// [`ParametersError`] when they are something else.
+    pub fn decode(bytes: &[u8]) -> Result<Self, ParametersError> {
+        if bytes.len() > MAX_PARAMETERS_BYTES {
+            return Err(ParametersError::TooLarge { bytes: bytes.len() });
+        }
+        let malformed = |error: std::io::Error| ParametersError::Malformed(error.to_string());
+        let rest = bytes
+            .strip_prefix(MAGIC)
+            .ok_or_else(|| ParametersError::Malformed("they do not begin as such".into()))?;
+        let Envelope { content, path, signature } = borsh::from_slice(rest).map_err(malformed)?;
+        let parameters: NetworkParameters = borsh::from_slice(&content).map_err(malformed)?;
+        parameters.check()?;
+        Ok(Self { parameters, content, path: CertificatePath::parse(&path)?, signature })
+    }
+
+    /// The bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let envelope = Envelope {
+            content: self.content.clone(),
+            path: self.path.to_der().iter().map(|der| der.to_vec()).collect(),
+            signature: self.signature,
+        };
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend(tally_contracts::encode(&envelope));
+        bytes
+    }
+
+    /// What is signed; not believed yet.
+    pub const fn unverified(&self) -> &NetworkParameters {
+        &self.parameters
+    }
+
+    /// Checks that the network map's key, certified by the root, signed these parameters.
+    ///
+    /// # Errors
+    /// [`ParametersError`].
+    pub fn verify(&self, trust: &Trust, now: Timestamp) -> Result<&NetworkParameters, ParametersError> {
+        let by = trust.verify(&self.path, Role::NetworkMap, now)?;
+        by.key
+            .verify(message(&self.content).as_bytes(), &self.signature)
+            .map_err(|_| ParametersError::Signature { by: by.name })?;
+        Ok(&self.parameters)
+    }
+}
+
+/// What the network map signs.
+fn message(content: &[u8]) -> Hash {
+    tally_crypto::keyed(DOMAIN, content)
+}
+
+#[cfg(test)]
+mod tests;
