@@ -1,5 +1,9 @@
 //! The node's remote interface in gRPC: start and follow flows, query and track the vault, with users and permissions.
 
+// The support of the tests is an example's as well, which sees this crate from outside.
+#[cfg(test)]
+extern crate self as tally_rpc;
+
 mod client;
 mod convert;
 mod feed;
@@ -10,6 +14,9 @@ mod service;
 mod types;
 mod users;
 mod wire;
+
+#[cfg(test)]
+mod tests;
 
 pub use client::{Client, ClientError, ClientSettings, FlowEnds, FlowStarts, FlowWatch, VaultTrack};
 pub use convert::NotUnderstood;

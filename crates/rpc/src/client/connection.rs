@@ -96,10 +96,10 @@ impl Connector {
 
 /// An open connection.
 #[derive(Clone)]
-pub(super) struct Channel(http2::SendRequest<Body>);
+pub(crate) struct Channel(http2::SendRequest<Body>);
 
 impl Channel {
-    pub(super) fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         !self.0.is_closed()
     }
 }
@@ -125,7 +125,7 @@ impl Service<Request<Body>> for Channel {
 
 /// A body whose trailers the gRPC library can read: it panics on status details that are not base64, and these come
 /// from outside.
-pub(super) struct Checked(Incoming);
+pub(crate) struct Checked(Incoming);
 
 impl http_body::Body for Checked {
     type Data = Bytes;

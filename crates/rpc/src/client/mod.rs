@@ -21,17 +21,19 @@ pub use streams::{FlowEnds, FlowStarts, FlowWatch, VaultTrack};
 
 use crate::refusal::{Refusal, RefusalCode};
 use crate::wire;
-use connection::{Channel, Connector};
+pub(crate) use connection::Channel;
+use connection::Connector;
 
-type Node = wire::node_client::NodeClient<Channel>;
+pub(crate) type Node = wire::node_client::NodeClient<Channel>;
 
 /// How a client behaves.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ClientSettings {
-    /// Time to connect, TLS included: 10 s.
+    /// Time to connect, TLS included, and time to log in: 10 s each.
     pub connect_limit: Duration,
-    /// Time that a call may take, told to the server as well: none. Streams have no limit.
+    /// Time that a call may take, told to the server as well, beside a login that it may need first: none. Streams have
+    /// no limit.
     pub deadline: Option<Duration>,
     /// Longest message from the server, in bytes: 64 MiB.
     pub message_limit: usize,
@@ -114,6 +116,19 @@ impl Client {
         Ok(client)
     }
 
+    /// The generated client with the session's token, for tests that say what this client never would.
+    #[cfg(test)]
+    pub(crate) async fn raw(&self) -> (Node, MetadataValue<Ascii>) {
+        let session = self.session().await.expect("connected");
+        (session.node, session.authorization)
+    }
+
+    /// The channel, for tests of the standard services.
+    #[cfg(test)]
+    pub(crate) fn channel(&self) -> (Channel, http::Uri) {
+        (self.stored().expect("connected").channel, self.0.connector.origin().clone())
+    }
+
     /// A session with an open connection and a token that is not about to expire.
     async fn session(&self) -> Result<Session, ClientError> {
         if let Some(session) = self.current() {
@@ -145,7 +160,8 @@ impl Client {
         let mut node = Node::with_origin(channel.clone(), self.0.connector.origin().clone())
             .max_decoding_message_size(self.0.settings.message_limit);
         let login = wire::LoginRequest { user: self.0.user.clone(), password: self.0.password.clone() };
-        let limit = self.0.settings.deadline.unwrap_or(self.0.settings.connect_limit);
+        // Not the deadline of calls: that may be shorter than a password takes to verify.
+        let limit = self.0.settings.connect_limit;
         let mut request = Request::new(login);
         request.set_timeout(limit);
         let answer = answer(limit, node.login(request)).await?;

@@ -151,18 +151,24 @@ impl Future for Answer {
 
 /// The library refuses messages by their length before our code sees them; its answer gets our code here.
 fn typed(answer: Response<Body>, message_limit: usize) -> Response<Body> {
-    let Some(code) = answer.headers().get(Status::GRPC_STATUS) else {
-        return answer;
-    };
-    let out_of_range = tonic::Code::OutOfRange as i32;
-    if code.as_bytes() != out_of_range.to_string().as_bytes() {
-        return answer;
+    match answer.headers().get(Status::GRPC_STATUS) {
+        Some(code) if tonic::Code::from_bytes(code.as_bytes()) == tonic::Code::OutOfRange => {
+            status(message_too_large(message_limit)).into_http()
+        }
+        _ => answer,
     }
-    status(Refusal::new(
+}
+
+/// As [`typed`], for a status met while reading a stream of the client's.
+pub(super) fn typed_status(met: Status, message_limit: usize) -> Status {
+    if met.code() == tonic::Code::OutOfRange { status(message_too_large(message_limit)) } else { met }
+}
+
+fn message_too_large(limit: usize) -> Refusal {
+    Refusal::new(
         RefusalCode::MessageTooLarge,
-        format!("a message has at most {message_limit} bytes; this one has more"),
-    ))
-    .into_http()
+        format!("a message has at most {limit} bytes; this one has more"),
+    )
 }
 
 /// The time that `grpc-timeout` gives a call: at most 8 digits and a unit (gRPC over HTTP/2, "Timeout").

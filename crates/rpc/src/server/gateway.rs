@@ -6,10 +6,10 @@ use bytes::{Bytes, BytesMut};
 use tokio::sync::Semaphore;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::dispatch::CallContext;
+use super::dispatch::{CallContext, typed_status};
 use super::gate::{Gate, require};
 use super::settings::Settings;
-use super::streams::{self, Outgoing};
+use super::streams::{self, Outgoing, StreamLimits};
 use crate::convert::{status, text};
 use crate::feed::Feed;
 use crate::permissions::Permission;
@@ -23,6 +23,7 @@ pub(crate) struct Gateway<N> {
     node: Arc<N>,
     gate: Arc<Gate>,
     uploads: Semaphore,
+    message_limit: usize,
     attachment_limit: usize,
     feed_items: usize,
     flows_per_stream: usize,
@@ -34,6 +35,7 @@ impl<N: NodeService> Gateway<N> {
             node,
             gate,
             uploads: Semaphore::new(settings.uploads_at_once.max(1)),
+            message_limit: settings.message_limit,
             attachment_limit: settings.attachment_limit,
             feed_items: settings.feed_items,
             flows_per_stream: settings.flows_per_stream.max(1),
@@ -110,7 +112,8 @@ impl<N: NodeService> wire::node_server::Node for Gateway<N> {
     ) -> Answer<Self::RunFlowsStream> {
         let (user, context) = self.user(&request)?;
         let starts = request.into_inner();
-        let ends = streams::run_flows(self.node.clone(), user, context, starts, self.flows_per_stream);
+        let limits = StreamLimits { message: self.message_limit, flows: self.flows_per_stream };
+        let ends = streams::run_flows(self.node.clone(), user, context, starts, limits);
         Ok(Response::new(ends))
     }
 
@@ -209,7 +212,8 @@ impl<N: NodeService> wire::node_server::Node for Gateway<N> {
         let _turn = self.uploads.acquire().await.map_err(unavailable)?;
         let mut chunks = request.into_inner();
         let mut content = BytesMut::new();
-        while let Some(message) = chunks.message().await? {
+        let read_failed = |status| typed_status(status, self.message_limit);
+        while let Some(message) = chunks.message().await.map_err(read_failed)? {
             if message.chunk.len() > self.attachment_limit - content.len() {
                 let reason =
                     format!("an attachment has at most {} bytes; this one has more", self.attachment_limit);

@@ -9,7 +9,7 @@ use futures_util::Stream;
 use futures_util::stream::{self, FuturesUnordered, StreamExt};
 use tonic::{Status, Streaming};
 
-use super::dispatch::CallContext;
+use super::dispatch::{CallContext, typed_status};
 use super::gateway::permitted;
 use crate::convert::status;
 use crate::feed::FeedReader;
@@ -62,13 +62,22 @@ pub(super) fn chunks(content: Bytes, context: CallContext) -> Outgoing<wire::Dow
     }))
 }
 
-/// Runs the flows that come in, `limit` of them at once, and answers as they end.
+/// What a client may do with one stream of starts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StreamLimits {
+    /// Longest message, in bytes.
+    pub(super) message: usize,
+    /// Flows in flight.
+    pub(super) flows: usize,
+}
+
+/// Runs the flows that come in, only so many at once, and answers as they end.
 pub(super) fn run_flows<N: NodeService>(
     node: Arc<N>,
     user: Arc<User>,
     context: CallContext,
     starts: Streaming<wire::RunFlowsRequest>,
-    limit: usize,
+    limits: StreamLimits,
 ) -> Outgoing<wire::RunFlowsResponse> {
     let caller = Caller { user: user.name().clone(), address: context.peer };
     let runs = Runs {
@@ -77,7 +86,7 @@ pub(super) fn run_flows<N: NodeService>(
         caller,
         starts: Some(starts),
         running: FuturesUnordered::new(),
-        limit,
+        limits,
         run: run_one,
     };
     Box::pin(stream::unfold(Some(runs), move |runs| async move {
@@ -98,7 +107,7 @@ struct Runs<N, F, R> {
     /// `None` once the client has sent its last.
     starts: Option<Streaming<wire::RunFlowsRequest>>,
     running: FuturesUnordered<F>,
-    limit: usize,
+    limits: StreamLimits,
     run: R,
 }
 
@@ -110,7 +119,7 @@ where
     async fn next(&mut self) -> Option<Result<wire::RunFlowsResponse, Status>> {
         loop {
             let start = match &mut self.starts {
-                Some(starts) if self.running.len() < self.limit => tokio::select! {
+                Some(starts) if self.running.len() < self.limits.flows => tokio::select! {
                     // Answers first: ending what runs makes room, reading more does not.
                     biased;
                     Some(answer) = self.running.next() => return Some(Ok(answer)),
@@ -129,7 +138,7 @@ where
                     }
                 }
                 Ok(None) => self.starts = None,
-                Err(status) => return Some(Err(status)),
+                Err(status) => return Some(Err(typed_status(status, self.limits.message))),
             }
         }
     }
