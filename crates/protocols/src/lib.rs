@@ -1,1 +1,77 @@
 //! The flows that every node ships: notarise, finalise, resolve, cash, IOU, bond against payment, oracle.
+//!
+//! | module | what it answers |
+//! | --- | --- |
+//! | [`check`] | what must hold before a node signs or records |
+//! | [`resolve`] | how a history gets from who offers a transaction to who receives it |
+//! | [`agree`] | how parties come to sign one transaction |
+//! | [`notarise`] | how it becomes final |
+//! | [`finalise`] | how everybody concerned records it |
+//! | [`cash`], [`iou`], [`bond`], [`oracle`], [`ping`] | the flows that users start, and what answers them |
+//!
+//! # A payment
+//!
+//! ```text
+//! payer                       notary                     payee
+//! choose, build, sign
+//!    -- tear-off ------------>
+//!                             verify, commit, sign
+//!    <----------- signature --
+//! verify, record
+//!    -- transaction with what it builds on ----------->
+//!                                                        verify, record
+//!    <---------------------------------------- done ----
+//! ```
+//!
+//! Each line is one message; what stands between two messages at one node is one durable unit. No signature is verified
+//! twice at one node.
+
+pub mod agree;
+pub mod bond;
+mod build;
+pub mod cash;
+pub mod check;
+pub mod finalise;
+pub mod iou;
+pub mod notarise;
+pub mod oracle;
+pub mod ping;
+pub mod resolve;
+
+use tally_flows::Registry;
+
+pub use build::Final;
+
+/// All flows that every node ships, with [`bond::AtMostPar`] deciding about purchases.
+pub fn registry() -> Registry {
+    registry_with::<bond::AtMostPar>()
+}
+
+/// All flows that every node ships, with `C` deciding about purchases.
+pub fn registry_with<C: bond::Consent>() -> Registry {
+    Registry::new()
+        .responder::<notarise::Notarise>()
+        .responder::<finalise::Finalise>()
+        .flow::<cash::CashIssue>()
+        .flow::<cash::CashPay>()
+        .flow::<cash::CashPayAtRate>()
+        .flow::<cash::CashExit>()
+        .responder::<cash::AgreeToExit>()
+        .flow::<iou::IouCreate>()
+        .responder::<iou::AgreeToLend>()
+        .flow::<iou::IouSettle>()
+        .responder::<iou::AgreeToSettle>()
+        .flow::<bond::BondIssue>()
+        .responder::<bond::AgreeToKeepRegister>()
+        .flow::<bond::BondTransfer>()
+        .responder::<bond::AgreeToTransfer>()
+        .flow::<bond::DeliveryVersusPayment>()
+        .responder::<bond::AgreeToDelivery<C>>()
+        .flow::<bond::BondRedeem>()
+        .responder::<bond::Repay>()
+        .responder::<bond::Witness>()
+        .flow::<oracle::ExchangeRate>()
+        .responder::<oracle::Vouch>()
+        .flow::<ping::Ping>()
+        .responder::<ping::Answer>()
+}

@@ -1,0 +1,81 @@
+//! What flows that build transactions have in common.
+
+use std::error::Error;
+
+use borsh::{BorshDeserialize, BorshSerialize};
+use serde::Serialize;
+use tally_contracts::{
+    Amount, Name, Party, SignedTransaction, StateAndRef, Transaction, TransactionBuilder, TransactionId,
+};
+use tally_flows::{Context, FlowError};
+
+use crate::check::{self, contracts, invalid, reasons};
+
+/// What a flow that made a transaction comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize, Serialize)]
+pub struct Final {
+    /// The transaction, recorded here and by everybody concerned.
+    pub transaction: TransactionId,
+}
+
+/// What a user asked for cannot be put together.
+pub(crate) fn refused(error: &dyn Error) -> FlowError {
+    FlowError::refused(reasons(error))
+}
+
+/// The notary of that name, or the network's first.
+///
+/// # Errors
+/// [`FlowError::Refused`] when there is none.
+pub(crate) async fn notary(context: &Context, name: Option<&Name>) -> Result<Party, FlowError> {
+    let notaries = context.notaries().await?;
+    let found = match name {
+        Some(name) => notaries.into_iter().find(|notary| notary.party.name == *name),
+        None => notaries.into_iter().next(),
+    };
+    found.map(|notary| notary.party).ok_or_else(|| match name {
+        Some(name) => FlowError::refused(format!("{name} is not a notary of this network")),
+        None => FlowError::refused("this network has no notary"),
+    })
+}
+
+/// Builds a transaction.
+pub(crate) fn build(context: &Context, builder: TransactionBuilder) -> Result<Transaction, FlowError> {
+    builder.build(context.random("salt"), contracts()).map_err(|error| refused(&error))
+}
+
+/// Verifies a transaction that was built out of these states, and signs it.
+pub(crate) async fn verify_and_sign(
+    context: &Context,
+    transaction: Transaction,
+    states: &[StateAndRef],
+) -> Result<SignedTransaction, FlowError> {
+    context.step("Verifying");
+    check::built(context, &transaction, states).await?;
+    context.step("Signing");
+    let signature = context.sign(&context.me().key, transaction.id()).await?;
+    SignedTransaction::new(transaction, [signature]).map_err(|error| invalid(&error))
+}
+
+/// A number that nobody can guess, for telling apart what is otherwise the same.
+pub(crate) fn nonce(context: &Context) -> u64 {
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&context.random("nonce")[..8]);
+    u64::from_le_bytes(bytes)
+}
+
+/// `amount` in `count` parts that differ by one minor unit at most, larger ones first.
+///
+/// # Errors
+/// Parts of nothing.
+pub(crate) fn split(amount: Amount, count: u32) -> Result<Vec<Amount>, FlowError> {
+    let total = amount.quantity();
+    let parts = u64::from(count);
+    if count == 0 || total / parts == 0 {
+        return Err(FlowError::refused(format!("{amount} cannot be split into {count} parts")));
+    }
+    (0..parts)
+        .map(|index| Amount::new(total / parts + u64::from(index < total % parts), amount.currency()))
+        .collect::<Result<_, _>>()
+        .map_err(|error| refused(&error))
+}

@@ -1,0 +1,193 @@
+//! What a transaction has to stand up to before a node signs or records it.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::sync::{Arc, LazyLock};
+
+use tally_contracts::{
+    Contracts, LedgerTransaction, PublicKey, SignedTransaction, State, StateAndRef, StateRef, Transaction,
+    TransactionId, TransactionSignature,
+};
+use tally_flows::{Context, FlowError, Notary};
+
+static SHIPPED: LazyLock<Contracts> = LazyLock::new(Contracts::shipped);
+
+/// The contracts that these flows build and verify with.
+pub fn contracts() -> &'static Contracts {
+    &SHIPPED
+}
+
+/// An error and what caused it, in one line.
+pub(crate) fn reasons(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}
+
+/// What `error` says does not verify.
+pub(crate) fn invalid(error: &dyn Error) -> FlowError {
+    FlowError::invalid(reasons(error))
+}
+
+/// Transactions at hand, by id.
+pub(crate) type ById = BTreeMap<TransactionId, Arc<SignedTransaction>>;
+
+/// The transactions that this one builds on, each once, in order of first mention.
+pub(crate) fn dependencies_of(transaction: &Transaction) -> Vec<TransactionId> {
+    let mut ids: Vec<TransactionId> = Vec::new();
+    for reference in transaction.inputs().iter().chain(transaction.references()) {
+        // Inputs of one transaction mostly come together, so looking back over a few is enough to stay small; what
+        // is left is removed at the end.
+        if ids.last() != Some(&reference.transaction) {
+            ids.push(reference.transaction);
+        }
+    }
+    let mut seen = std::collections::BTreeSet::new();
+    ids.retain(|id| seen.insert(*id));
+    ids
+}
+
+fn output(at_hand: &ById, reference: &StateRef) -> Result<State, FlowError> {
+    let StateRef { transaction, index } = reference;
+    let found = at_hand.get(transaction).ok_or_else(|| {
+        FlowError::invalid(format!("transaction {transaction} is not at hand, of which an output is used"))
+    })?;
+    usize::try_from(*index)
+        .ok()
+        .and_then(|index| found.transaction().outputs().get(index))
+        .cloned()
+        .ok_or_else(|| FlowError::invalid(format!("transaction {transaction} has no output {index}")))
+}
+
+/// The transaction with the states and attachments it names. The transactions it builds on are `at_hand`.
+///
+/// # Errors
+/// A state that is not there; an attachment that this node lacks.
+pub(crate) async fn ledger_transaction(
+    context: &Context,
+    transaction: &Transaction,
+    at_hand: &ById,
+) -> Result<LedgerTransaction, FlowError> {
+    let find = |references: &[StateRef]| {
+        references.iter().map(|reference| output(at_hand, reference)).collect::<Result<Vec<_>, _>>()
+    };
+    let (inputs, references) = (find(transaction.inputs())?, find(transaction.references())?);
+    together(context, transaction, inputs, references).await
+}
+
+async fn together(
+    context: &Context,
+    transaction: &Transaction,
+    inputs: Vec<State>,
+    references: Vec<State>,
+) -> Result<LedgerTransaction, FlowError> {
+    let mut attachments = Vec::with_capacity(transaction.attachments().len());
+    for id in transaction.attachments() {
+        let attachment = context.attachment(*id).await?.ok_or_else(|| {
+            FlowError::invalid(format!(
+                "attachment {id} is not at this node; get it from its author and add it"
+            ))
+        })?;
+        attachments.push(attachment);
+    }
+    LedgerTransaction::resolve(transaction, inputs, references, attachments).map_err(|error| invalid(&error))
+}
+
+/// Checks a transaction that this node has built out of states of its vault.
+///
+/// # Errors
+/// The first rule broken.
+pub async fn built(
+    context: &Context,
+    transaction: &Transaction,
+    states: &[StateAndRef],
+) -> Result<LedgerTransaction, FlowError> {
+    let find = |references: &[StateRef]| {
+        references
+            .iter()
+            .map(|reference| {
+                let found = states.iter().find(|state| state.reference == *reference);
+                found.map(|found| found.state.clone()).ok_or_else(|| {
+                    FlowError::invalid(format!(
+                        "{reference} is used and is not among the states it was built from"
+                    ))
+                })
+            })
+            .collect::<Result<Vec<_>, _>>()
+    };
+    let (inputs, references) = (find(transaction.inputs())?, find(transaction.references())?);
+    let ledger = together(context, transaction, inputs, references).await?;
+    ledger.verify(contracts()).map_err(|error| invalid(&error))?;
+    Ok(ledger)
+}
+
+/// Checks the signatures of a transaction: everybody required but the `absent` has signed, and each signature verifies
+/// that is not one of `verified`.
+///
+/// # Errors
+/// The first signature missing or wrong.
+pub(crate) fn signatures(
+    transaction: &SignedTransaction,
+    absent: &[PublicKey],
+    verified: &[TransactionSignature],
+) -> Result<(), FlowError> {
+    let id = transaction.id();
+    if let Some(by) = transaction.missing_signers().find(|signer| !absent.contains(signer)) {
+        return Err(FlowError::invalid(format!("transaction {id} lacks the signature of {by}")));
+    }
+    for signature in transaction.signatures().iter().filter(|signature| !verified.contains(signature)) {
+        signature.verify(id).map_err(|error| {
+            FlowError::invalid(format!(
+                "the signature of {} over transaction {id} does not verify: {}",
+                signature.by,
+                reasons(&error)
+            ))
+        })?;
+    }
+    Ok(())
+}
+
+/// Checks that the transaction's notary is one of the network's.
+///
+/// # Errors
+/// Anybody could make himself the notary of what he invents.
+pub(crate) fn notary<'a>(transaction: &Transaction, notaries: &'a [Notary]) -> Result<&'a Notary, FlowError> {
+    let named = transaction.notary();
+    notaries.iter().find(|notary| notary.party == *named).ok_or_else(|| {
+        FlowError::invalid(format!(
+            "transaction {} names {named} as its notary, which is none of this network",
+            transaction.id()
+        ))
+    })
+}
+
+/// Checks a final transaction: notary, signatures, contracts.
+///
+/// # Errors
+/// The first rule broken.
+pub(crate) async fn finished(
+    context: &Context,
+    transaction: &SignedTransaction,
+    at_hand: &ById,
+    notaries: &[Notary],
+    verified: &[TransactionSignature],
+) -> Result<LedgerTransaction, FlowError> {
+    notary(transaction.transaction(), notaries)?;
+    signatures(transaction, &[], verified)?;
+    let ledger = ledger_transaction(context, transaction.transaction(), at_hand).await?;
+    ledger.verify(contracts()).map_err(|error| invalid(&error))?;
+    Ok(ledger)
+}
+
+/// Is `key` concerned by the transaction: does it have to sign, or does it take part in a state consumed or created?
+pub(crate) fn concerns(ledger: &LedgerTransaction, key: &PublicKey) -> bool {
+    let takes_part = |state: &State| matches!(contracts().describe(state), Ok(Some(summary)) if summary.participants.contains(key));
+    ledger.transaction().required_signers().contains(key)
+        || ledger.outputs().iter().any(takes_part)
+        || ledger.inputs().iter().any(takes_part)
+}

@@ -1,0 +1,52 @@
+//! The history of a transaction: handed over by who offers it, verified by who receives it.
+//!
+//! Whoever offers a transaction sends along what it directly builds on, and more of its history while that is small.
+//! The receiver asks for what it lacks, in batches, and answers the offer once it has verified all of it, from the
+//! oldest on. The one who offers hands out nothing but the history of what it offered: the receiver may ask for what
+//! an offered or handed-out transaction names, and for nothing else.
+
+mod offer;
+mod receive;
+
+use borsh::{BorshDeserialize, BorshSerialize};
+use tally_contracts::{SignedTransaction, TransactionId};
+
+pub use offer::Offered;
+pub use receive::History;
+
+/// Most transactions that are sent along unasked.
+pub const PUSHED_TRANSACTIONS: usize = 16;
+/// Most bytes of transactions that are sent along unasked.
+pub const PUSHED_BYTES: usize = 64 << 10;
+/// Most transactions that are asked for at once.
+pub const ASKED: usize = 100;
+/// Most transactions in one answer.
+pub const BATCH_TRANSACTIONS: usize = 500;
+/// Most bytes of transactions in one answer, unless a single one has more.
+pub const BATCH_BYTES: usize = 512 << 10;
+/// Most transactions of a history that is fetched.
+pub const HISTORY_TRANSACTIONS: usize = 100_000;
+/// Most bytes of a history that is fetched (256 MiB).
+pub const HISTORY_BYTES: u64 = 256 << 20;
+
+/// A transaction, offered with the beginning of its history.
+#[derive(Clone, Debug, BorshSerialize, BorshDeserialize)]
+pub struct Offer {
+    /// What is offered.
+    pub transaction: SignedTransaction,
+    /// What it builds on, nearest first.
+    pub history: Vec<SignedTransaction>,
+}
+
+/// What the receiver of an offer says.
+#[derive(Clone, Debug, BorshSerialize, BorshDeserialize)]
+pub enum Reply<T> {
+    /// These transactions of the history are not here yet. Answered by a [`Batch`].
+    Fetch(Vec<TransactionId>),
+    /// The history is verified, and this is the answer to the offer.
+    Answer(T),
+}
+
+/// Transactions that were asked for, and further ones that they build on, nearest first.
+#[derive(Clone, Debug, BorshSerialize, BorshDeserialize)]
+pub struct Batch(pub Vec<SignedTransaction>);
