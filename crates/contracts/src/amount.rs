@@ -184,3 +184,6 @@ impl BorshDeserialize for Amount {
         Self::new(quantity, Currency::deserialize_reader(reader)?).map_err(invalid)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -188,3 +188,6 @@ impl TransactionBuilder {
         Ok(allowed.into_iter().map(|(contract, range)| (contract, range.to)).collect())
     }
 }
+
+#[cfg(test)]
+mod tests;

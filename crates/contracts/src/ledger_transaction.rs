@@ -280,3 +280,6 @@ fn of<T: ContractState>(states: &[State]) -> Result<Vec<T>, DecodeError> {
     let states = states.iter().filter(|state| state.contract == T::CONTRACT);
     states.map(|state| read("a state", T::CONTRACT, state.contract, &state.data)).collect()
 }
+
+#[cfg(test)]
+mod tests;

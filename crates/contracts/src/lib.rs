@@ -28,6 +28,8 @@ pub mod cash;
 mod component;
 mod contract;
 mod encoding;
+#[cfg(test)]
+mod fixture;
 mod id;
 pub mod iou;
 mod ledger_transaction;
@@ -54,8 +56,9 @@ pub use ledger_transaction::{LedgerTransaction, ResolveError, VerificationError}
 pub use name::{Name, NameError};
 pub use party::Party;
 pub use selection::{Insufficient, Selection, select_coins};
-pub use signed::{SignaturesError, SignedTransaction, TransactionSignature, sign};
+pub use signed::{SignaturesError, SignedTransaction, TransactionSignature, sign, verify_signatures_of};
 pub use state::{Command, ContractCommand, ContractState, State, StateAndRef, VersionRange};
+pub use tally_crypto::BatchVerifier;
 pub use tally_crypto::scheme::{PublicKey, Scheme, Signature, SigningKey};
 pub use tear_off::{CommandContent, NotShown, NotaryView, TearOff, TearOffError, Visible};
 pub use time::{TimeWindow, Timestamp};

@@ -34,8 +34,8 @@ pub fn select_coins(quantities: &[u64], wanted: u64) -> Result<Selection, Insuff
     }
     let mut coins: Vec<(u64, usize)> =
         quantities.iter().copied().zip(0..).filter(|(quantity, _)| *quantity > 0).collect();
-    // Ties go to the earlier candidate, so that the choice does not depend on the sort.
-    coins.sort_unstable_by_key(|(quantity, position)| (*quantity, std::cmp::Reverse(*position)));
+    // By position among equals, so that the choice is the same everywhere.
+    coins.sort_unstable();
     let mut missing = wanted;
     let count = coins.iter().rev().position(|(quantity, _)| {
         missing = missing.saturating_sub(*quantity);

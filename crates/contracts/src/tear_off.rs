@@ -472,3 +472,6 @@ impl BorshDeserialize for TearOff {
         Self::decode(&read_limited("a tear-off", TEAR_OFF_BYTES, reader)?).map_err(invalid)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -531,3 +531,6 @@ impl BorshDeserialize for Transaction {
         Self::decode_owned(bytes).map_err(invalid)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -25,7 +25,10 @@ pub enum PayError {
     /// There are more coins than the payment needs.
     #[error("coin {0} is not needed for the payment")]
     NotNeeded(usize),
-    /// The amount is nothing, or cannot be split into that many outputs of at least one minor unit.
+    /// The amount is nothing.
+    #[error("the amount is nothing")]
+    Nothing,
+    /// The amount cannot be split into that many outputs of at least one minor unit.
     #[error("{amount} cannot be paid in {outputs} outputs")]
     Outputs {
         /// What is to be paid.
@@ -68,6 +71,9 @@ pub fn pay(
     change_owner: PublicKey,
     outputs: u32,
 ) -> Result<TransactionBuilder, PayError> {
+    if amount.quantity() == 0 {
+        return Err(PayError::Nothing);
+    }
     let (mut builder, parts) = spend(builder, coins, amount)?;
     let mut changes = Vec::new();
     for (issuer, paid, change) in parts {
@@ -97,10 +103,10 @@ pub fn exit(
     amount: Amount,
     change_owner: PublicKey,
 ) -> Result<TransactionBuilder, PayError> {
-    let (mut builder, parts) = spend(builder, coins, amount)?;
     if amount.quantity() == 0 {
-        return Err(PayError::Outputs { amount, outputs: 0 });
+        return Err(PayError::Nothing);
     }
+    let (mut builder, parts) = spend(builder, coins, amount)?;
     let mut signers: Vec<_> = coins.iter().map(|coin| coin.cash.owner).collect();
     for (issuer, _, change) in parts {
         signers.push(issuer.key);
