@@ -28,9 +28,9 @@ pub enum BuildError {
         /// Which state.
         state: StateRef,
         /// Its notary.
-        found: Party,
+        found: Box<Party>,
         /// The transaction's notary.
-        expected: Party,
+        expected: Box<Party>,
     },
     /// No contract of that name is known here.
     #[error("contract {0} is not known to this node")]
@@ -143,8 +143,8 @@ impl TransactionBuilder {
             if state.notary != self.notary {
                 return Err(BuildError::Notary {
                     state: *reference,
-                    found: state.notary.clone(),
-                    expected: self.notary,
+                    found: Box::new(state.notary.clone()),
+                    expected: Box::new(self.notary),
                 });
             }
         }

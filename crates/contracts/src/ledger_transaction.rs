@@ -47,9 +47,9 @@ pub enum VerificationError {
         /// Which state.
         state: StateRef,
         /// Its notary.
-        found: Party,
+        found: Box<Party>,
         /// The transaction's notary.
-        expected: Party,
+        expected: Box<Party>,
     },
     /// A state is consumed without the one that encumbers it.
     #[error("input {state} is encumbered by {encumbrance}, which is not consumed with it")]
@@ -229,8 +229,8 @@ impl LedgerTransaction {
             if state.notary != *expected {
                 return Err(VerificationError::Notary {
                     state: *reference,
-                    found: state.notary.clone(),
-                    expected: expected.clone(),
+                    found: Box::new(state.notary.clone()),
+                    expected: Box::new(expected.clone()),
                 });
             }
         }

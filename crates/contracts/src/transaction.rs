@@ -111,9 +111,9 @@ pub enum TransactionError {
         /// Which output.
         output: usize,
         /// Its notary.
-        found: Party,
+        found: Box<Party>,
         /// The transaction's notary.
-        expected: Party,
+        expected: Box<Party>,
     },
     /// An output's encumbrance is not another encumbered output, or shared with a third.
     #[error(
@@ -241,8 +241,8 @@ impl Content {
             if state.notary != self.notary {
                 return Err(TransactionError::OutputNotary {
                     output,
-                    found: state.notary.clone(),
-                    expected: self.notary.clone(),
+                    found: Box::new(state.notary.clone()),
+                    expected: Box::new(self.notary.clone()),
                 });
             }
         }

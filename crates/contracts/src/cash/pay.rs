@@ -119,11 +119,11 @@ pub fn exit(
 
 /// Consumes the coins; says of each issuer how much of its cash is paid, and what is left over.
 #[expect(clippy::type_complexity, reason = "a list of (issuer, paid, change), read in two places")]
-fn spend<'a>(
+fn spend(
     mut builder: TransactionBuilder,
-    coins: &'a [Coin],
+    coins: &[Coin],
     amount: Amount,
-) -> Result<(TransactionBuilder, Vec<(&'a Party, Amount, Option<Amount>)>), PayError> {
+) -> Result<(TransactionBuilder, Vec<(&Party, Amount, Option<Amount>)>), PayError> {
     let currency = amount.currency();
     let mut issuers: Vec<(&Party, Amount)> = Vec::new();
     for Coin { state, cash } in coins {

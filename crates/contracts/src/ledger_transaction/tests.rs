@@ -61,11 +61,13 @@ fn what_was_found_fits_what_is_named() {
 fn states_stay_with_their_notary() {
     let (transaction, input) = payment();
     verdict(&transaction, vec![input.clone()]).unwrap();
-    let refused = VerificationError::Notary { state: reference(11), found: bank(), expected: notary() };
+    let refused =
+        VerificationError::Notary { state: reference(11), found: bank().into(), expected: notary().into() };
     assert_eq!(verdict(&transaction, vec![State { notary: bank(), ..input }]), Err(refused));
     let (transaction, inputs, mut references, attachments) = full();
     references[0].state.notary = bank();
-    let refused = VerificationError::Notary { state: reference(14), found: bank(), expected: notary() };
+    let refused =
+        VerificationError::Notary { state: reference(14), found: bank().into(), expected: notary().into() };
     let resolved =
         LedgerTransaction::resolve(&transaction, states(&inputs), states(&references), attachments).unwrap();
     assert_eq!(resolved.verify(&Contracts::shipped()), Err(refused));

@@ -117,6 +117,8 @@ fn a_signer_knows_all_that_it_is_asked_for() {
     assert_eq!(some_signers.commands_for(&bob).map(drop), Err(NotShown(Group::Signers)));
 }
 
+type Change<'a> = &'a dyn Fn(&mut Vec<(Nonce, Vec<u8>)>);
+
 #[test]
 fn nothing_can_be_left_out_of_a_whole_group_or_put_in() {
     let (transaction, ..) = full();
@@ -126,7 +128,7 @@ fn nothing_can_be_left_out_of_a_whole_group_or_put_in() {
         spoil(&mut openings);
         fault(&encode(&(format, id, openings)))
     };
-    let components = |opening: &mut Opening, change: &dyn Fn(&mut Vec<(Nonce, Vec<u8>)>)| match opening {
+    let components = |opening: &mut Opening, change: Change<'_>| match opening {
         Opening::Whole { components, .. } => change(components),
         _ => panic!("shown whole"),
     };

@@ -235,7 +235,7 @@ fn what_is_not_well_formed_is_refused_with_its_reason() {
     );
     assert_eq!(
         spoilt(|c| c.outputs[0].notary = bank()),
-        E::OutputNotary { output: 0, found: bank(), expected: notary() }
+        E::OutputNotary { output: 0, found: bank().into(), expected: notary().into() }
     );
     for window in [
         TimeWindow { from: None, until: None },
@@ -308,7 +308,7 @@ fn the_notary_signs_what_only_it_can_attest() {
 #[test]
 fn the_builder_refuses_what_does_not_fit() {
     let foreign = at(3, State::new(&cash("1 USD", &bank(), &bob()), bank()));
-    let refused = BuildError::Notary { state: reference(3), found: bank(), expected: notary() };
+    let refused = BuildError::Notary { state: reference(3), found: bank().into(), expected: notary().into() };
     let built = |builder: TransactionBuilder| builder.build([9; 32], &Contracts::shipped()).map(drop);
     assert_eq!(built(builder().input(foreign.clone())), Err(refused.clone()));
     assert_eq!(built(builder().reference(foreign)), Err(refused));
