@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
@@ -106,7 +107,7 @@ impl Messaging {
 
     fn push(&self, outbound: &Outbound, number: u64, bytes: Bytes) {
         if !outbound.push(number, bytes) {
-            self.shared.counters.messages_left_to_outbox.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            self.shared.counters.messages_left_to_outbox.fetch_add(1, Relaxed);
         }
     }
 
@@ -141,8 +142,10 @@ impl Messaging {
     }
 
     /// Ends both connections with a peer; what is left to deliver is delivered over new ones, if certificates
-    /// and directory still allow them.
+    /// and directory still allow them. What is sent after this call does not travel over the old connection, and
+    /// nothing that comes over it is handed to the inbox any more.
     pub fn disconnect(&self, peer: &Name) {
+        self.shared.epoch.fetch_add(1, SeqCst);
         if let Some(outbound) = self.known(peer) {
             outbound.cut();
         }
@@ -155,6 +158,7 @@ impl Messaging {
     /// [`Messaging::disconnect`] of every peer, after the TLS configuration changed: whoever is revoked now
     /// does not come back.
     pub fn renew(&self) {
+        self.shared.epoch.fetch_add(1, SeqCst);
         for outbound in self.shared.outbound.read().unwrap_or_else(PoisonError::into_inner).values() {
             outbound.cut();
         }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tally_contracts::Name;
 use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
 
 use crate::backoff::Backoff;
 use crate::error::ConnectionError;
@@ -64,7 +65,9 @@ impl Outbound {
         self.retry.notify_one();
     }
 
+    /// Ends the present connection; what is sent after this call does not travel over it.
     pub(crate) fn cut(&self) {
+        lock(&self.queue).cut();
         self.cut.send_modify(|count| *count = count.wrapping_add(1));
     }
 
@@ -134,7 +137,8 @@ impl Outbound {
     /// One connection from the first packet to its end.
     async fn attempt(&self, shared: &Shared, backoff: &mut Backoff) -> ConnectionError {
         self.set(shared, Link::Connecting);
-        let mut cut = self.cut.subscribe();
+        // Before the TLS configuration is asked for, so that a change of it is not missed.
+        let (mut cut, epoch) = (self.cut.subscribe(), lock(&self.queue).epoch());
         let established = tokio::select! {
             () = shared.stopped() => return ConnectionError::Stopping,
             _ = cut.changed() => return ConnectionError::Renewed,
@@ -149,22 +153,37 @@ impl Outbound {
         };
         // Before the outbox is asked, so that no message falls between its answer and memory.
         lock(&self.queue).hold();
-        match connect::agree(&self.name, shared, conversation).await {
-            Ok(agreed) => {
-                backoff.reset();
-                shared.counters.connections_made.fetch_add(1, Relaxed);
-                if self.connections.fetch_add(1, Relaxed) > 0 {
-                    shared.counters.reconnections.fetch_add(1, Relaxed);
-                }
-                lock(&self.queue).connected(agreed.last, agreed.welcome.durable);
-                *lock(&self.link) = (Link::Connected, None);
-                shared.changed();
-                self.converse(shared, agreed, cut).await
-            }
+        let agreed = tokio::select! {
+            () = shared.stopped() => return ConnectionError::Stopping,
+            _ = cut.changed() => return ConnectionError::Renewed,
+            agreed = connect::agree(&self.name, shared, conversation) => agreed,
+        };
+        let agreed = match agreed {
+            Ok(agreed) => agreed,
             Err(error) => {
                 shared.counters.attempts_failed.fetch_add(1, Relaxed);
-                error
+                return error;
             }
+        };
+        shared.counters.connections_made.fetch_add(1, Relaxed);
+        if self.connections.fetch_add(1, Relaxed) > 0 {
+            shared.counters.reconnections.fetch_add(1, Relaxed);
         }
+        let before = {
+            let mut queue = lock(&self.queue);
+            queue.connected(agreed.last, agreed.welcome.durable);
+            queue.acknowledged()
+        };
+        *lock(&self.link) = (Link::Connected, None);
+        shared.changed();
+        let begin = Instant::now();
+        let end = self.converse(shared, agreed, cut, epoch).await;
+        // A connection that brought nothing forward is a failed attempt, or a queue that cannot go on would be
+        // tried again at the shortest interval for ever.
+        let progress = lock(&self.queue).acknowledged() > before;
+        if progress || begin.elapsed() >= shared.settings.retry_ceiling {
+            backoff.reset();
+        }
+        end
     }
 }

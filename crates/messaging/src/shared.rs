@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use tally_contracts::Name;
@@ -38,6 +38,8 @@ pub(crate) struct Shared {
     pub(crate) outbound: RwLock<HashMap<Name, Arc<Outbound>>>,
     pub(crate) inbound: RwLock<HashMap<Name, Arc<Slot>>>,
     pub(crate) pending: Pending,
+    /// Counts orders to verify peers again; a handshake begun before one does not lead to a connection.
+    pub(crate) epoch: AtomicU64,
     /// Accepted connections past their handshake.
     pub(crate) established: AtomicUsize,
     pub(crate) outbox_readers: Semaphore,
@@ -65,6 +67,7 @@ impl Shared {
             outbound: RwLock::default(),
             inbound: RwLock::default(),
             pending: Pending::new(settings.handshake_limit),
+            epoch: AtomicU64::new(0),
             established: AtomicUsize::new(0),
             outbox_readers: Semaphore::new(settings.outbox_readers),
             refusals: Mutex::default(),

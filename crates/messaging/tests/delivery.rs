@@ -1,5 +1,7 @@
 //! Every message arrives once and in order, whatever happens to the line and to the nodes.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
+
 mod support;
 
 use std::sync::atomic::Ordering::Relaxed;

@@ -1,6 +1,8 @@
 //! Whoever breaks a rule is refused with a typed reason, on both sides where there are two, and disturbs
 //! nobody else.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
+
 mod support;
 
 use std::time::Duration;
@@ -232,6 +234,23 @@ async fn a_certificate_revoked_while_connected_ends_the_connection_for_good() {
     assert!(refused.to_string().contains("Revoked"), "{refused}");
     assert_eq!((b.received(&a).len(), a.received(&b).len()), (1, 1));
     still_works(&network, &b).await;
+}
+
+#[tokio::test]
+async fn a_session_is_never_resumed_past_the_verification_of_certificates() {
+    let network = Network::new();
+    let b = network.node("B").await;
+    let mallory = name("Mallory");
+    network.directory.set(&mallory, "127.0.0.1:1");
+    // One configuration with a memory of sessions, as a client that wants to resume would have.
+    let credentials = network.authority.credentials(&mallory);
+    for _ in 0..3 {
+        let mut raw = Raw::connect(b.messaging.local_addr(), &credentials, &b.name).await;
+        raw.write(&hello(1, 1)).await;
+        assert_eq!(within(raw.read()).await.unwrap().kind, 2);
+        let kind = raw.stream.get_ref().1.handshake_kind();
+        assert_eq!(kind, Some(tokio_rustls::rustls::HandshakeKind::Full));
+    }
 }
 
 #[tokio::test]

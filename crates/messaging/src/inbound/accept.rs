@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::Duration;
 
 use tally_contracts::Name;
@@ -17,6 +18,7 @@ use crate::frame::{self, CONTROL_LIMIT, Frame, Hello};
 use crate::life::FAREWELL;
 use crate::reader::FrameReader;
 use crate::shared::Shared;
+use crate::tls;
 
 /// rustls asks the socket for 4 KiB at a time; this saves seven of eight system calls under load.
 const SOCKET_BUFFER: usize = 32 << 10;
@@ -54,9 +56,10 @@ pub(crate) async fn listen(listener: TcpListener, shared: Arc<Shared>) {
 async fn connection(shared: Arc<Shared>, stream: TcpStream, address: SocketAddr) {
     let (place, evicted) = shared.pending.enter();
     if evicted {
-        shared.counters.handshakes_evicted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        shared.counters.handshakes_evicted.fetch_add(1, Relaxed);
     }
     let after = shared.settings.handshake_timeout;
+    let epoch = shared.epoch.load(SeqCst);
     let deadline = tokio::time::Instant::now() + after;
     let late = |during| ConnectionError::Silent { after, during };
     let secured = tokio::select! {
@@ -81,7 +84,7 @@ async fn connection(shared: Arc<Shared>, stream: TcpStream, address: SocketAddr)
         Ok((hello, slot)) => {
             let claimed = tokio::select! {
                 () = shared.stopped() => Err(ConnectionError::Stopping),
-                claimed = slot.claim(&shared) => claimed,
+                claimed = slot.claim(&shared, epoch) => claimed,
             };
             // From here on the connection is counted, and bounded, as that of a peer.
             drop(place);
@@ -126,7 +129,7 @@ async fn secure(shared: &Shared, stream: TcpStream) -> Result<(Halves, Name), Co
     stream.set_nodelay(true).map_err(ConnectionError::Broken)?;
     let buffered = BufReader::with_capacity(SOCKET_BUFFER, stream);
     let stream =
-        TlsAcceptor::from(shared.tls.server()).accept(buffered).await.map_err(ConnectionError::Tls)?;
+        TlsAcceptor::from(tls::server(&*shared.tls)).accept(buffered).await.map_err(ConnectionError::Tls)?;
     let session = stream.get_ref().1;
     if session.protocol_version() != Some(ProtocolVersion::TLSv1_3) {
         return Err(ConnectionError::TlsVersion);

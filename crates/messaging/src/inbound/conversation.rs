@@ -60,7 +60,7 @@ pub(super) async fn converse(
     let life = Life::default();
     let mut writer = pin!(write(shared, &life, &inbound, first, &mut halves.write));
     let end = {
-        let reader = pin!(read(shared, &life, peer, &inbound, &mut halves.frames));
+        let reader = pin!(read(shared, &life, peer, &inbound, turn.clone(), &mut halves.frames));
         tokio::select! {
             end = reader => end,
             end = &mut writer => return Ok(end.map_or_else(ConnectionError::Broken, |()| ConnectionError::Closed)),
@@ -126,6 +126,7 @@ async fn read(
     life: &Life,
     peer: &Name,
     inbound: &Inbound,
+    turn: Turn,
     frames: &mut FrameReader<impl AsyncRead + Unpin>,
 ) -> ConnectionError {
     let mut accepted = inbound.accepted.load(Relaxed);
@@ -133,6 +134,9 @@ async fn read(
     loop {
         let end = collect(shared, frames, accepted, &mut batch);
         while !batch.is_empty() {
+            if !turn.is_mine() {
+                return ConnectionError::Replaced;
+            }
             let (count, bytes) = (batch.len(), batch.iter().map(|(_, bytes)| bytes.len()).sum::<usize>());
             let refusal = shared.inbox.receive(peer, inbound.queue, &mut batch).err();
             if refusal.is_none() {

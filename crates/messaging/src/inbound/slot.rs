@@ -1,7 +1,10 @@
 //! The one place for a connection from a peer.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicU64,
+    Ordering::{Relaxed, SeqCst},
+};
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::{Mutex as AsyncMutex, Notify, OwnedMutexGuard, watch};
@@ -54,13 +57,18 @@ impl std::fmt::Debug for Shared {
 }
 
 /// Sees when a newer connection wants the slot.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Turn {
     mine: u64,
     newest: watch::Receiver<u64>,
 }
 
 impl Turn {
+    /// Whether it is still this connection's turn.
+    pub(crate) fn is_mine(&self) -> bool {
+        *self.newest.borrow() == self.mine
+    }
+
     pub(crate) async fn over(&mut self) {
         // The sender lives in the slot, which this connection holds.
         let mine = self.mine;
@@ -73,10 +81,12 @@ impl Slot {
         Self { hold: Arc::default(), turn: watch::Sender::new(0), current: Mutex::default() }
     }
 
-    /// Asks the present connection to end and waits until it has delivered its last message.
+    /// Asks the present connection to end and waits until it has delivered its last message. `epoch` is that in
+    /// which the peer was verified.
     pub(crate) async fn claim(
         self: &Arc<Self>,
         shared: &Arc<Shared>,
+        epoch: u64,
     ) -> Result<(Claim, Turn), ConnectionError> {
         let mut mine = 0;
         self.turn.send_modify(|turn| {
@@ -87,6 +97,11 @@ impl Slot {
         let hold = Arc::clone(&self.hold).lock_owned().await;
         if *newest.borrow() != mine {
             return Err(ConnectionError::Replaced);
+        }
+        // An order to verify peers again counts the epoch first and then every slot's turn: whichever of the two
+        // came before this claim is seen here, or by the claim's turn.
+        if shared.epoch.load(SeqCst) != epoch {
+            return Err(ConnectionError::Renewed);
         }
         let limit = shared.settings.connection_limit;
         let room = |count: usize| (count < limit).then_some(count + 1);

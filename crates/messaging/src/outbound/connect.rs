@@ -12,6 +12,7 @@ use crate::frame::{self, CONTROL_LIMIT, Frame, Hello, PROTOCOL_VERSION, Welcome}
 use crate::life::FAREWELL;
 use crate::reader::FrameReader;
 use crate::shared::Shared;
+use crate::tls;
 
 /// Acknowledgements are small; the larger buffer is the receiver's.
 const SOCKET_BUFFER: usize = 4 << 10;
@@ -62,7 +63,7 @@ async fn dial(address: &str, shared: &Shared) -> std::io::Result<TcpStream> {
 }
 
 async fn greet(peer: &Name, shared: &Shared, stream: TcpStream) -> Result<Welcomed, ConnectionError> {
-    let connector = TlsConnector::from(shared.tls.client());
+    let connector = TlsConnector::from(tls::client(&*shared.tls));
     let buffered = BufReader::with_capacity(SOCKET_BUFFER, stream);
     let stream =
         connector.connect(shared.tls.server_name(peer), buffered).await.map_err(ConnectionError::Tls)?;

@@ -30,6 +30,7 @@ impl Outbound {
         shared: &Shared,
         agreed: Agreed,
         mut cut: watch::Receiver<u64>,
+        epoch: u64,
     ) -> ConnectionError {
         let Agreed { mut frames, write, welcome, .. } = agreed;
         if welcome.durable > 0 {
@@ -38,7 +39,7 @@ impl Outbound {
         let life = Life::default();
         let written = AtomicU64::new(welcome.accepted);
         let limit = shared.settings.message_limit.min(welcome.message_limit as usize);
-        let mut writer = pin!(self.write(shared, &life, write, &written, limit));
+        let mut writer = pin!(self.write(shared, &life, write, &written, limit, epoch));
         let end = {
             let mut reader = pin!(self.read(shared, &life, &mut frames, &written, welcome.durable));
             tokio::select! {
@@ -78,6 +79,7 @@ impl Outbound {
         mut io: impl AsyncWrite + Unpin,
         written: &AtomicU64,
         limit: usize,
+        epoch: u64,
     ) -> Result<(), ConnectionError> {
         let mut out = Vec::new();
         let mut batch = Vec::new();
@@ -88,13 +90,22 @@ impl Outbound {
                 return io.shutdown().await.map_err(broken);
             }
             let next = written.load(Relaxed) + 1;
-            let found = lock(&self.queue).take(next, WRITE, &mut batch);
+            let found = lock(&self.queue).take(epoch, next, WRITE, &mut batch);
             match found {
                 Next::Taken => {}
                 Next::Elsewhere => {
                     if let Err(error) = self.read_back(shared, next, &mut batch).await {
                         return self.refuse(io, error).await;
                     }
+                    // The outbox may have answered with messages put there after the cut.
+                    if lock(&self.queue).epoch() != epoch {
+                        batch.clear();
+                        continue;
+                    }
+                }
+                Next::Cut => {
+                    self.wake.notified().await;
+                    continue;
                 }
                 Next::Nothing => {
                     if life.take_ping() {

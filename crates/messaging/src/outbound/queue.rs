@@ -15,6 +15,8 @@ pub(crate) struct Queue {
     announced: u64,
     acknowledged: u64,
     asked: bool,
+    /// The connection that may take messages; an older one may not.
+    epoch: u64,
 }
 
 /// What there is to write next.
@@ -26,6 +28,8 @@ pub(crate) enum Next {
     Elsewhere,
     /// None.
     Nothing,
+    /// This connection is to end, and gets nothing more.
+    Cut,
 }
 
 impl Queue {
@@ -38,6 +42,7 @@ impl Queue {
             announced: 0,
             acknowledged: 0,
             asked: false,
+            epoch: 0,
         }
     }
 
@@ -59,7 +64,17 @@ impl Queue {
     }
 
     /// Moves messages from `next` on into `batch`, until `limit` bytes are reached; drops those before `next`.
-    pub(crate) fn take(&mut self, next: u64, limit: usize, batch: &mut Vec<(u64, Bytes)>) -> Next {
+    /// `epoch` is that of the connection that asks.
+    pub(crate) fn take(
+        &mut self,
+        epoch: u64,
+        next: u64,
+        limit: usize,
+        batch: &mut Vec<(u64, Bytes)>,
+    ) -> Next {
+        if epoch != self.epoch {
+            return Next::Cut;
+        }
         let mut taken = 0;
         let mut due = next;
         while let Some((number, bytes)) = self.messages.front() {
@@ -84,6 +99,16 @@ impl Queue {
         } else {
             Next::Nothing
         }
+    }
+
+    /// From now on, no connection of an earlier epoch takes a message: what is pushed after this call goes only
+    /// to a peer whose certificate was verified after it.
+    pub(crate) fn cut(&mut self) {
+        self.epoch = self.epoch.wrapping_add(1);
+    }
+
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch
     }
 
     /// Something is to be sent, or someone wants the connection.
@@ -155,14 +180,14 @@ mod tests {
         assert!(!queue.push(3, message(1)), "no room");
         assert_eq!((queue.len(), queue.bytes()), (2, 100));
         let mut batch = Vec::new();
-        assert_eq!(queue.take(1, 1000, &mut batch), Next::Taken);
+        assert_eq!(queue.take(0, 1, 1000, &mut batch), Next::Taken);
         assert_eq!(numbers(&batch), [1, 2]);
         batch.clear();
-        assert_eq!(queue.take(3, 1000, &mut batch), Next::Elsewhere);
+        assert_eq!(queue.take(0, 3, 1000, &mut batch), Next::Elsewhere);
         assert!(queue.push(4, message(1)), "room again");
-        assert_eq!(queue.take(3, 1000, &mut batch), Next::Elsewhere, "3 comes before 4");
+        assert_eq!(queue.take(0, 3, 1000, &mut batch), Next::Elsewhere, "3 comes before 4");
         // The outbox gave 3 and 4.
-        assert_eq!(queue.take(5, 1000, &mut batch), Next::Nothing);
+        assert_eq!(queue.take(0, 5, 1000, &mut batch), Next::Nothing);
         assert_eq!((queue.len(), queue.bytes()), (0, 0));
     }
 
@@ -174,7 +199,7 @@ mod tests {
         assert!(!queue.push(3, message(5)), "2 is missing before it");
         assert!(queue.push(3, message(5)), "a repeat is not news");
         let mut batch = Vec::new();
-        assert_eq!(queue.take(1, 1000, &mut batch), Next::Taken);
+        assert_eq!(queue.take(0, 1, 1000, &mut batch), Next::Taken);
         assert_eq!(numbers(&batch), [1]);
     }
 
@@ -185,7 +210,7 @@ mod tests {
             assert!(queue.push(number, message(10)));
         }
         let mut batch = Vec::new();
-        assert_eq!(queue.take(1, 25, &mut batch), Next::Taken);
+        assert_eq!(queue.take(0, 1, 25, &mut batch), Next::Taken);
         assert_eq!(numbers(&batch), [1, 2, 3]);
         queue.release();
         assert!(!queue.push(11, message(1)));
@@ -193,5 +218,16 @@ mod tests {
         assert!(queue.wants_connection());
         queue.acknowledge(11);
         assert!(!queue.wants_connection());
+    }
+
+    #[test]
+    fn a_connection_that_is_cut_gets_nothing_more() {
+        let mut queue = Queue::new(100);
+        queue.cut();
+        assert!(queue.push(1, message(1)));
+        let mut batch = Vec::new();
+        assert_eq!(queue.take(0, 1, 100, &mut batch), Next::Cut);
+        assert!(batch.is_empty());
+        assert_eq!(queue.take(queue.epoch(), 1, 100, &mut batch), Next::Taken);
     }
 }

@@ -126,14 +126,12 @@ impl Authority {
             .with_crls([self.list()])
             .build()
             .unwrap();
-        let mut client = ClientConfig::builder_with_provider(provider)
+        let client = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&TLS13])
             .unwrap()
             .with_webpki_verifier(servers)
             .with_client_auth_cert(chain.to_vec(), key())
             .unwrap();
-        // A resumed session would not verify certificates again.
-        client.resumption = tokio_rustls::rustls::client::Resumption::disabled();
         (Arc::new(server), Arc::new(client))
     }
 }

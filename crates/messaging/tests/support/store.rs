@@ -7,6 +7,9 @@ use tally_contracts::Name;
 use tally_messaging::{Bytes, Cause, Inbox, Messaging, Outbox, Position, QueueId, Refusal};
 use tokio::sync::watch;
 
+/// Messages by sender and queue; number 1 first.
+pub type Received = HashMap<(Name, QueueId), Vec<Vec<u8>>>;
+
 /// What survives.
 pub struct Store {
     state: Mutex<State>,
@@ -19,7 +22,7 @@ pub struct State {
     pub sent: HashMap<Name, Vec<Vec<u8>>>,
     pub acknowledged: HashMap<Name, u64>,
     /// All messages ever made durable.
-    pub received: HashMap<(Name, QueueId), Vec<Vec<u8>>>,
+    pub received: Received,
     /// How often the outbox was read.
     pub reads: usize,
     /// The outbox fails.
@@ -109,7 +112,7 @@ impl Outbox for Store {
 pub struct Life {
     store: Arc<Store>,
     messaging: OnceLock<Weak<Messaging>>,
-    volatile: Mutex<HashMap<(Name, QueueId), Vec<Vec<u8>>>>,
+    volatile: Mutex<Received>,
     /// Peers whose messages find no room.
     pub busy: Mutex<HashSet<Name>>,
     /// Accepting makes durable at once.
