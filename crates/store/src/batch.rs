@@ -36,6 +36,12 @@ pub(crate) struct Message<'a> {
     pub(crate) message: &'a [u8],
 }
 
+impl std::fmt::Display for Message<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.peer, self.number)
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Spent<'a> {
     pub(crate) state: StateRef,
@@ -180,7 +186,26 @@ impl<'a> Batch<'a> {
         batch.removed.retain(|(flow, _)| !ends(flow));
         batch.parts.sort_by(|a, b| (a.flow, &a.key).cmp(&(b.flow, &b.key)));
         batch.removed.sort();
+        for pair in batch.parts.windows(2) {
+            let [a, b] = pair else { continue };
+            if (a.flow, a.key) == (b.flow, b.key) && a.bytes != b.bytes && a.key.kind.is_fixed() {
+                return Err(StoreError::Conflict { table: "part", key: a.to_string() });
+            }
+        }
+        batch.messages.sort_by_key(|message| (message.peer, message.number));
+        for pair in batch.messages.windows(2) {
+            let [a, b] = pair else { continue };
+            if (a.peer, a.number) == (b.peer, b.number) && a.message != b.message {
+                return Err(StoreError::Conflict { table: "outbound", key: a.to_string() });
+            }
+        }
         batch.spent.sort_by_key(|spent| state_ref_bytes(&spent.state));
+        for pair in batch.spent.windows(2) {
+            let [a, b] = pair else { continue };
+            if a.state == b.state && a.by != b.by {
+                return Err(StoreError::Twice { state: a.state, by: a.by, again: b.by });
+            }
+        }
         batch.acknowledged = acknowledged.into_iter().collect();
         batch.acknowledged.sort();
         batch.received = received.into_iter().map(|((peer, queue), up_to)| (peer, queue, up_to)).collect();

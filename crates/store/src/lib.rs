@@ -15,23 +15,29 @@
 //! | `sqlite`, `postgres` | connections, schema steps, writing |
 
 mod batch;
+#[cfg(feature = "contract")]
+pub mod contract;
 mod cursor;
 mod error;
 mod meter;
 mod migration;
 mod options;
 mod pool;
+mod postgres;
 mod query;
 mod read;
 mod reads;
 mod row;
 mod select;
+#[cfg(feature = "server")]
+pub mod server;
 mod session;
 mod sqlite;
 mod write;
 
 pub use error::{Cause, Result, StoreError};
 pub use options::{Database, Needs, PostgresOptions, SqliteOptions};
+pub use postgres::Postgres;
 pub use query::{MAX_PAGE_SIZE, MAX_REFERENCES, Sort, StateQuery, Status};
 pub use read::{
     Coin, CoinCursor, Consumption, FlowPage, FlowQuery, FlowRow, FlowStatus, Outbound, Queues, SavedArrival,
@@ -178,5 +184,6 @@ pub trait Store: Send + Sync {
 pub fn open(database: &Database) -> Result<Arc<dyn Store>> {
     Ok(match database {
         Database::Sqlite(options) => Arc::new(Sqlite::open(options)?),
+        Database::Postgres(options) => Arc::new(Postgres::open(options)?),
     })
 }

@@ -23,7 +23,7 @@ mod tests {
 
     #[test]
     fn steps_are_dense_and_alike() {
-        for steps in [crate::sqlite::STEPS] {
+        for steps in [crate::sqlite::STEPS, crate::postgres::STEPS] {
             let schemas: Vec<u32> = steps.iter().map(|step| step.schema).collect();
             assert_eq!(schemas, (1..=2).collect::<Vec<_>>());
         }

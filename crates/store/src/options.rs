@@ -9,6 +9,8 @@ use std::path::PathBuf;
 pub enum Database {
     /// A file.
     Sqlite(SqliteOptions),
+    /// A schema on a server.
+    Postgres(PostgresOptions),
 }
 
 /// A store in a file.

@@ -1,6 +1,6 @@
 //! What a flow holds while it runs, under keys that sort as the flow reads them.
 
-use crate::row::state_ref_bytes;
+use crate::row::{hex, state_ref_bytes};
 use crate::write::{FlowKey, SessionKey};
 use tally_contracts::{StateRef, TransactionId};
 
@@ -10,6 +10,12 @@ pub(crate) struct Part<'a> {
     pub(crate) flow: FlowKey,
     pub(crate) key: PartKey,
     pub(crate) bytes: &'a [u8],
+}
+
+impl std::fmt::Display for Part<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {:?} {}", hex(&self.flow), self.key.kind, hex(self.key.as_bytes()))
+    }
 }
 
 /// What a part is.

@@ -39,3 +39,14 @@ fn one_process_has_a_store_for_itself() {
     drop(store);
     Sqlite::open(&options).unwrap();
 }
+
+#[test]
+fn keeps_the_contract() {
+    let directory = tempfile::tempdir().unwrap();
+    let count = std::cell::Cell::new(0);
+    crate::contract::check(&|| {
+        let options =
+            SqliteOptions::new(directory.path().join(format!("{}.db", count.replace(count.get() + 1))));
+        Box::new(move || Ok(std::sync::Arc::new(Sqlite::open(&options)?)))
+    });
+}

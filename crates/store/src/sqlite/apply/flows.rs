@@ -113,7 +113,7 @@ fn hold(connection: &Connection, flow: i64, parts: &[Part<'_>]) -> Result<()> {
             let is_same: bool = prepare(connection, sql)?
                 .query_row(params![flow, kind.number(), part.key.as_bytes(), part.bytes], |row| row.get(0))
                 .map_err(error)?;
-            same(is_same, "part", || format!("{} {:?} {}", hex(&part.flow), kind, hex(part.key.as_bytes())))?;
+            same(is_same, "part", || part.to_string())?;
         }
     }
     Ok(())

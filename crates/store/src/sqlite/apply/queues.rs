@@ -17,7 +17,7 @@ pub(super) fn write(connection: &Connection, interned: &mut Interned, batch: &Ba
             let is_same: bool = prepare(connection, "SELECT message = ?2 FROM outbound WHERE key = ?1")?
                 .query_row(params![key, message.message], |row| row.get(0))
                 .map_err(error)?;
-            same(is_same, "outbound", || format!("{} {}", message.peer, message.number))?;
+            same(is_same, "outbound", || message.to_string())?;
         }
     }
     for (peer, up_to) in &batch.acknowledged {

@@ -1,0 +1,62 @@
+//! Messages to peers, and how far the queues have come.
+
+use super::{Interned, Requests, column};
+use crate::Result;
+use crate::batch::{Batch, NUMBER_BITS};
+use crate::session::signed;
+
+const SEND: &str = "WITH u AS (SELECT * FROM unnest($1::bigint[], $2::bytea[], $3::bytea[]) \
+     AS u(key, message, name)), \
+     made AS (INSERT INTO outbound (key, message) SELECT key, message FROM u ON CONFLICT DO NOTHING) \
+     SELECT refuse('TY002', 'outbound ' || convert_from(u.name, 'UTF8')) \
+     FROM u JOIN outbound o ON o.key = u.key WHERE o.message <> u.message";
+
+const ACKNOWLEDGE: &str = "INSERT INTO acknowledged AS a (peer, up_to) \
+     SELECT * FROM unnest($1::bigint[], $2::bigint[]) \
+     ON CONFLICT (peer) DO UPDATE SET up_to = greatest(a.up_to, excluded.up_to)";
+const FORGET: &str = "DELETE FROM outbound o USING unnest($1::bigint[], $2::bigint[]) AS u(first, last) \
+     WHERE o.key >= u.first AND o.key <= u.last";
+
+const RECEIVE: &str = "INSERT INTO received AS r (peer, queue, up_to) \
+     SELECT * FROM unnest($1::bigint[], $2::bytea[], $3::bigint[]) \
+     ON CONFLICT (peer, queue) DO UPDATE SET up_to = greatest(r.up_to, excluded.up_to)";
+
+pub(super) fn write<'a>(
+    requests: &mut Requests<'a>,
+    interned: &Interned,
+    batch: &'a Batch<'a>,
+) -> Result<()> {
+    if !batch.messages.is_empty() {
+        let keys = batch.messages.iter().map(|message| {
+            Ok(interned.peer(message.peer)? << NUMBER_BITS | signed("a number", message.number)?)
+        });
+        let values = vec![
+            column(keys.collect::<Result<Vec<_>>>()?),
+            column(batch.messages.iter().map(|message| message.message)),
+            column(batch.messages.iter().map(|message| message.to_string().into_bytes())),
+        ];
+        requests.push(SEND, values);
+    }
+    if !batch.acknowledged.is_empty() {
+        let queues = batch.acknowledged.iter().map(|(peer, up_to)| {
+            Ok((interned.peer(peer)?, signed("a number", *up_to)?.min((1 << NUMBER_BITS) - 1)))
+        });
+        let queues = queues.collect::<Result<Vec<_>>>()?;
+        let peers = column(queues.iter().map(|(peer, _)| *peer));
+        requests.push(ACKNOWLEDGE, vec![peers, column(queues.iter().map(|(_, up_to)| *up_to))]);
+        let first = column(queues.iter().map(|(peer, _)| peer << NUMBER_BITS));
+        let last = column(queues.iter().map(|(peer, up_to)| peer << NUMBER_BITS | up_to));
+        requests.push(FORGET, vec![first, last]);
+    }
+    if !batch.received.is_empty() {
+        let peers = batch.received.iter().map(|(peer, ..)| interned.peer(peer));
+        let numbers = batch.received.iter().map(|(.., up_to)| signed("a number", *up_to));
+        let values = vec![
+            column(peers.collect::<Result<Vec<_>>>()?),
+            column(batch.received.iter().map(|(_, queue, _)| &queue[..])),
+            column(numbers.collect::<Result<Vec<_>>>()?),
+        ];
+        requests.push(RECEIVE, values);
+    }
+    Ok(())
+}

@@ -1,0 +1,93 @@
+//! Whether the server has room for this store, whose the schema is, and its steps.
+
+use super::link::{Link, Place};
+use crate::migration::{self, Step};
+use crate::{Needs, Result, StoreError};
+
+/// Fails unless the server can give this store its connections; the one that asks is one of them.
+pub(super) fn check_connections(link: &mut Link, needs: Needs) -> Result<()> {
+    // reserved_connections is new in PostgreSQL 16.
+    let sql = "SELECT current_setting('max_connections')::bigint, \
+               current_setting('superuser_reserved_connections')::bigint \
+               + coalesce(current_setting('reserved_connections', true), '0')::bigint, \
+               (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'), \
+               (SELECT rolconnlimit::bigint FROM pg_roles WHERE rolname = current_user), \
+               (SELECT count(*) FROM pg_stat_activity WHERE usename = current_user), \
+               (SELECT datconnlimit::bigint FROM pg_database WHERE datname = current_database()), \
+               (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
+                AND backend_type = 'client backend')";
+    let row = link.query(sql, &[])?;
+    let number = |column: usize| -> Result<u32> {
+        let value: Option<i64> = row.first().and_then(|row| row.try_get(column).ok());
+        // Minus one means that there is no limit.
+        let value = value.ok_or_else(|| StoreError::row("pg_stat_activity", column, "no number"))?;
+        Ok(u32::try_from(value).unwrap_or(u32::MAX))
+    };
+    let limits = [
+        (number(0)?, number(1)?, number(2)?, "max_connections"),
+        (number(3)?, 0, number(4)?, "the role's connection limit"),
+        (number(5)?, 0, number(6)?, "the database's connection limit"),
+    ];
+    for (limit, reserved, all_in_use, limited_by) in limits {
+        let in_use = all_in_use.saturating_sub(1);
+        let free = limit.saturating_sub(reserved).saturating_sub(in_use);
+        let needed = needs.connections();
+        if free < needed {
+            return Err(StoreError::Connections { needed, free, in_use, reserved, limit, limited_by });
+        }
+    }
+    Ok(())
+}
+
+/// Takes the schema for this session, which ends with the connection; whether nobody else has it.
+pub(super) fn take(link: &mut Link, place: &Place) -> Result<bool> {
+    // Advisory locks are numbers, one space of them for each database.
+    let name = format!("tally-store schema {}", place.schema);
+    let hash = tally_crypto::hash(name.as_bytes());
+    let number = hash.as_bytes().iter().take(8).fold(0, |number, byte| number << 8 | i64::from(*byte));
+    let rows = link.query("SELECT pg_try_advisory_lock($1)", &[&number])?;
+    Ok(rows.first().is_some_and(|row| row.try_get(0).unwrap_or(false)))
+}
+
+/// Makes the schema if it is missing and brings it to the latest version.
+pub(super) fn migrate(link: &mut Link, place: &Place, steps: &'static [Step]) -> Result<()> {
+    let sql = "SELECT (SELECT count(*) FROM information_schema.schemata WHERE schema_name = $1), \
+               (SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+                WHERE n.nspname = $1::name), \
+               (SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+                WHERE n.nspname = $1::name AND c.relname = 'schema_version')";
+    let rows = link.query(sql, &[&place.schema])?;
+    let count = |column: usize| rows.first().and_then(|row| row.try_get::<_, i64>(column).ok()).unwrap_or(0);
+    let (exists, relations, versioned) = (count(0) > 0, count(1), count(2) > 0);
+    if relations > 0 && !versioned {
+        return Err(StoreError::Foreign { what: format!("the schema {}", place.schema) });
+    }
+    let found: i64 = if versioned {
+        let rows = link.query("SELECT max(version) FROM schema_version", &[])?;
+        rows.first().and_then(|row| row.try_get(0).ok()).unwrap_or(0)
+    } else {
+        0
+    };
+    for step in migration::missing(steps, found)? {
+        let create = match (step.schema, exists) {
+            (1, false) => format!("CREATE SCHEMA \"{}\";", place.schema),
+            _ => String::new(),
+        };
+        let table = if step.schema == 1 {
+            "CREATE TABLE schema_version (version BIGINT PRIMARY KEY, at TIMESTAMPTZ NOT NULL DEFAULT now());"
+        } else {
+            ""
+        };
+        let Step { schema, sql } = step;
+        let version = format!("INSERT INTO schema_version (version) VALUES ({schema});");
+        link.run(&format!("BEGIN; {create} {table} {sql} {version} COMMIT")).map_err(|error| {
+            // The failed statement left the transaction open.
+            let _ = link.run("ROLLBACK");
+            match error {
+                other if other.is_transient() => other,
+                other => StoreError::Migration { to: *schema, source: Box::new(other) },
+            }
+        })?;
+    }
+    Ok(())
+}
