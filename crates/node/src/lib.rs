@@ -1,1 +1,36 @@
 //! One institution's node: flows, vault, notary, messaging and RPC, wired together.
+//!
+//! | module | what it answers |
+//! | --- | --- |
+//! | [`Core`] | a node without threads and sockets: what simulation drives |
+//! | [`Service`] | the node as its clients see it |
+//! | [`Settings`] | `node.toml` |
+//! | [`Running`] | a node as a process |
+//!
+//! ```text
+//!   clients ──RPC──▶ Service ──▶ Core ◀── messages ── peers
+//!                                 │  ▲
+//!              flow threads ◀─────┤  │ released once durable
+//!                    │ units      ▼  │
+//!                    └──────▶ one batch at a time ──▶ store
+//! ```
+
+mod core;
+mod desk;
+mod http;
+mod metrics;
+mod peers;
+mod process;
+mod service;
+mod settings;
+
+pub use core::{Core, Known, OpenError, Post, Request, Unavailable, VaultChange};
+pub use desk::watch::{Event, Follower, Step};
+pub use desk::{Clock, Network, Parts, Rates};
+pub use metrics::Meters;
+pub use process::{Addresses, NodeError, Running};
+pub use service::{About, Service};
+pub use settings::{
+    DatabaseSection, FILE, FlowsSection, HttpSection, IdentitySection, MessagingSection, NetworkSection, OracleSection,
+    RpcSection, Settings, SettingsError,
+};

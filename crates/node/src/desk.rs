@@ -1,0 +1,342 @@
+//! What the flows of a node ask of it, answered from its store, keys and network map.
+
+pub(crate) mod commit;
+pub(crate) mod inbound;
+mod notary;
+mod outbound;
+mod recent;
+mod vault;
+pub(crate) mod watch;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use tally_contracts::{
+    Attachment, Contracts, Name, Party, PublicKey, SignedTransaction, SigningKey, StateAndRef, Timestamp, TransactionId,
+};
+use tally_flows::{
+    Filter, FlowError, FlowId, Host, LedgerWrite, Notary as NetworkNotary, Performed, Rate, Request, Response, Trouble,
+    Unit,
+};
+use tally_store::{StateQuery, Status, Store, StoreError};
+
+use crate::metrics::Meters;
+use commit::Queue;
+use inbound::Inbound;
+use outbound::Outbound;
+use recent::Recent;
+use vault::Vault;
+use watch::Watch;
+
+/// Who is on the network.
+pub trait Network: Send + Sync {
+    /// The party of this name, if it is a member.
+    fn party(&self, name: &Name) -> Option<Party>;
+    /// The network's notaries.
+    fn notaries(&self) -> Vec<NetworkNotary>;
+    /// The name of whoever has this key.
+    fn name_of(&self, key: &PublicKey) -> Option<Name>;
+}
+
+/// The time of day, in milliseconds since the Unix epoch.
+pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// What an oracle knows: the rate of a pair of currencies.
+pub type Rates = Arc<dyn Fn(&str, &str) -> Option<Rate> + Send + Sync>;
+
+/// What a node is made of.
+pub struct Parts {
+    /// Who it is.
+    pub me: Party,
+    /// Its legal identity key.
+    pub key: SigningKey,
+    /// The contracts it knows.
+    pub contracts: Arc<Contracts>,
+    /// Its durable memory.
+    pub store: Arc<dyn Store>,
+    /// Who else there is.
+    pub network: Arc<dyn Network>,
+    /// Its clock.
+    pub clock: Clock,
+    /// What it knows as an oracle.
+    pub rates: Rates,
+    /// Thirty-two random bytes of this process.
+    pub entropy: [u8; 32],
+    /// Bytes that may wait for one peer before flows have to wait.
+    pub queue_bytes: u64,
+}
+
+pub(crate) struct Desk {
+    pub(crate) parts: Parts,
+    pub(crate) queue: Queue,
+    pub(crate) inbound: Mutex<Inbound>,
+    pub(crate) outbound: Mutex<Outbound>,
+    pub(crate) vault: Mutex<Vault>,
+    pub(crate) watch: Mutex<Watch>,
+    pub(crate) meters: Meters,
+    recent: Mutex<Recent>,
+    notary: Mutex<notary::Notary>,
+    is_notary: bool,
+    seeds: AtomicU64,
+    signals: Mutex<Signals>,
+    wakened: Condvar,
+}
+
+#[derive(Default)]
+struct Signals {
+    turns: usize,
+    stopped: bool,
+}
+
+/// Locks hold plain data whose changes do not panic half way.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Desk {
+    pub(crate) fn new(parts: Parts, meters: Meters) -> Self {
+        let is_notary = parts.network.notaries().iter().any(|notary| notary.party == parts.me);
+        Self {
+            queue: Queue::default(),
+            inbound: Mutex::default(),
+            outbound: Mutex::default(),
+            vault: Mutex::default(),
+            watch: Mutex::default(),
+            recent: Mutex::default(),
+            notary: Mutex::default(),
+            is_notary,
+            seeds: AtomicU64::new(0),
+            signals: Mutex::default(),
+            wakened: Condvar::new(),
+            meters,
+            parts,
+        }
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        (self.parts.clock)()
+    }
+
+    /// Thirty-two bytes that were never given out before and that nobody outside can guess.
+    pub(crate) fn seed(&self) -> [u8; 32] {
+        let number = self.seeds.fetch_add(1, Ordering::Relaxed);
+        *tally_crypto::keyed(&self.parts.entropy, &number.to_le_bytes()).as_bytes()
+    }
+
+    /// Waits until a flow may be ready to run; `false` when the node stops.
+    pub(crate) fn wait(&self) -> bool {
+        let mut signals = lock(&self.signals);
+        while signals.turns == 0 && !signals.stopped {
+            signals = self.wakened.wait(signals).unwrap_or_else(PoisonError::into_inner);
+        }
+        signals.turns = signals.turns.saturating_sub(1);
+        !signals.stopped
+    }
+
+    pub(crate) fn stop(&self) {
+        lock(&self.signals).stopped = true;
+        self.wakened.notify_all();
+    }
+
+    fn verified(&self, flow: FlowId, ids: &[TransactionId]) -> Result<Vec<Option<Arc<SignedTransaction>>>, Trouble> {
+        let mut found: Vec<Option<Arc<SignedTransaction>>> = {
+            let recent = lock(&self.recent);
+            ids.iter().map(|id| recent.verified(Some(flow), id)).collect()
+        };
+        self.complete(ids, &mut found, |store, missing| store.transactions(missing))?;
+        Ok(found)
+    }
+
+    fn kept(&self, flow: FlowId, ids: &[TransactionId]) -> Result<Vec<Option<Arc<SignedTransaction>>>, Trouble> {
+        let mut found: Vec<Option<Arc<SignedTransaction>>> = {
+            let recent = lock(&self.recent);
+            ids.iter().map(|id| recent.kept(flow, id)).collect()
+        };
+        self.complete(ids, &mut found, |store, missing| {
+            missing.iter().map(|id| store.dependency(flow.0, *id)).collect()
+        })?;
+        Ok(found)
+    }
+
+    /// Reads those that memory does not have.
+    fn complete(
+        &self,
+        ids: &[TransactionId],
+        found: &mut [Option<Arc<SignedTransaction>>],
+        read: impl FnOnce(&dyn Store, &[TransactionId]) -> Result<Vec<Option<Vec<u8>>>, StoreError>,
+    ) -> Result<(), Trouble> {
+        let places: Vec<usize> = (0..ids.len()).filter(|place| found[*place].is_none()).collect();
+        if places.is_empty() {
+            return Ok(());
+        }
+        let missing: Vec<TransactionId> = places.iter().map(|place| ids[*place]).collect();
+        let rows = read(self.parts.store.as_ref(), &missing).map_err(trouble)?;
+        for (place, row) in places.into_iter().zip(rows) {
+            let Some(bytes) = row else { continue };
+            let transaction = SignedTransaction::decode(&bytes).map_err(|error| {
+                Trouble::Lasting(format!("transaction {} in the database does not decode: {error}", ids[place]))
+            })?;
+            if transaction.id() != ids[place] {
+                return Err(Trouble::Lasting(format!(
+                    "the database has transaction {} under the id {}",
+                    transaction.id(),
+                    ids[place]
+                )));
+            }
+            found[place] = Some(Arc::new(transaction));
+        }
+        Ok(())
+    }
+
+    fn find(&self, flow: FlowId, filter: &Filter) -> Result<Vec<StateAndRef>, Trouble> {
+        let mut query = StateQuery {
+            status: Status::Unconsumed,
+            kind: filter.kind.clone(),
+            asset: filter.asset.clone(),
+            linear_id: filter.linear_id,
+            references: (!filter.references.is_empty()).then(|| filter.references.clone()),
+            page_size: filter.limit.clamp(1, 1000),
+            ..StateQuery::default()
+        };
+        let mut found = Vec::new();
+        let wanted = usize::try_from(filter.limit).unwrap_or(usize::MAX).max(1);
+        loop {
+            let page = self.parts.store.states(&query).map_err(trouble)?;
+            let mut vault = lock(&self.vault);
+            for state in page.states {
+                if found.len() == wanted {
+                    break;
+                }
+                if !filter.hold || vault.hold(flow, state.reference) {
+                    found.push(StateAndRef { state: state.state, reference: state.reference });
+                }
+            }
+            drop(vault);
+            if found.len() == wanted || page.next.is_none() {
+                return Ok(found);
+            }
+            query.cursor = page.next;
+        }
+    }
+}
+
+/// How a failure of the store looks to a flow.
+fn trouble(error: StoreError) -> Trouble {
+    let text = full_text(&error);
+    if error.is_transient() { Trouble::Passing(text) } else { Trouble::Lasting(text) }
+}
+
+/// An error with its causes.
+pub(crate) fn full_text(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text.push_str(": ");
+        text.push_str(&inner.to_string());
+        cause = inner.source();
+    }
+    text
+}
+
+impl Host for Desk {
+    fn perform(&self, flow: FlowId, now: Timestamp, request: &Request) -> Result<Performed, Trouble> {
+        let parts = &self.parts;
+        Ok(match request {
+            Request::Party(name) => Response::Party(parts.network.party(name)).into(),
+            Request::Notaries => Response::Notaries(parts.network.notaries()).into(),
+            Request::Sign { by, transaction } if *by == parts.me.key => {
+                Response::Signature(tally_contracts::sign(&parts.key, *transaction)).into()
+            }
+            Request::Sign { by, .. } => Response::Refused(FlowError::Refused {
+                reason: format!("this node has no key {by} to sign with"),
+            })
+            .into(),
+            Request::Select(selection) => {
+                let selected = lock(&self.vault)
+                    .select(parts.store.as_ref(), flow, &parts.me.key, selection)
+                    .map_err(trouble)?;
+                match selected {
+                    Ok(states) => {
+                        let held = states.iter().map(|state| state.reference).collect();
+                        Performed { response: Response::States(states), writes: vec![LedgerWrite::Hold(held)] }
+                    }
+                    Err(refusal) => Response::Refused(refusal).into(),
+                }
+            }
+            Request::Find(filter) => {
+                let states = self.find(flow, filter)?;
+                let held = states.iter().map(|state| state.reference).collect();
+                let writes = if filter.hold { vec![LedgerWrite::Hold(held)] } else { Vec::new() };
+                Performed { response: Response::States(states), writes }
+            }
+            Request::Transactions(ids) => Response::Transactions(self.verified(flow, ids)?).into(),
+            Request::Dependencies(ids) => Response::Transactions(self.kept(flow, ids)?).into(),
+            Request::Known(ids) => {
+                let found = self.verified(flow, ids)?;
+                Response::Known(found.iter().map(Option::is_some).collect()).into()
+            }
+            Request::Keep(transactions) => {
+                let mut recent = lock(&self.recent);
+                for transaction in transactions {
+                    recent.keep(flow, transaction.clone());
+                }
+                let writes = transactions.iter().cloned().map(LedgerWrite::Keep).collect();
+                Performed { response: Response::Done, writes }
+            }
+            Request::Record(transactions) => {
+                let mut recent = lock(&self.recent);
+                for transaction in transactions {
+                    recent.record(flow, transaction.clone());
+                }
+                let writes = transactions.iter().cloned().map(LedgerWrite::Record).collect();
+                Performed { response: Response::Done, writes }
+            }
+            Request::Release(states) => {
+                lock(&self.vault).release(flow, states);
+                Performed { response: Response::Done, writes: vec![LedgerWrite::Release(states.clone())] }
+            }
+            Request::Attachment(id) => {
+                let bytes = parts.store.attachment(*id).map_err(trouble)?;
+                let attachment = bytes
+                    .map(|bytes| {
+                        Attachment::new(bytes).map_err(|error| {
+                            Trouble::Lasting(format!("attachment {id} in the database cannot be used: {error}"))
+                        })
+                    })
+                    .transpose()?;
+                Response::Attachment(attachment).into()
+            }
+            Request::Commit(_) if !self.is_notary => {
+                Response::Refused(FlowError::refused(format!("{} is not a notary", parts.me.name))).into()
+            }
+            Request::Commit(commit) => {
+                lock(&self.notary).commit(parts.store.as_ref(), commit, now).map_err(trouble)?
+            }
+            Request::Rate { base, quote } => Response::Rate((parts.rates)(base, quote)).into(),
+        })
+    }
+
+    fn submit(&self, unit: Unit) {
+        self.enqueue(unit);
+    }
+
+    fn progress(&self, flow: FlowId, path: &str) {
+        let finished = lock(&self.watch).step(flow, path, self.now());
+        if let Some(finished) = finished {
+            self.meters.step(&finished);
+        }
+    }
+
+    fn wake(&self) {
+        lock(&self.signals).turns += 1;
+        self.wakened.notify_one();
+    }
+
+    fn has_room(&self, peer: &Name) -> bool {
+        lock(&self.outbound).waiting_bytes(peer) < self.parts.queue_bytes
+    }
+
+    fn is_known(&self, flow: FlowId) -> Result<bool, Trouble> {
+        self.parts.store.flow(flow.0).map(|row| row.is_some()).map_err(trouble)
+    }
+}

@@ -1,0 +1,366 @@
+//! From units of flows to batches of the store, and from durable batches to the world.
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tally_contracts::{AttachmentId, Name, SignedTransaction, StateRef, TransactionId};
+use tally_flows::{FlowId, LedgerWrite, Mark, Outcome, Unit};
+use tally_store::{NewFlow, Produced, Recorded, StoreError, Write};
+
+use super::inbound::Progress;
+use super::{Desk, full_text, lock};
+
+/// Units in one batch at most: what is durable first is not kept waiting by what came long after.
+const UNITS: usize = 4096;
+/// How long a change that nobody waits for may wait for others.
+const LINGER: Duration = Duration::from_millis(20);
+
+/// Told when an attachment is durable, or why it is not.
+pub(crate) type Stored = Box<dyn FnOnce() + Send>;
+
+/// A unit as the store and the world will see it.
+pub(crate) struct Prepared {
+    pub(crate) flow: FlowId,
+    pub(crate) starts: bool,
+    pub(crate) writes: Vec<Write>,
+    pub(crate) sends: Vec<(Name, Vec<u8>)>,
+    pub(crate) outcome: Option<Outcome>,
+    pub(crate) recorded: Vec<Arc<SignedTransaction>>,
+    pub(crate) kept: Vec<TransactionId>,
+    pub(crate) notarised: Vec<StateRef>,
+}
+
+#[derive(Default)]
+pub(crate) struct Queue {
+    pending: Mutex<Pending>,
+    ready: Condvar,
+}
+
+#[derive(Default)]
+struct Pending {
+    units: Vec<Prepared>,
+    attachments: Vec<(AttachmentId, Vec<u8>, Stored)>,
+    /// Since when there has been something that nobody waits for.
+    lazy: Option<Instant>,
+    stopped: bool,
+    /// Why the store does not take anything at the moment.
+    trouble: Option<String>,
+}
+
+/// What is made durable together.
+pub(crate) struct Batch {
+    pub(crate) writes: Vec<Write>,
+    pub(crate) units: Vec<Prepared>,
+    pub(crate) sends: Vec<(Name, u64, Vec<u8>)>,
+    pub(crate) progress: Vec<Progress>,
+    attachments: Vec<Stored>,
+}
+
+impl Queue {
+    /// Units that are not durable yet.
+    pub(crate) fn len(&self) -> usize {
+        lock(&self.pending).units.len()
+    }
+
+    /// Why the store takes nothing, while it does not.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        lock(&self.pending).trouble.clone()
+    }
+
+    pub(crate) fn set_trouble(&self, trouble: Option<String>) {
+        lock(&self.pending).trouble = trouble;
+    }
+
+    pub(crate) fn store_attachment(&self, id: AttachmentId, bytes: Vec<u8>, stored: Stored) {
+        lock(&self.pending).attachments.push((id, bytes, stored));
+        self.ready.notify_one();
+    }
+
+    /// There is something that can wait a little.
+    pub(crate) fn soon(&self) {
+        let mut pending = lock(&self.pending);
+        if pending.lazy.is_none() {
+            pending.lazy = Some(Instant::now());
+            self.ready.notify_one();
+        }
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        lock(&self.pending).stopped
+    }
+
+    pub(crate) fn stop(&self) {
+        lock(&self.pending).stopped = true;
+        self.ready.notify_all();
+    }
+
+    /// Waits until there is a batch to make; `false` when the node stops and nothing is left.
+    pub(crate) fn wait(&self) -> bool {
+        let mut pending = lock(&self.pending);
+        loop {
+            if !pending.units.is_empty() || !pending.attachments.is_empty() {
+                return true;
+            }
+            if pending.stopped {
+                return pending.lazy.is_some();
+            }
+            match pending.lazy.map(|since| LINGER.saturating_sub(since.elapsed())) {
+                Some(left) if left.is_zero() => return true,
+                Some(left) => {
+                    pending = self.ready.wait_timeout(pending, left).unwrap_or_else(PoisonError::into_inner).0;
+                }
+                None => pending = self.ready.wait(pending).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+    }
+}
+
+impl Desk {
+    /// Turns a unit into writes, on the thread that ran the flow, and queues it.
+    pub(super) fn enqueue(&self, unit: Unit) {
+        let at = self.now();
+        let flow = unit.flow;
+        let ends = unit.outcome.is_some();
+        let starts = unit.start.is_some();
+        let mut writes = Vec::with_capacity(4 + unit.arrivals.len() + unit.writes.len());
+        let start = unit.start.map(|start| NewFlow {
+            flow: start.flow.0,
+            name: start.name.to_string(),
+            version: start.version,
+            arguments: start.arguments,
+            origin: borsh::to_vec(&start.origin).expect("an origin is written to memory"),
+            seed: start.seed,
+            at: start.at,
+        });
+        let outcome =
+            unit.outcome.as_ref().map(|outcome| borsh::to_vec(outcome).expect("an outcome is written to memory"));
+        match (start, outcome) {
+            (Some(start), Some(outcome)) => writes.push(Write::FlowEndedAtOnce { flow: start, outcome, at }),
+            (Some(start), None) => writes.push(Write::FlowStarted(start)),
+            (None, Some(outcome)) => writes.push(Write::FlowEnded { flow: flow.0, outcome, at }),
+            (None, None) => {}
+        }
+        let mut tickets = Vec::with_capacity(unit.arrivals.len());
+        for arrival in unit.arrivals {
+            tickets.push(arrival.ticket);
+            if !ends {
+                writes.push(Write::Arrival {
+                    flow: flow.0,
+                    session: arrival.session.0,
+                    number: arrival.number,
+                    message: arrival.message,
+                });
+            }
+        }
+        if !ends {
+            // Written even when empty, so that the numbers of a flow's units have no gap.
+            writes.push(Write::Steps { flow: flow.0, unit: unit.number, entries: unit.steps });
+        }
+        if let Some(mark) = unit.mark.filter(|_| !ends) {
+            let mark = match mark {
+                Mark::Running => tally_store::Mark::Running,
+                Mark::Paused => tally_store::Mark::Paused,
+                Mark::Held { reason } => {
+                    tracing::warn!(flow = %flow, reason, "a flow is held for a person");
+                    tally_store::Mark::Held { reason }
+                }
+            };
+            writes.push(Write::FlowMarked { flow: flow.0, mark });
+        }
+        let mut prepared = Prepared {
+            flow,
+            starts,
+            writes,
+            sends: Vec::with_capacity(unit.sends.len()),
+            outcome: unit.outcome,
+            recorded: Vec::new(),
+            kept: Vec::new(),
+            notarised: Vec::new(),
+        };
+        for write in unit.writes {
+            self.prepare(&mut prepared, write, ends, at);
+        }
+        prepared.sends.extend(unit.sends.into_iter().map(|(peer, message)| (peer, message.encode())));
+        let mut pending = lock(&self.queue.pending);
+        if !prepared.recorded.is_empty() {
+            let mut recent = lock(&self.recent);
+            for transaction in &prepared.recorded {
+                recent.submit(transaction);
+            }
+        }
+        if !tickets.is_empty() {
+            let mut inbound = lock(&self.inbound);
+            for ticket in tickets {
+                inbound.settle(ticket);
+            }
+        }
+        pending.units.push(prepared);
+        drop(pending);
+        self.queue.ready.notify_one();
+    }
+
+    fn prepare(&self, prepared: &mut Prepared, write: LedgerWrite, ends: bool, at: tally_contracts::Timestamp) {
+        let flow = prepared.flow.0;
+        match write {
+            LedgerWrite::Record(signed) => {
+                let transaction = signed.transaction();
+                let mut produced = Vec::new();
+                for (index, state) in (0..).zip(transaction.outputs()) {
+                    // A state that no contract here understands cannot be spent from here either.
+                    let Ok(Some(summary)) = self.parts.contracts.describe(state) else { continue };
+                    if summary.participants.contains(&self.parts.me.key) {
+                        produced.push(Produced { index, state: state.clone(), summary });
+                    }
+                }
+                prepared.writes.push(Write::Transaction(Recorded {
+                    id: signed.id(),
+                    bytes: signed.encode(),
+                    consumed: transaction.inputs().to_vec(),
+                    produced,
+                    at,
+                }));
+                prepared.recorded.push(signed);
+            }
+            LedgerWrite::Keep(signed) => {
+                prepared.kept.push(signed.id());
+                if !ends {
+                    prepared.writes.push(Write::Dependency { flow, id: signed.id(), bytes: signed.encode() });
+                }
+            }
+            LedgerWrite::Hold(states) if !ends => prepared.writes.push(Write::Lock { flow, states }),
+            LedgerWrite::Release(states) if !ends => prepared.writes.push(Write::Unlock { flow, states }),
+            LedgerWrite::Hold(_) | LedgerWrite::Release(_) => {}
+            LedgerWrite::Consume { states, by, requester } => {
+                for state in &states {
+                    prepared.writes.push(Write::Consumed { state: *state, by, requester: requester.clone(), at });
+                }
+                prepared.notarised.extend(states);
+            }
+        }
+    }
+
+    /// A message that needs nothing durable was dealt with.
+    pub(crate) fn settle(&self, ticket: u64) {
+        lock(&self.inbound).settle(ticket);
+        self.queue.soon();
+    }
+
+    /// What waits to be made durable, if anything does.
+    pub(crate) fn take_batch(&self) -> Option<Batch> {
+        let mut pending = lock(&self.queue.pending);
+        let mut units = if pending.units.len() > UNITS {
+            let rest = pending.units.split_off(UNITS);
+            std::mem::replace(&mut pending.units, rest)
+        } else {
+            std::mem::take(&mut pending.units)
+        };
+        let mut progress = Vec::new();
+        // What is settled belongs to units taken now or before, unless some are left for the next batch.
+        if pending.units.is_empty() {
+            lock(&self.inbound).take_settled(&mut progress);
+            pending.lazy = None;
+        }
+        let attachments = std::mem::take(&mut pending.attachments);
+        drop(pending);
+
+        let mut writes = Vec::with_capacity(units.iter().map(|unit| unit.writes.len() + unit.sends.len()).sum());
+        let mut sends = Vec::new();
+        {
+            let mut outbound = lock(&self.outbound);
+            for unit in &mut units {
+                writes.append(&mut unit.writes);
+                for (peer, message) in unit.sends.drain(..) {
+                    let number = outbound.number(&peer, message.len());
+                    writes.push(Write::Send { peer: peer.clone(), number, message: message.clone() });
+                    sends.push((peer, number, message));
+                }
+            }
+            for (peer, up_to) in outbound.take_acknowledged() {
+                writes.push(Write::Acknowledged { peer, up_to });
+            }
+        }
+        for Progress { peer, queue, up_to } in &progress {
+            writes.push(Write::Received { peer: peer.clone(), queue: queue.0, up_to: *up_to });
+        }
+        let mut stored = Vec::with_capacity(attachments.len());
+        for (id, bytes, then) in attachments {
+            writes.push(Write::Attachment { id, bytes });
+            stored.push(then);
+        }
+        if writes.is_empty() && units.is_empty() {
+            return None;
+        }
+        Some(Batch { writes, units, sends, progress, attachments: stored })
+    }
+
+    /// A batch is durable: memory that stood for it is given up, and those who wait are told.
+    pub(crate) fn settle_batch(&self, batch: &mut Batch) {
+        {
+            let mut recent = lock(&self.recent);
+            let mut vault = lock(&self.vault);
+            for unit in &mut batch.units {
+                for signed in unit.recorded.drain(..) {
+                    vault.consumed(signed.transaction().inputs());
+                    recent.recorded(unit.flow, signed);
+                }
+                for id in &unit.kept {
+                    recent.kept_durably(unit.flow, id);
+                }
+                if unit.outcome.is_some() {
+                    vault.release_all(unit.flow);
+                    recent.end(unit.flow);
+                } else {
+                    recent.tidy(unit.flow);
+                }
+            }
+        }
+        {
+            let mut notary = lock(&self.notary);
+            for unit in &batch.units {
+                notary.durable(&unit.notarised);
+            }
+        }
+        {
+            let mut outbound = lock(&self.outbound);
+            for (peer, number, _) in &batch.sends {
+                outbound.durable(peer, *number);
+            }
+        }
+        {
+            let mut inbound = lock(&self.inbound);
+            for progress in &batch.progress {
+                inbound.durable(progress);
+            }
+        }
+        let mut finished = Vec::new();
+        {
+            let mut watch = lock(&self.watch);
+            for unit in &batch.units {
+                if unit.starts {
+                    watch.started(unit.flow);
+                }
+                if let Some(outcome) = &unit.outcome {
+                    finished.extend(watch.ended(unit.flow, outcome));
+                }
+            }
+        }
+        for step in &finished {
+            self.meters.step(step);
+        }
+        for stored in batch.attachments.drain(..) {
+            stored();
+        }
+    }
+
+    /// Applies a batch.
+    pub(crate) fn apply(&self, batch: &Batch) -> Result<(), StoreError> {
+        let began = Instant::now();
+        let result = self.parts.store.apply(&batch.writes);
+        self.meters.applied(batch.units.len(), batch.writes.len(), began.elapsed());
+        match &result {
+            Ok(()) => self.queue.set_trouble(None),
+            Err(error) => self.queue.set_trouble(Some(full_text(error))),
+        }
+        result
+    }
+}

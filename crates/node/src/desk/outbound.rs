@@ -1,0 +1,83 @@
+//! The queues to peers: numbers given out, and how much waits.
+
+use std::collections::{BTreeMap, HashMap};
+
+use tally_contracts::Name;
+
+#[derive(Default)]
+struct Queue {
+    /// The number given out last.
+    sent: u64,
+    durable: u64,
+    acknowledged: u64,
+    /// Bytes of messages above `acknowledged` that this process has sent; what was there before counts as nothing.
+    bytes: u64,
+    sizes: BTreeMap<u64, u64>,
+}
+
+/// What is known of the queues to peers.
+#[derive(Default)]
+pub(crate) struct Outbound {
+    queues: HashMap<Name, Queue>,
+    /// Acknowledged and not yet written.
+    acknowledged: BTreeMap<Name, u64>,
+}
+
+impl Outbound {
+    pub(crate) fn restore(&mut self, peer: Name, sent: u64, acknowledged: u64) {
+        self.queues.insert(peer, Queue { sent, durable: sent, acknowledged, ..Queue::default() });
+    }
+
+    /// The number of the next message to a peer.
+    pub(crate) fn number(&mut self, peer: &Name, bytes: usize) -> u64 {
+        if !self.queues.contains_key(peer) {
+            self.queues.insert(peer.clone(), Queue::default());
+        }
+        let queue = self.queues.get_mut(peer).expect("it was inserted");
+        queue.sent += 1;
+        queue.bytes += bytes as u64;
+        queue.sizes.insert(queue.sent, bytes as u64);
+        queue.sent
+    }
+
+    /// A peer has everything up to a number; `true` when that is news.
+    pub(crate) fn acknowledged(&mut self, peer: &Name, up_to: u64) -> bool {
+        let Some(queue) = self.queues.get_mut(peer) else { return false };
+        let up_to = up_to.min(queue.sent);
+        if up_to <= queue.acknowledged {
+            return false;
+        }
+        queue.acknowledged = up_to;
+        let kept = queue.sizes.split_off(&(up_to + 1));
+        let freed: u64 = std::mem::replace(&mut queue.sizes, kept).into_values().sum();
+        queue.bytes -= freed;
+        self.acknowledged.insert(peer.clone(), up_to);
+        true
+    }
+
+    pub(crate) fn take_acknowledged(&mut self) -> BTreeMap<Name, u64> {
+        std::mem::take(&mut self.acknowledged)
+    }
+
+    /// Bytes that wait for a peer.
+    pub(crate) fn waiting_bytes(&self, peer: &Name) -> u64 {
+        self.queues.get(peer).map_or(0, |queue| queue.bytes)
+    }
+
+    /// Messages that wait, for each peer.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = (&Name, u64)> {
+        self.queues.iter().map(|(peer, queue)| (peer, queue.sent - queue.acknowledged))
+    }
+
+    /// The last number that is durable.
+    pub(crate) fn last(&self, peer: &Name) -> u64 {
+        self.queues.get(peer).map_or(0, |queue| queue.durable)
+    }
+
+    /// A message is durable.
+    pub(crate) fn durable(&mut self, peer: &Name, number: u64) {
+        if let Some(queue) = self.queues.get_mut(peer) {
+            queue.durable = queue.durable.max(number);
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Messaging as the node's core sees it, and the core as messaging sees it.
+
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use tally_contracts::{Name, Party, PublicKey};
+use tally_flows::Notary;
+use tally_identity::{NetworkMap, server_name, tls};
+use tally_messaging::{Cause, Directory, Inbox, Messaging, Outbox, Position, QueueId, Refusal};
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, ServerConfig};
+
+use crate::core::{Core, Post};
+use crate::desk::Network;
+
+/// The network map, as flows and messages ask it.
+pub(crate) struct Map(pub(crate) Arc<NetworkMap>);
+
+impl Network for Map {
+    fn party(&self, name: &Name) -> Option<Party> {
+        self.0.party(name)
+    }
+
+    fn notaries(&self) -> Vec<Notary> {
+        self.0
+            .notaries()
+            .into_iter()
+            .map(|notary| Notary { party: notary.party, validating: notary.validating })
+            .collect()
+    }
+
+    fn name_of(&self, key: &PublicKey) -> Option<Name> {
+        self.0.party_of_key(key).map(|party| party.name)
+    }
+}
+
+impl Directory for Map {
+    fn addresses(&self, peer: &Name) -> Option<Vec<String>> {
+        self.0.info(peer).map(|info| info.addresses.iter().map(ToString::to_string).collect())
+    }
+}
+
+/// The node's certificates and how it judges those of others.
+pub(crate) struct Certificates(pub(crate) tls::Tls);
+
+impl tally_messaging::Tls for Certificates {
+    fn server(&self) -> Arc<ServerConfig> {
+        self.0.peer_server()
+    }
+
+    fn client(&self) -> Arc<ClientConfig> {
+        self.0.peer_client()
+    }
+
+    fn server_name(&self, peer: &Name) -> ServerName<'static> {
+        server_name(peer)
+    }
+
+    fn peer_name(&self, chain: &[CertificateDer<'_>]) -> Result<Name, Cause> {
+        Ok(tls::peer_name(chain)?)
+    }
+}
+
+/// Where messages go and come from.
+pub(crate) struct Desk(pub(crate) Arc<Core>);
+
+impl Inbox for Desk {
+    fn position(&self, peer: &Name, queue: QueueId) -> Position {
+        self.0.position(peer, queue)
+    }
+
+    fn receive(&self, peer: &Name, queue: QueueId, messages: &mut Vec<(u64, Bytes)>) -> Result<(), Refusal> {
+        self.0.receive(peer, queue, messages)
+    }
+}
+
+impl Outbox for Desk {
+    fn last(&self, peer: &Name) -> Result<u64, Cause> {
+        Ok(self.0.last(peer))
+    }
+
+    fn after(&self, peer: &Name, number: u64, limit_bytes: usize) -> Result<Vec<(u64, Vec<u8>)>, Cause> {
+        self.0.outbound(peer, number, limit_bytes)
+    }
+
+    fn acknowledged(&self, peer: &Name, up_to: u64) {
+        self.0.acknowledged(peer, up_to);
+    }
+}
+
+/// Durable messages on their way out; until messaging runs they stay where they are.
+#[derive(Default)]
+pub(crate) struct Mail(pub(crate) OnceLock<Arc<Messaging>>);
+
+impl Post for Mail {
+    fn send(&self, messages: Vec<(Name, u64, Bytes)>) {
+        if let Some(messaging) = self.0.get() {
+            messaging.send_all(messages.iter().map(|(peer, number, bytes)| (peer, *number, bytes.clone())));
+        }
+    }
+
+    fn acknowledge(&self, peer: &Name, queue: QueueId, up_to: u64) {
+        if let Some(messaging) = self.0.get() {
+            messaging.acknowledge(peer, queue, up_to);
+        }
+    }
+
+    fn resume(&self) {
+        if let Some(messaging) = self.0.get() {
+            messaging.resume();
+        }
+    }
+}

@@ -1,0 +1,482 @@
+//! A node as a process: identity, network map, store, threads, sockets; from start to orderly end.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use tally_contracts::{Contracts, Timestamp};
+use tally_flows::{Limits, Rate};
+use tally_identity::{Changes, Identity, IdentityError, MapError, NetworkMap, system_now, tls};
+use tally_messaging::{Messaging, Node as MessagingNode, Settings as MessagingSettings};
+use tally_ops::metrics::MetricError;
+use tally_ops::shutdown::Shutdown;
+use tally_rpc::{NetworkNotary, NetworkParty, NodeInfo, NotaryKind, Server, Users, UsersError};
+use tally_store::StoreError;
+use tokio::sync::oneshot;
+
+use crate::core::{Core, OpenError};
+use crate::desk::{Parts, full_text};
+use crate::metrics::Meters;
+use crate::peers::{Certificates, Desk, Mail, Map};
+use crate::service::{About, Service};
+use crate::settings::{FILE, Settings, SettingsError};
+
+/// How long a stopping node waits for a database that takes nothing.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often timers of flows are looked at.
+const TICK: Duration = Duration::from_millis(5);
+
+/// Why a node cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum NodeError {
+    /// Its configuration.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// A file that is not there or cannot be read.
+    #[error("cannot read {}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Its keys or certificates.
+    #[error("the node's identity in {} cannot be used", directory.display())]
+    Identity {
+        /// Where they are.
+        directory: PathBuf,
+        /// Why not.
+        #[source]
+        source: IdentityError,
+    },
+    /// The network map.
+    #[error("the network map cannot be used")]
+    Map(#[from] MapError),
+    /// TLS.
+    #[error("TLS cannot be set up with the node's certificates")]
+    Tls(#[from] tokio_rustls::rustls::Error),
+    /// The database.
+    #[error("the node's database cannot be used")]
+    Store(#[from] StoreError),
+    /// What the database holds.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The users file.
+    #[error(transparent)]
+    Users(#[from] UsersError),
+    /// The messaging listener.
+    #[error("messaging cannot start")]
+    Messaging(#[from] tally_messaging::StartError),
+    /// The RPC listener.
+    #[error("RPC cannot start")]
+    Rpc(#[from] tally_rpc::ServerError),
+    /// The listener of health and metrics.
+    #[error("cannot listen for health and metrics on {address}")]
+    Http {
+        /// Where.
+        address: SocketAddr,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The network's map does not know this node.
+    #[error("the network map has no node `{0}`; publish its node info")]
+    NotOnTheMap(tally_contracts::Name),
+    /// The map has another key under this node's name.
+    #[error("the network map has another key for `{0}`; publish the new node info")]
+    OtherKey(tally_contracts::Name),
+    /// A thread, a runtime or randomness that the system does not give.
+    #[error("the system does not give what the node needs: {0}")]
+    System(String),
+    /// The database broke while the node ran.
+    #[error("the node ended because its database refused a batch for good; nothing that was told is lost")]
+    Broken(#[source] StoreError),
+    /// A meter's name.
+    #[error(transparent)]
+    Metrics(#[from] MetricError),
+}
+
+/// Where a running node listens.
+#[derive(Clone, Debug)]
+pub struct Addresses {
+    /// For other nodes.
+    pub messaging: SocketAddr,
+    /// For users.
+    pub rpc: SocketAddr,
+    /// For health and metrics.
+    pub http: Option<SocketAddr>,
+}
+
+/// A node's process. [`Running::stop`] ends it in order; what was told is durable in any case.
+pub struct Running {
+    core: Arc<Core>,
+    addresses: Addresses,
+    messaging: Arc<Messaging>,
+    runtime: tokio::runtime::Runtime,
+    stop_serving: Option<oneshot::Sender<()>>,
+    serving: tokio::task::JoinHandle<()>,
+    stopping: Arc<AtomicBool>,
+    flows: Vec<JoinHandle<()>>,
+    clockwork: Vec<JoinHandle<()>>,
+    committer: JoinHandle<Result<(), StoreError>>,
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+fn spawn<T: Send + 'static>(
+    name: &str,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, NodeError> {
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(body)
+        .map_err(|error| NodeError::System(format!("a thread for {name}: {error}")))
+}
+
+impl Running {
+    /// Starts the node of a directory; when this returns it serves. `failed` is requested when the node cannot go on.
+    ///
+    /// # Errors
+    /// See [`NodeError`]; each says what to do.
+    pub fn start(directory: &Path, settings: &Settings, failed: &Shutdown) -> Result<Self, NodeError> {
+        let began = Instant::now();
+        let now = system_now();
+        let identity_directory = directory.join(&settings.identity.directory);
+        let passphrase_file = directory.join(&settings.identity.passphrase_file);
+        let passphrase = std::fs::read_to_string(&passphrase_file)
+            .map(zeroize::Zeroizing::new)
+            .map_err(|source| NodeError::File { path: passphrase_file, source })?;
+        let identity = Identity::load(&identity_directory, passphrase.trim_end().as_bytes(), now)
+            .map_err(|source| NodeError::Identity { directory: identity_directory, source })?;
+        let (map, changes) = open_map(directory, settings, &identity, now)?;
+        tell(&changes);
+        let map = Arc::new(map);
+        match map.party(identity.name()) {
+            None => return Err(NodeError::NotOnTheMap(identity.name().clone())),
+            Some(party) if party != *identity.party() => return Err(NodeError::OtherKey(identity.name().clone())),
+            Some(_) => {}
+        }
+        let users = Users::read(&directory.join(&settings.rpc.users_file))?;
+        if let tally_store::Database::Sqlite(options) = settings.database(directory)
+            && let Some(parent) = options.path.parent()
+        {
+            std::fs::create_dir_all(parent)
+                .map_err(|source| NodeError::File { path: parent.to_owned(), source })?;
+        }
+        let store = tally_store::open(&settings.database(directory))?;
+        let mut entropy = [0; 32];
+        getrandom::fill(&mut entropy).map_err(|error| NodeError::System(format!("randomness: {error}")))?;
+        let rates = settings.oracle.parse(&directory.join(FILE))?;
+        let parts = Parts {
+            me: identity.party().clone(),
+            key: identity.key().clone(),
+            contracts: Arc::new(Contracts::shipped()),
+            store,
+            network: Arc::new(Map(map.clone())),
+            clock: Arc::new(system_now),
+            rates: Arc::new(move |base, quote| {
+                let billionths = *rates.get(&(base.to_owned(), quote.to_owned()))?;
+                Some(Rate { billionths, as_of: system_now() })
+            }),
+            entropy,
+            queue_bytes: settings.messaging.queue_bytes,
+        };
+        let mut limits = Limits::default();
+        if settings.flows.limit > 0 {
+            limits.flows = settings.flows.limit;
+        }
+        let meters = Meters::new(tally_ops::metrics::Registry::new())?;
+        let core = Arc::new(Core::open(parts, tally_protocols::registry(), limits, meters)?);
+        let mail = Arc::new(Mail::default());
+        core.join(mail.clone());
+
+        let tls = tls::Tls::new(&identity)?;
+        let threads = if settings.rpc.threads > 0 { settings.rpc.threads } else { 2 * cores() };
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(threads)
+            .thread_name("network")
+            .enable_all()
+            .build()
+            .map_err(|error| NodeError::System(format!("threads for the network: {error}")))?;
+        let parameters = map.parameters();
+        let messaging = runtime.block_on(Messaging::start(
+            MessagingSettings {
+                listen: settings.messaging.listen,
+                message_limit: usize::try_from(parameters.max_message_bytes).expect("32 bits"),
+                ..MessagingSettings::default()
+            },
+            MessagingNode {
+                tls: Arc::new(Certificates(tls.clone())),
+                directory: Arc::new(Map(map.clone())),
+                inbox: Arc::new(Desk(core.clone())),
+                outbox: Arc::new(Desk(core.clone())),
+                queue: core.queue(),
+                random: Arc::new(jitter(entropy)),
+            },
+        ))?;
+        let messaging = Arc::new(messaging);
+        assert!(mail.0.set(messaging.clone()).is_ok(), "messaging starts once");
+
+        let about = Arc::new(Told { core: core.clone(), map: map.clone(), started: now });
+        let service = Arc::new(Service::new(core.clone(), about));
+        let rpc = tally_rpc::Settings::new(settings.rpc.listen);
+        let server = runtime.block_on(Server::bind(rpc, tls.rpc_server(), users, service))?;
+        let health = server.health();
+        let ready = Arc::new(AtomicBool::new(false));
+        let http = match settings.http.listen {
+            None => None,
+            Some(address) => Some(
+                runtime
+                    .block_on(crate::http::serve(address, core.clone(), ready.clone()))
+                    .map_err(|source| NodeError::Http { address, source })?,
+            ),
+        };
+        let addresses = Addresses { messaging: messaging.local_addr(), rpc: server.local_address(), http };
+
+        let stopping = Arc::new(AtomicBool::new(false));
+        let mut flows = Vec::new();
+        let flow_threads = if settings.flows.threads > 0 { settings.flows.threads } else { 4 * cores() };
+        for _ in 0..flow_threads {
+            let core = core.clone();
+            flows.push(spawn("flows", move || core.work())?);
+        }
+        let committer = {
+            let core = core.clone();
+            let failed = failed.clone();
+            spawn("store", move || {
+                let result = core.keep_committing(PATIENCE);
+                if let Err(error) = &result {
+                    tracing::error!(error = full_text(error), "the database refused a batch for good");
+                    failed.request();
+                }
+                result
+            })?
+        };
+        let clockwork = vec![
+            {
+                let (core, stopping) = (core.clone(), stopping.clone());
+                spawn("clock", move || {
+                    while !stopping.load(Ordering::Relaxed) {
+                        std::thread::park_timeout(TICK);
+                        core.tick();
+                        core.resume();
+                    }
+                })?
+            },
+            {
+                let (core, map, messaging, stopping) =
+                    (core.clone(), map.clone(), messaging.clone(), stopping.clone());
+                let every = Duration::from_millis(settings.network.refresh_ms.max(100));
+                spawn("map", move || {
+                    let mut due = Instant::now() + every;
+                    while !stopping.load(Ordering::Relaxed) {
+                        std::thread::park_timeout(due.saturating_duration_since(Instant::now()));
+                        if Instant::now() < due {
+                            continue;
+                        }
+                        due = Instant::now() + every;
+                        refresh(&map, &messaging, &core);
+                    }
+                })?
+            },
+        ];
+
+        let (stop_serving, stopped) = oneshot::channel();
+        let serving = runtime.spawn(server.serve(async {
+            let _ = stopped.await;
+        }));
+        for peer in core.unacknowledged() {
+            messaging.connect(&peer);
+        }
+        runtime.block_on(health.set_serving(true));
+        ready.store(true, Ordering::Relaxed);
+        tracing::info!(
+            node = %identity.name(),
+            messaging = %addresses.messaging,
+            rpc = %addresses.rpc,
+            flows = core.engine().len(),
+            took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+            "the node serves"
+        );
+        Ok(Self {
+            core,
+            addresses,
+            messaging,
+            runtime,
+            stop_serving: Some(stop_serving),
+            serving,
+            stopping,
+            flows,
+            clockwork,
+            committer,
+        })
+    }
+
+    /// Where it listens.
+    pub fn addresses(&self) -> &Addresses {
+        &self.addresses
+    }
+
+    /// The node itself.
+    pub fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
+    /// Ends the node in order: no new work, what is under way is left where it is durable, what was promised is kept.
+    ///
+    /// # Errors
+    /// The database took nothing any more; nothing that was told is lost.
+    pub fn stop(mut self) -> Result<(), NodeError> {
+        if let Some(stop) = self.stop_serving.take() {
+            let _ = stop.send(());
+        }
+        if let Err(error) = self.runtime.block_on(&mut self.serving) {
+            tracing::error!(%error, "the RPC server did not end in order");
+        }
+        self.stopping.store(true, Ordering::Relaxed);
+        for thread in self.clockwork {
+            thread.thread().unpark();
+            join(thread);
+        }
+        self.core.stop();
+        for thread in self.flows {
+            join(thread);
+        }
+        let committed = self.committer.join();
+        self.runtime.block_on(self.messaging.shutdown());
+        self.runtime.shutdown_timeout(Duration::from_secs(1));
+        match committed {
+            Ok(result) => result.map_err(NodeError::Broken),
+            Err(_) => Err(NodeError::System("the thread that writes the database panicked".to_owned())),
+        }
+    }
+}
+
+fn join(thread: JoinHandle<()>) {
+    if thread.join().is_err() {
+        tracing::error!("a thread of the node panicked");
+    }
+}
+
+fn open_map(
+    directory: &Path,
+    settings: &Settings,
+    identity: &Identity,
+    now: Timestamp,
+) -> Result<(NetworkMap, Changes), NodeError> {
+    Ok(match (&settings.network.folder, &settings.network.service) {
+        (Some(folder), _) => NetworkMap::from_folder(&directory.join(folder), identity.trust(), now)?,
+        (None, Some(service)) => {
+            NetworkMap::from_service(service, &directory.join("data/network"), identity.trust(), now)?
+        }
+        (None, None) => return Err(SettingsError::Network { file: directory.join(FILE) }.into()),
+    })
+}
+
+fn tell(changes: &Changes) {
+    for refused in &changes.refused {
+        tracing::warn!(?refused, "a node info was left out");
+    }
+}
+
+fn refresh(map: &NetworkMap, messaging: &Messaging, core: &Core) {
+    match map.refresh(system_now()) {
+        Ok(changes) => {
+            tell(&changes);
+            for name in changes.updated.iter().chain(&changes.added) {
+                messaging.nudge(name);
+            }
+            for name in &changes.removed {
+                messaging.disconnect(name);
+            }
+            if changes.revocations {
+                messaging.renew();
+            }
+        }
+        Err(error) => tracing::warn!(error = full_text(&error), "the network map was not read again"),
+    }
+    core.measure();
+}
+
+fn jitter(entropy: [u8; 32]) -> impl Fn() -> u64 + Send + Sync {
+    let drawn = std::sync::atomic::AtomicU64::new(0);
+    move || {
+        let mut input = b"jitter".to_vec();
+        input.extend_from_slice(&drawn.fetch_add(1, Ordering::Relaxed).to_le_bytes());
+        let hash = tally_crypto::keyed(&entropy, &input);
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(&hash.as_bytes()[..8]);
+        u64::from_le_bytes(bytes)
+    }
+}
+
+struct Told {
+    core: Arc<Core>,
+    map: Arc<NetworkMap>,
+    started: Timestamp,
+}
+
+fn kind(validating: bool) -> NotaryKind {
+    if validating { NotaryKind::Validating } else { NotaryKind::NonValidating }
+}
+
+impl About for Told {
+    fn node(&self) -> NodeInfo {
+        let me = self.core.me();
+        let addresses = self.map.info(&me.name).map(|info| info.addresses.iter().map(ToString::to_string).collect());
+        NodeInfo {
+            name: me.name.to_string(),
+            key: me.key.to_string(),
+            addresses: addresses.unwrap_or_default(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            notary: self
+                .map
+                .notaries()
+                .iter()
+                .find(|notary| notary.party == *me)
+                .map(|notary| kind(notary.validating)),
+            started_at_ms: self.started.as_millis(),
+            now_ms: system_now().as_millis(),
+            unfinished_flows: self.core.engine().len() as u64,
+        }
+    }
+
+    fn network(&self) -> tally_rpc::NetworkMap {
+        let snapshot = self.map.snapshot();
+        let parameters = snapshot.parameters();
+        tally_rpc::NetworkMap {
+            parties: snapshot
+                .nodes()
+                .map(|info| NetworkParty {
+                    name: info.party.name.to_string(),
+                    key: info.party.key.to_string(),
+                    addresses: info.addresses.iter().map(ToString::to_string).collect(),
+                    serial: info.serial,
+                })
+                .collect(),
+            notaries: parameters
+                .notaries
+                .iter()
+                .map(|notary| NetworkNotary {
+                    name: notary.party.name.to_string(),
+                    key: notary.party.key.to_string(),
+                    kind: kind(notary.validating),
+                })
+                .collect(),
+            parameters_epoch: parameters.epoch,
+            parameters: serde_json::json!({
+                "epoch": parameters.epoch,
+                "minimum_platform_version": parameters.minimum_platform_version,
+                "max_message_bytes": parameters.max_message_bytes,
+                "max_transaction_bytes": parameters.max_transaction_bytes,
+                "modified_ms": parameters.modified.as_millis(),
+            }),
+        }
+    }
+}
