@@ -13,7 +13,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
@@ -21,7 +21,9 @@ use tokio_rustls::rustls::ServerConfig;
 use tonic::body::Body;
 
 use super::dispatch::{Answer, Routes};
+use super::figures::{Figures, Present, count};
 use super::settings::Settings;
+use super::stopping::Stopping;
 use crate::refusal::{Refusal, RefusalCode};
 use crate::service::NodeService;
 
@@ -39,13 +41,6 @@ const HEADERS_LIMIT: u32 = 16 * 1024;
 pub(super) struct Connections<N: NodeService> {
     shared: Arc<Shared<N>>,
     tasks: JoinSet<()>,
-    phase: watch::Sender<Phase>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    Serving,
-    Draining,
 }
 
 struct Shared<N: NodeService> {
@@ -56,6 +51,8 @@ struct Shared<N: NodeService> {
     places: Arc<Semaphore>,
     refusals: Arc<Semaphore>,
     limit: usize,
+    figures: Arc<Figures>,
+    stopping: Stopping,
 }
 
 /// Whether a connection has a place, and the place.
@@ -65,7 +62,13 @@ enum Place {
 }
 
 impl<N: NodeService> Connections<N> {
-    pub(super) fn new(tls: Arc<ServerConfig>, routes: Routes<N>, settings: &Settings) -> Self {
+    pub(super) fn new(
+        tls: Arc<ServerConfig>,
+        routes: Routes<N>,
+        settings: &Settings,
+        figures: Arc<Figures>,
+        stopping: Stopping,
+    ) -> Self {
         let mut http = http2::Builder::new(TokioExecutor::new());
         http.timer(TokioTimer::new())
             .auto_date_header(false)
@@ -83,8 +86,10 @@ impl<N: NodeService> Connections<N> {
             places: Arc::new(Semaphore::new(settings.connections)),
             refusals: Arc::new(Semaphore::new(REFUSED_AT_ONCE)),
             limit: settings.connections,
+            figures,
+            stopping,
         };
-        Self { shared: Arc::new(shared), tasks: JoinSet::new(), phase: watch::Sender::new(Phase::Serving) }
+        Self { shared: Arc::new(shared), tasks: JoinSet::new() }
     }
 
     pub(super) async fn accept(&mut self, listener: TcpListener, stop: impl Future<Output = ()>) {
@@ -100,7 +105,7 @@ impl<N: NodeService> Connections<N> {
                 Ok((stream, peer)) => match self.shared.place() {
                     Some(place) => {
                         let shared = self.shared.clone();
-                        self.tasks.spawn(shared.connection(stream, peer, place, self.phase.subscribe()));
+                        self.tasks.spawn(shared.connection(stream, peer, place));
                     }
                     // Too many even to say so: closing is all that is left.
                     None => drop(stream),
@@ -115,7 +120,6 @@ impl<N: NodeService> Connections<N> {
     }
 
     pub(super) async fn drain(mut self, limit: Duration) {
-        self.phase.send_replace(Phase::Draining);
         let ended = timeout(limit, async { while self.tasks.join_next().await.is_some() {} });
         if ended.await.is_err() {
             tracing::warn!(
@@ -137,16 +141,12 @@ impl<N: NodeService> Shared<N> {
         if let Ok(permit) = self.places.clone().try_acquire_owned() {
             return Some(Place::Served { _permit: permit });
         }
+        count(&self.figures.connections_refused);
         self.refusals.clone().try_acquire_owned().ok().map(|permit| Place::Refused { _permit: permit })
     }
 
-    async fn connection(
-        self: Arc<Self>,
-        stream: TcpStream,
-        peer: SocketAddr,
-        place: Place,
-        mut phase: watch::Receiver<Phase>,
-    ) {
+    async fn connection(self: Arc<Self>, stream: TcpStream, peer: SocketAddr, place: Place) {
+        let _present = Present::new(&self.figures);
         // Answers are small and wanted at once. Failing to set it costs time, nothing else.
         let _ = stream.set_nodelay(true);
         let stream = match timeout(self.handshake_limit, self.acceptor.accept(stream)).await {
@@ -158,6 +158,7 @@ impl<N: NodeService> Shared<N> {
         let calls = Calls { shared: self.clone(), peer, refused };
         let mut connection = pin!(self.http.serve_connection(TokioIo::new(stream), calls));
         let mut patience = pin!(sleep(REFUSED_FOR));
+        let mut stopped = self.stopping.stopped();
         let mut closing = false;
         loop {
             tokio::select! {
@@ -167,7 +168,7 @@ impl<N: NodeService> Shared<N> {
                     }
                     return;
                 }
-                _ = phase.wait_for(|phase| *phase == Phase::Draining), if !closing => {
+                () = &mut stopped, if !closing => {
                     closing = true;
                     connection.as_mut().graceful_shutdown();
                 }
@@ -199,6 +200,7 @@ impl<N: NodeService> hyper::service::Service<Request<Incoming>> for Calls<N> {
                 ),
             ));
         }
+        count(&self.shared.figures.calls);
         self.shared.routes.answer(self.peer, request)
     }
 }

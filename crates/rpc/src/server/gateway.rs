@@ -7,11 +7,13 @@ use tokio::sync::Semaphore;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::dispatch::{CallContext, typed_status};
+use super::figures::{Figures, count};
 use super::gate::{Gate, require};
 use super::settings::Settings;
-use super::streams::{self, Outgoing, StreamLimits};
+use super::stopping::Stopping;
+use super::streams::{self, Followed, Outgoing, StreamLimits};
 use crate::convert::{status, text};
-use crate::feed::Feed;
+use crate::feed::{Feed, FeedReader};
 use crate::permissions::Permission;
 use crate::refusal::{Refusal, RefusalCode};
 use crate::service::{Caller, NodeService};
@@ -27,18 +29,28 @@ pub(crate) struct Gateway<N> {
     attachment_limit: usize,
     feed_items: usize,
     flows_per_stream: usize,
+    figures: Arc<Figures>,
+    stopping: Stopping,
 }
 
 impl<N: NodeService> Gateway<N> {
-    pub(crate) fn new(node: Arc<N>, gate: Arc<Gate>, settings: &Settings) -> Self {
+    pub(super) fn new(
+        node: Arc<N>,
+        gate: Gate,
+        settings: &Settings,
+        figures: Arc<Figures>,
+        stopping: Stopping,
+    ) -> Self {
         Self {
             node,
-            gate,
+            gate: Arc::new(gate),
             uploads: Semaphore::new(settings.uploads_at_once.max(1)),
             message_limit: settings.message_limit,
             attachment_limit: settings.attachment_limit,
             feed_items: settings.feed_items,
             flows_per_stream: settings.flows_per_stream.max(1),
+            figures,
+            stopping,
         }
     }
 
@@ -58,6 +70,27 @@ impl<N: NodeService> Gateway<N> {
         let (user, context) = self.user(request)?;
         require(&user, permission).map_err(status)?;
         Ok((Caller { user: user.name().clone(), address: context.peer }, context))
+    }
+
+    fn follow<T, W>(
+        &self,
+        first: Option<W>,
+        reader: FeedReader<T>,
+        context: CallContext,
+        is_last: fn(&T) -> bool,
+    ) -> Outgoing<W>
+    where
+        T: Into<W> + Send + 'static,
+        W: Send + 'static,
+    {
+        let followed = Followed {
+            reader,
+            context,
+            is_last,
+            stopped: self.stopping.stopped(),
+            figures: self.figures.clone(),
+        };
+        streams::follow(first, followed)
     }
 
     fn starter(&self, request: Request<wire::StartFlowRequest>) -> Result<(Caller, StartFlow), Status> {
@@ -87,7 +120,9 @@ impl<N: NodeService> wire::node_server::Node for Gateway<N> {
     async fn login(&self, request: Request<wire::LoginRequest>) -> Answer<wire::LoginResponse> {
         let context = CallContext::of(&request)?;
         let wire::LoginRequest { user, password } = request.into_inner();
-        let token = self.gate.login(user, password, context.peer.ip()).await.map_err(status)?;
+        let token = self.gate.login(user, password, context.peer.ip()).await;
+        count(if token.is_ok() { &self.figures.logins } else { &self.figures.logins_refused });
+        let token = token.map_err(status)?;
         let valid_for_ms = u64::try_from(token.valid_for.as_millis()).unwrap_or(u64::MAX);
         Ok(Response::new(wire::LoginResponse { token: token.text, valid_for_ms }))
     }
@@ -113,7 +148,8 @@ impl<N: NodeService> wire::node_server::Node for Gateway<N> {
         let (user, context) = self.user(&request)?;
         let starts = request.into_inner();
         let limits = StreamLimits { message: self.message_limit, flows: self.flows_per_stream };
-        let ends = streams::run_flows(self.node.clone(), user, context, starts, limits);
+        let stopped = self.stopping.stopped();
+        let ends = streams::run_flows(self.node.clone(), user, context, starts, limits, stopped);
         Ok(Response::new(ends))
     }
 
@@ -125,7 +161,7 @@ impl<N: NodeService> wire::node_server::Node for Gateway<N> {
         let flow_id = flow_id(request.into_inner().flow_id)?;
         self.node.watch_flow(&caller, flow_id, feed).await.map_err(status)?;
         let is_last = |event: &FlowEvent| matches!(event, FlowEvent::Ended(_));
-        Ok(Response::new(streams::follow(None, reader, context, is_last)))
+        Ok(Response::new(self.follow(None, reader, context, is_last)))
     }
 
     async fn get_flow(&self, request: Request<wire::GetFlowRequest>) -> Answer<wire::Flow> {
@@ -190,7 +226,7 @@ impl<N: NodeService> wire::node_server::Node for Gateway<N> {
         let query = VaultQuery::try_from(request.into_inner()).map_err(status)?;
         let (feed, reader) = Feed::pair(self.feed_items);
         let page = self.node.track_vault(&caller, query, feed).await.map_err(status)?;
-        Ok(Response::new(streams::follow(Some(page.into()), reader, context, |_| false)))
+        Ok(Response::new(self.follow(Some(page.into()), reader, context, |_| false)))
     }
 
     async fn get_transaction(

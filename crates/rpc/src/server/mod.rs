@@ -2,9 +2,11 @@
 
 mod connections;
 mod dispatch;
+mod figures;
 mod gate;
 mod gateway;
 mod settings;
+mod stopping;
 mod streams;
 mod throttle;
 
@@ -19,6 +21,7 @@ use tonic_health::ServingStatus;
 use tonic_health::pb::health_server::HealthServer;
 use tonic_health::server::{HealthReporter, HealthService};
 
+pub use figures::Figures;
 pub use settings::{Clock, Settings};
 
 use crate::service::NodeService;
@@ -28,6 +31,7 @@ use connections::Connections;
 use dispatch::Routes;
 use gate::Gate;
 use gateway::Gateway;
+use stopping::Stop;
 
 /// A server cannot be set up.
 #[derive(Debug, thiserror::Error)]
@@ -54,6 +58,8 @@ pub struct Server<N: NodeService> {
     routes: Routes<N>,
     health: Health,
     settings: Settings,
+    figures: Arc<Figures>,
+    stop: Stop,
 }
 
 /// Tells health checks whether the node serves.
@@ -85,7 +91,9 @@ impl<N: NodeService> Server<N> {
         tls.alpn_protocols = vec![b"h2".to_vec()];
 
         let gate = Gate::new(users, settings.token_lifetime, settings.logins_at_once, settings.clock.clone());
-        let gateway = Gateway::new(node, Arc::new(gate), &settings);
+        let figures = Arc::<Figures>::default();
+        let stop = Stop::new();
+        let gateway = Gateway::new(node, gate, &settings, figures.clone(), stop.stopping());
         let reporter = HealthReporter::new();
         let health = Health(reporter.clone());
         health.set_serving(false).await;
@@ -99,7 +107,7 @@ impl<N: NodeService> Server<N> {
             .with(HealthServer::new(HealthService::from_health_reporter(reporter)))
             .with(description().build_v1().map_err(broken)?)
             .with(description().build_v1alpha().map_err(broken)?);
-        Ok(Self { listener, address, tls: Arc::new(tls), routes, health, settings })
+        Ok(Self { listener, address, tls: Arc::new(tls), routes, health, settings, figures, stop })
     }
 
     /// Where the server listens.
@@ -112,11 +120,18 @@ impl<N: NodeService> Server<N> {
         self.health.clone()
     }
 
-    /// Answers until `stop` is done, then takes no more connections and calls, and gives those there are
-    /// [`Settings::drain_limit`] to end.
+    /// What the server has done so far.
+    pub fn figures(&self) -> Arc<Figures> {
+        self.figures.clone()
+    }
+
+    /// Answers until `stop` is done. Then it takes no more connections, calls and starts, ends what clients follow, and
+    /// gives calls and flows under way [`Settings::drain_limit`] to end.
     pub async fn serve(self, stop: impl Future<Output = ()>) {
-        let mut connections = Connections::new(self.tls, self.routes, &self.settings);
+        let mut connections =
+            Connections::new(self.tls, self.routes, &self.settings, self.figures, self.stop.stopping());
         connections.accept(self.listener, stop).await;
+        self.stop.tell();
         self.health.set_serving(false).await;
         connections.drain(self.settings.drain_limit).await;
     }

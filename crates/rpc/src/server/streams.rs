@@ -1,6 +1,7 @@
 //! What the server sends as streams. Each item is made when the connection has room for it, so that a client that
 //! does not read holds back nothing but itself.
 
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -10,10 +11,12 @@ use futures_util::stream::{self, FuturesUnordered, StreamExt};
 use tonic::{Status, Streaming};
 
 use super::dispatch::{CallContext, typed_status};
+use super::figures::{Figures, count};
 use super::gateway::permitted;
+use super::stopping::{Stopped, stopping};
 use crate::convert::status;
 use crate::feed::FeedReader;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, RefusalCode};
 use crate::service::{Caller, NodeService};
 use crate::types::StartFlow;
 use crate::users::User;
@@ -24,26 +27,46 @@ pub(crate) type Outgoing<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Sen
 
 const CHUNK: usize = 64 * 1024;
 
+/// Something that a client follows.
+pub(super) struct Followed<T> {
+    pub(super) reader: FeedReader<T>,
+    pub(super) context: CallContext,
+    pub(super) is_last: fn(&T) -> bool,
+    pub(super) stopped: Stopped,
+    pub(super) figures: Arc<Figures>,
+}
+
+impl<T> Followed<T> {
+    async fn next(&mut self) -> Result<T, Refusal> {
+        let item = async {
+            tokio::select! {
+                biased;
+                () = &mut self.stopped => Err(stopping()),
+                item = poll_fn(|context| self.reader.poll_take(context)) => item,
+            }
+        };
+        self.context.within(item).await?.inspect_err(|refusal| {
+            if refusal.code == RefusalCode::ClientSlow {
+                count(&self.figures.clients_slow);
+            }
+        })
+    }
+}
+
 /// `first`, then what the feed gives up to its last item, or the reason why there are no more.
-pub(super) fn follow<T, W>(
-    first: Option<W>,
-    reader: FeedReader<T>,
-    context: CallContext,
-    is_last: fn(&T) -> bool,
-) -> Outgoing<W>
+pub(super) fn follow<T, W>(first: Option<W>, followed: Followed<T>) -> Outgoing<W>
 where
     T: Into<W> + Send + 'static,
     W: Send + 'static,
 {
-    let rest = stream::unfold(Some(reader), move |reader| async move {
-        let mut reader = reader?;
-        match context.within(reader.next()).await {
-            Ok(None) => None,
-            Ok(Some(Ok(item))) => {
-                let last = is_last(&item);
-                Some((Ok(item.into()), (!last).then_some(reader)))
+    let rest = stream::unfold(Some(followed), |followed| async move {
+        let mut followed = followed?;
+        match followed.next().await {
+            Ok(item) => {
+                let last = (followed.is_last)(&item);
+                Some((Ok(item.into()), (!last).then_some(followed)))
             }
-            Ok(Some(Err(refusal))) | Err(refusal) => Some((Err(status(refusal)), None)),
+            Err(refusal) => Some((Err(status(refusal)), None)),
         }
     });
     Box::pin(stream::iter(first.map(Ok)).chain(rest))
@@ -78,13 +101,15 @@ pub(super) fn run_flows<N: NodeService>(
     context: CallContext,
     starts: Streaming<wire::RunFlowsRequest>,
     limits: StreamLimits,
+    stopped: Stopped,
 ) -> Outgoing<wire::RunFlowsResponse> {
     let caller = Caller { user: user.name().clone(), address: context.peer };
     let runs = Runs {
         node,
         user,
         caller,
-        starts: Some(starts),
+        starts: Starts::Come(Box::new(starts)),
+        stopped,
         running: FuturesUnordered::new(),
         limits,
         run: run_one,
@@ -100,12 +125,20 @@ pub(super) fn run_flows<N: NodeService>(
     }))
 }
 
+enum Starts {
+    Come(Box<Streaming<wire::RunFlowsRequest>>),
+    /// The client has sent its last.
+    Ended,
+    /// The server takes no more; the client may have sent some.
+    Stopped,
+}
+
 struct Runs<N, F, R> {
     node: Arc<N>,
     user: Arc<User>,
     caller: Caller,
-    /// `None` once the client has sent its last.
-    starts: Option<Streaming<wire::RunFlowsRequest>>,
+    starts: Starts,
+    stopped: Stopped,
     running: FuturesUnordered<F>,
     limits: StreamLimits,
     run: R,
@@ -116,16 +149,29 @@ where
     F: Future<Output = wire::RunFlowsResponse>,
     R: Fn(Arc<N>, Caller, u64, StartFlow) -> F,
 {
+    /// The next answer while no more starts are read.
+    async fn last(&mut self) -> Option<Result<wire::RunFlowsResponse, Status>> {
+        match (self.running.next().await, &self.starts) {
+            (Some(answer), _) => Some(Ok(answer)),
+            (None, Starts::Stopped) => Some(Err(status(stopping()))),
+            (None, _) => None,
+        }
+    }
+
     async fn next(&mut self) -> Option<Result<wire::RunFlowsResponse, Status>> {
         loop {
             let start = match &mut self.starts {
-                Some(starts) if self.running.len() < self.limits.flows => tokio::select! {
+                Starts::Come(starts) if self.running.len() < self.limits.flows => tokio::select! {
                     // Answers first: ending what runs makes room, reading more does not.
                     biased;
                     Some(answer) = self.running.next() => return Some(Ok(answer)),
+                    () = &mut self.stopped => {
+                        self.starts = Starts::Stopped;
+                        continue;
+                    }
                     start = starts.message() => start,
                 },
-                _ => return self.running.next().await.map(Ok),
+                _ => return self.last().await,
             };
             match start {
                 Ok(Some(wire::RunFlowsRequest { tag, start })) => {
@@ -137,7 +183,7 @@ where
                         Err(refusal) => return Some(Ok(refused(tag, refusal))),
                     }
                 }
-                Ok(None) => self.starts = None,
+                Ok(None) => self.starts = Starts::Ended,
                 Err(status) => return Some(Err(typed_status(status, self.limits.message))),
             }
         }

@@ -1,6 +1,7 @@
 //! Server and client together over TLS on loopback, with a node that does nothing.
 
 mod answers;
+mod hostile;
 mod refusals;
 mod standard;
 mod streams;
@@ -39,6 +40,7 @@ struct Running {
     signals: Signals,
     now: Arc<Mutex<Instant>>,
     health: crate::Health,
+    figures: Arc<crate::Figures>,
     stop: Option<oneshot::Sender<()>>,
     served: JoinHandle<()>,
 }
@@ -58,11 +60,12 @@ impl Running {
         let server = Server::bind(settings, TLS.0.clone(), USERS.clone(), node.clone()).await.unwrap();
         let address = server.local_address().to_string();
         let health = server.health();
+        let figures = server.figures();
         let (stop, stopped) = oneshot::channel::<()>();
         let served = tokio::spawn(server.serve(async {
             let _ = stopped.await;
         }));
-        Self { address, node, signals, now, health, stop: Some(stop), served }
+        Self { address, node, signals, now, health, figures, stop: Some(stop), served }
     }
 
     async fn connect(&self, user: &str, password: &str) -> Result<Client, ClientError> {

@@ -204,6 +204,7 @@ async fn a_connection_too_many_is_told_so() {
     let first = server.admin().await;
     assert_eq!(code(server.connect("teller", "staple").await), RefusalCode::ConnectionsExceeded);
     first.node_info().await.unwrap();
+    assert_eq!(server.figures.connections_refused(), 1);
     drop(first);
     // The place is free once the server has seen the connection close.
     loop {

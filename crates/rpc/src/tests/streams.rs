@@ -51,6 +51,9 @@ async fn a_slow_client_is_disconnected_with_the_reason_and_the_node_goes_on() {
     };
     assert_eq!(code(end), RefusalCode::ClientSlow);
     assert!(read < offered, "{read} of {offered}: what waited in the feed is dropped");
+    let figures = &server.figures;
+    assert_eq!((figures.clients_slow(), figures.connections(), figures.logins()), (1, 1, 1));
+    assert!(figures.calls() >= 3);
 }
 
 #[tokio::test]
@@ -103,4 +106,21 @@ async fn a_stream_runs_no_more_flows_at_once_than_it_may() {
     }
     assert!(matches!(ends.next().await, Ok(None)));
     assert_eq!(server.node.most.load(Ordering::SeqCst), 8);
+}
+
+#[tokio::test]
+async fn a_server_that_stops_ends_what_is_followed_and_answers_what_runs() {
+    let mut server = Running::new().await;
+    let client = server.admin().await;
+    let mut watch = client.watch_flow("silent").await.unwrap();
+    let (starts, mut ends) = client.run_flows().await.unwrap();
+    assert!(starts.send(1, &start("Wait")).await);
+    server.signals.begun.recv().await.unwrap();
+    server.stop();
+    assert_eq!(code(watch.next().await), RefusalCode::Unavailable);
+    // No more starts are read, what runs is answered, and the client learns that there may be unread ones.
+    server.node.go.notify_one();
+    assert!(matches!(ends.next().await, Ok(Some((1, Ok(_))))));
+    assert_eq!(code(ends.next().await), RefusalCode::Unavailable);
+    server.served.await.unwrap();
 }
