@@ -469,3 +469,6 @@ impl<'de> serde::Deserialize<'de> for SerialNumber {
         Self::from_der(&bytes).map_err(D::Error::custom)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -169,6 +169,10 @@ impl Certificate {
         };
         let (_, certificate) = X509Certificate::from_der(&self.der).map_err(|_| refuse())?;
         let (_, key) = SubjectPublicKeyInfo::from_der(&issuer.key).map_err(|_| refuse())?;
+        // The parser lets a signature of a fraction of a byte pass.
+        if certificate.signature_value.unused_bits != 0 {
+            return Err(refuse());
+        }
         certificate.verify_signature(Some(&key)).map_err(|_| refuse())
     }
 }

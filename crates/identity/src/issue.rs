@@ -93,7 +93,7 @@ pub(crate) fn issuer(certificate: &Certificate) -> CertificateParams {
     params
 }
 
-fn params(
+pub(crate) fn params(
     role: Role,
     subject: &Name,
     not_before: Timestamp,

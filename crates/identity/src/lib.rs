@@ -30,6 +30,8 @@ mod request;
 mod revocation;
 mod role;
 mod signer;
+#[cfg(test)]
+mod testing;
 pub mod tls;
 mod tls_key;
 mod trust;

@@ -132,3 +132,6 @@ pub(crate) fn host(name: &Name) -> String {
 pub fn server_name(name: &Name) -> ServerName<'static> {
     ServerName::try_from(host(name)).expect("hexadecimal digits and a domain")
 }
+
+#[cfg(test)]
+mod tests;

@@ -88,6 +88,11 @@ impl From<AuthorityError> for IdentityError {
 pub struct NodeKeys;
 
 impl NodeKeys {
+    /// What guessing a node's passphrase costs: 16 MiB twice. A node starts without anybody at the
+    /// keyboard, so its passphrase is random text from a secret store; [`ScryptCost::DEFAULT`], made
+    /// for passphrases that people choose, would take most of a second's start for its two keys.
+    pub const COST: ScryptCost = ScryptCost { log_n: 14, p: 2 };
+
     /// Makes the keys of `name` in `directory`, encrypted, and the request for the identity manager,
     /// which is also written to `request.csr`. What is there already is used: calling this again
     /// after a crash goes on where it stopped.
@@ -291,3 +296,6 @@ fn key(
     KeyFile::write(&path, &key, passphrase, cost)?;
     Ok(key)
 }
+
+#[cfg(test)]
+mod tests;

@@ -81,7 +81,10 @@ impl Request {
         let info = &request.certification_request_info;
         let name = name::from_x509(&info.subject).map_err(RequestError::Subject)?;
         let key = signer::public_key(&info.subject_pki).ok_or(RequestError::Key)?;
-        request.verify_signature().map_err(|_| RequestError::ProofOfPossession { subject: name.clone() })?;
+        // The parser lets a signature of a fraction of a byte pass.
+        if request.signature_value.unused_bits != 0 || request.verify_signature().is_err() {
+            return Err(RequestError::ProofOfPossession { subject: name });
+        }
         Ok(Self { name, key, key_der: info.subject_pki.raw.to_vec(), der: der.to_vec() })
     }
 

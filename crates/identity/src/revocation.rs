@@ -86,6 +86,11 @@ impl Revocations {
         if !rest.is_empty() {
             return Err(malformed("bytes follow it"));
         }
+        // The parser above is lax where nothing is signed; this one is not, and it refuses delta and
+        // indirect lists.
+        webpki::BorrowedCertRevocationList::from_der(der)
+            .and_then(|list| list.to_owned())
+            .map_err(|_| malformed("not a complete version 2 CRL"))?;
         let issuer = crate::name::from_x509(list.issuer()).ok();
         if issuer.as_ref() != Some(manager.subject()) || manager.role() != Role::IdentityManager {
             return Err(RevocationError::Issuer {
@@ -95,6 +100,10 @@ impl Revocations {
         }
         let signature = || RevocationError::Signature { by: manager.subject().clone() };
         let (_, key) = SubjectPublicKeyInfo::from_der(manager.key_der()).map_err(|_| signature())?;
+        // The parser lets a signature of a fraction of a byte pass.
+        if list.signature_value.unused_bits != 0 {
+            return Err(signature());
+        }
         list.verify_signature(&key).map_err(|_| signature())?;
         for extension in list.extensions() {
             let known = matches!(

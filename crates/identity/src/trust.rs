@@ -209,3 +209,6 @@ fn standard(
     .map_err(refuse)?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

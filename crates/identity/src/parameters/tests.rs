@@ -1,1 +1,87 @@
+use super::*;
+use crate::testing::{DAY, NOW, World, at};
 
+#[test]
+fn parameters_survive_their_encoding_and_are_believed() {
+    let mut world = World::new();
+    let notary = world.node("Notary");
+    let signed = world.parameters(4, &notary);
+    let decoded = SignedParameters::decode(&signed.encode()).expect("parameters");
+    assert_eq!(decoded, signed);
+    assert_eq!(decoded.verify(&world.trust(), NOW).expect("believed").epoch, 4);
+}
+
+#[test]
+fn parameters_with_any_byte_changed_are_refused() {
+    let mut world = World::new();
+    let notary = world.node("Notary");
+    let trust = world.trust();
+    let bytes = world.parameters(1, &notary).encode();
+    for position in 0..bytes.len() {
+        let mut changed = bytes.clone();
+        changed[position] ^= 1 << (position % 8);
+        let believed =
+            SignedParameters::decode(&changed).and_then(|signed| signed.verify(&trust, NOW).map(|_| ()));
+        assert!(believed.is_err(), "byte {position}");
+    }
+    for cut in 0..bytes.len() {
+        assert!(SignedParameters::decode(&bytes[..cut]).is_err(), "{cut} bytes");
+    }
+}
+
+#[test]
+fn only_the_network_map_signs_parameters() {
+    let mut world = World::new();
+    let notary = world.node("Notary");
+    let honest = world.parameters(1, &notary);
+    let trust = world.trust();
+    let forged = |path: &CertificatePath, key: &tally_contracts::SigningKey| SignedParameters {
+        signature: key.sign(message(&honest.content).as_bytes()),
+        path: path.clone(),
+        ..honest.clone()
+    };
+    // With the right certificate, but another key.
+    assert!(matches!(
+        forged(world.map_key.path(), notary.key()).verify(&trust, NOW),
+        Err(ParametersError::Signature { .. })
+    ));
+    // With a key of the network, of another role.
+    assert!(matches!(
+        forged(notary.path(), notary.key()).verify(&trust, NOW),
+        Err(ParametersError::Certificate(CertificateError::WrongRole { expected: Role::NetworkMap, .. }))
+    ));
+    let other = World::called("Network");
+    assert!(matches!(
+        honest.verify(&other.trust(), NOW),
+        Err(ParametersError::Certificate(CertificateError::Signature { .. }))
+    ));
+    assert!(matches!(
+        honest.verify(&trust, at(2000 * DAY)),
+        Err(ParametersError::Certificate(CertificateError::Expired(_)))
+    ));
+}
+
+#[test]
+fn parameters_that_make_no_sense_are_neither_signed_nor_read() {
+    let mut world = World::new();
+    let notary = world.node("Notary");
+    let sense = world.parameters(1, &notary).unverified().clone();
+    let twice = NetworkParameters { notaries: vec![sense.notaries[0].clone(); 2], ..sense.clone() };
+    let many = NetworkParameters { notaries: vec![sense.notaries[0].clone(); 257], ..sense.clone() };
+    let nothing = NetworkParameters { max_transaction_bytes: 0, ..sense.clone() };
+    let small = NetworkParameters { max_message_bytes: 1, ..sense };
+    for senseless in [twice, many, nothing, small] {
+        let content = tally_contracts::encode(&senseless);
+        let error = SignedParameters::sign(&world.map_key, senseless).expect_err("senseless");
+        let envelope = Envelope {
+            signature: world.map_key.key().sign(message(&content).as_bytes()).into(),
+            path: world.map_key.path().to_der().iter().map(|der| der.to_vec()).collect(),
+            content,
+        };
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend(tally_contracts::encode(&envelope));
+        assert_eq!(SignedParameters::decode(&bytes), Err(error));
+    }
+    let large = vec![0; MAX_PARAMETERS_BYTES + 1];
+    assert_eq!(SignedParameters::decode(&large), Err(ParametersError::TooLarge { bytes: large.len() }));
+}

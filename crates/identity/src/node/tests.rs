@@ -1,0 +1,236 @@
+use super::*;
+use crate::authority::Reason;
+use crate::testing::{COST, DAY, LIFETIME, NOW, PASSPHRASE, World, at, name, reasons};
+use std::os::unix::fs::PermissionsExt;
+use std::time::{Duration, Instant};
+
+#[test]
+fn a_crash_in_the_middle_of_making_keys_costs_nothing() {
+    let mut world = World::new();
+    let home = world.home("PartyA");
+    let request = NodeKeys::create(&home, &name("PartyA"), PASSPHRASE, COST).expect("a request");
+    // As if the machine had stopped before the request, or before the TLS key, was written.
+    std::fs::remove_file(home.join(REQUEST)).expect("removed");
+    std::fs::remove_file(home.join("tls.key")).expect("removed");
+    let again = NodeKeys::create(&home, &name("PartyA"), PASSPHRASE, COST).expect("a request");
+    assert_eq!(again.key(), request.key());
+    assert_eq!(NodeKeys::create(&home, &name("PartyA"), PASSPHRASE, COST).expect("a request"), again);
+    let path = world.manager.issue(&again, NOW, LIFETIME).expect("a certificate");
+    NodeKeys::accept(&home, PASSPHRASE, world.root.certificate().der(), &path, NOW).expect("accepted");
+    // Accepting the same answer twice is no harm.
+    NodeKeys::accept(&home, PASSPHRASE, world.root.certificate().der(), &path, NOW).expect("accepted");
+    Identity::load(&home, PASSPHRASE, NOW).expect("an identity");
+}
+
+#[test]
+fn a_directory_is_of_one_node() {
+    let world = World::new();
+    let home = world.home("PartyA");
+    NodeKeys::create(&home, &name("PartyA"), PASSPHRASE, COST).expect("a request");
+    let error = NodeKeys::create(&home, &name("PartyB"), PASSPHRASE, COST).expect_err("another's");
+    assert!(
+        matches!(&error, IdentityError::OtherNode { found, .. } if *found == name("PartyA")),
+        "{error:?}"
+    );
+    assert!(matches!(Identity::load(&home, PASSPHRASE, NOW), Err(IdentityError::NotAccepted)));
+}
+
+#[test]
+fn only_the_answer_to_the_own_request_is_accepted() {
+    let (mut world, mut foreign) = (World::new(), World::called("Other"));
+    let root = world.root.certificate().der().clone();
+    let home = world.home("PartyA");
+    let request = NodeKeys::create(&home, &name("PartyA"), PASSPHRASE, COST).expect("a request");
+    let other =
+        NodeKeys::create(&world.home("PartyB"), &name("PartyB"), PASSPHRASE, COST).expect("a request");
+    let other_key =
+        NodeKeys::create(&world.home("Again"), &name("PartyA"), PASSPHRASE, COST).expect("a request");
+    let accept = |path: &CertificatePath, now| NodeKeys::accept(&home, PASSPHRASE, &root, path, now);
+
+    let path = world.manager.issue(&other, NOW, LIFETIME).expect("a certificate");
+    let error = accept(&path, NOW).expect_err("another's name");
+    assert!(matches!(error, IdentityError::Certificate(CertificateError::NameMismatch { .. })));
+    let path = foreign.manager.issue(&request, NOW, LIFETIME).expect("a certificate");
+    let error = accept(&path, NOW).expect_err("another network's");
+    assert!(matches!(error, IdentityError::Certificate(CertificateError::UnknownIssuer { .. })));
+    let error = accept(world.manager.path(), NOW).expect_err("the manager's own");
+    assert!(matches!(error, IdentityError::Certificate(CertificateError::WrongRole { .. })));
+    let path = world.manager.issue(&request, NOW, LIFETIME).expect("a certificate");
+    let error = accept(&path, at(2 * LIFETIME)).expect_err("expired");
+    assert!(matches!(error, IdentityError::Certificate(CertificateError::Expired(_))));
+    world.manager.revoke(&name("PartyA"), Reason::Superseded, NOW).expect("revoked");
+    let path = world.manager.issue(&other_key, NOW, LIFETIME).expect("a certificate");
+    let error = accept(&path, NOW).expect_err("another's key");
+    assert!(matches!(error, IdentityError::Certificate(CertificateError::KeyMismatch { .. })));
+    assert!(matches!(Identity::load(&home, PASSPHRASE, NOW), Err(IdentityError::NotAccepted)));
+}
+
+#[test]
+fn certificates_are_renewed_without_new_keys() {
+    let mut world = World::new();
+    let before = world.node("PartyA");
+    let home = world.home("PartyA");
+    let late = at(LIFETIME + DAY);
+    let error = Identity::load(&home, PASSPHRASE, late).expect_err("expired");
+    let text = reasons(&error);
+    assert!(
+        text.contains("2027-02-14T08:00:00Z") && text.contains("clock says 2027-02-15T08:00:00Z"),
+        "{text}"
+    );
+    let request = NodeKeys::create(&home, &name("PartyA"), PASSPHRASE, COST).expect("the request");
+    let path = world.manager.issue(&request, late, LIFETIME).expect("a certificate");
+    NodeKeys::accept(&home, PASSPHRASE, world.root.certificate().der(), &path, late).expect("accepted");
+    let after = Identity::load(&home, PASSPHRASE, late).expect("an identity");
+    assert_eq!(after.party(), before.party());
+    assert_eq!(after.tls_path().leaf().key_der(), before.tls_path().leaf().key_der());
+}
+
+#[test]
+fn a_wrong_passphrase_and_open_files_are_refused() {
+    let mut world = World::new();
+    world.node("PartyA");
+    let home = world.home("PartyA");
+    let load = |passphrase: &[u8]| Identity::load(&home, passphrase, NOW).expect_err("refused");
+    assert!(matches!(load(b"guess"), IdentityError::Key(KeyFileError::WrongPassphrase { .. })));
+    let open = |file: &str, mode| {
+        std::fs::set_permissions(home.join(file), std::fs::Permissions::from_mode(mode)).expect("changed");
+    };
+    open("tls.key", 0o640);
+    assert!(matches!(
+        load(PASSPHRASE),
+        IdentityError::TlsKey(TlsKeyError::File(FileError::PermissionsTooOpen { .. }))
+    ));
+    open("tls.key", 0o600);
+    open("identity.key", 0o604);
+    assert!(matches!(load(PASSPHRASE), IdentityError::Key(KeyFileError::PermissionsTooOpen { .. })));
+    open("identity.key", 0o600);
+    Identity::load(&home, PASSPHRASE, NOW).expect("an identity");
+    let empty =
+        NodeKeys::create(&world.home("PartyB"), &name("PartyB"), b"", COST).expect_err("no passphrase");
+    assert!(matches!(empty, IdentityError::Key(KeyFileError::EmptyPassphrase { .. })));
+}
+
+#[test]
+fn files_of_two_nodes_do_not_mix() {
+    let mut world = World::new();
+    world.node("PartyA");
+    world.node("PartyB");
+    let (home, other) = (world.home("PartyA"), world.home("PartyB"));
+    for file in ["identity.key", "identity.pem", "tls.key", "tls.pem"] {
+        let own = std::fs::read(home.join(file)).expect("read");
+        std::fs::copy(other.join(file), home.join(file)).expect("copied");
+        let error = Identity::load(&home, PASSPHRASE, NOW).expect_err("mixed");
+        assert!(
+            matches!(
+                &error,
+                IdentityError::Certificate(
+                    CertificateError::KeyMismatch { .. } | CertificateError::NameMismatch { .. }
+                ) | IdentityError::Tls(_)
+            ),
+            "{file}: {error:?}"
+        );
+        std::fs::write(home.join(file), own).expect("written");
+    }
+    // The TLS certificate as the legal identity's, and the other way round.
+    for (from, to) in [("tls.pem", "identity.pem"), ("identity.pem", "tls.pem")] {
+        let own = std::fs::read(home.join(to)).expect("read");
+        std::fs::copy(home.join(from), home.join(to)).expect("copied");
+        let error = Identity::load(&home, PASSPHRASE, NOW).expect_err("mixed");
+        assert!(matches!(error, IdentityError::Certificate(CertificateError::WrongRole { .. })));
+        std::fs::write(home.join(to), own).expect("written");
+    }
+    Identity::load(&home, PASSPHRASE, NOW).expect("an identity");
+}
+
+/// With any byte of a certificate file changed the node does not start, or starts as the same node
+/// (text around the Base64 is not part of the certificate).
+#[test]
+fn damaged_certificate_files_are_errors() {
+    let mut world = World::new();
+    let identity = world.node("PartyA");
+    let home = world.home("PartyA");
+    let mut refused = 0;
+    for file in ["root.pem", "identity.pem", "tls.pem"] {
+        let own = std::fs::read(home.join(file)).expect("read");
+        for position in (0..own.len()).step_by(3) {
+            let mut changed = own.clone();
+            changed[position] ^= 1 << (position % 8);
+            std::fs::write(home.join(file), changed).expect("written");
+            match Identity::load(&home, PASSPHRASE, NOW) {
+                Ok(loaded) => {
+                    assert_eq!(loaded.path(), identity.path(), "{file}, byte {position}");
+                    assert_eq!(loaded.tls_path(), identity.tls_path(), "{file}, byte {position}");
+                }
+                Err(_) => refused += 1,
+            }
+        }
+        for cut in [0, 1, own.len() / 2, own.len() - 30] {
+            std::fs::write(home.join(file), &own[..cut]).expect("written");
+            assert!(Identity::load(&home, PASSPHRASE, NOW).is_err(), "{file}, {cut} bytes");
+        }
+        std::fs::write(home.join(file), own).expect("written");
+    }
+    assert!(refused > 1500, "{refused}");
+}
+
+#[test]
+fn a_damaged_tls_key_is_an_error() {
+    let mut world = World::new();
+    world.node("PartyA");
+    let home = world.home("PartyA");
+    let file = home.join("tls.key");
+    let own = std::fs::read(&file).expect("read");
+    let body = own.iter().position(|byte| *byte == b'\n').expect("a line") + 1;
+    for position in body..own.len() - 30 {
+        let mut changed = own.clone();
+        changed[position] = if changed[position] == b'A' { b'B' } else { b'A' };
+        if own[position] == b'\n' {
+            continue;
+        }
+        std::fs::write(&file, changed).expect("written");
+        let error = Identity::load(&home, PASSPHRASE, NOW);
+        assert!(
+            matches!(error, Err(IdentityError::TlsKey(_) | IdentityError::Tls(_))),
+            "byte {position}: {error:?}"
+        );
+    }
+    std::fs::write(&file, vec![b'-'; 20_000]).expect("written");
+    let error = Identity::load(&home, PASSPHRASE, NOW).expect_err("too large");
+    assert!(matches!(error, IdentityError::TlsKey(TlsKeyError::File(FileError::TooLarge { .. }))));
+}
+
+/// The quickest of a few, because the machine may be busy with other tests.
+#[test]
+fn a_node_loads_its_keys_within_its_share_of_the_start() {
+    let mut world = World::new();
+    let home = world.home("PartyA");
+    let request = NodeKeys::create(&home, &name("PartyA"), PASSPHRASE, NodeKeys::COST).expect("a request");
+    let path = world.manager.issue(&request, NOW, LIFETIME).expect("a certificate");
+    NodeKeys::accept(&home, PASSPHRASE, world.root.certificate().der(), &path, NOW).expect("accepted");
+    let quickest = (0..5)
+        .map(|_| {
+            let begun = Instant::now();
+            Identity::load(&home, PASSPHRASE, NOW).expect("an identity");
+            begun.elapsed()
+        })
+        .min()
+        .expect("five loads");
+    println!("loaded in {quickest:?}");
+    assert!(quickest < Duration::from_millis(300), "{quickest:?}");
+}
+
+#[test]
+fn openssl_reads_the_tls_key() {
+    let mut world = World::new();
+    world.node("PartyA");
+    let output = std::process::Command::new("openssl")
+        .args(["pkey", "-noout", "-text", "-passin"])
+        .arg(format!("pass:{}", String::from_utf8_lossy(PASSPHRASE)))
+        .arg("-in")
+        .arg(world.home("PartyA").join("tls.key"))
+        .output();
+    // The program is on every developer's machine, yet nothing of this crate needs it.
+    let Ok(output) = output else { return };
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("P-256"), "{output:?}");
+}
