@@ -1,6 +1,6 @@
 //! Putting a transaction together.
 
-use crate::transaction::Content;
+use crate::content::Content;
 use crate::{
     AttachmentId, Command, ContractCommand, ContractName, ContractState, Contracts, Party, PublicKey, State,
     StateAndRef, StateRef, TimeWindow, Transaction, TransactionError, VersionRange,

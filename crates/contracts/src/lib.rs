@@ -26,6 +26,7 @@ pub mod bond;
 mod builder;
 pub mod cash;
 mod component;
+mod content;
 mod contract;
 mod encoding;
 #[cfg(test)]
@@ -49,6 +50,7 @@ pub use amount::{Amount, AmountError, Currency};
 pub use attachment::Attachment;
 pub use builder::{BuildError, TransactionBuilder};
 pub use component::{Component, Group};
+pub use content::TransactionError;
 pub use contract::{Contract, ContractName, ContractNameError, Contracts, Summary, Violation};
 pub use encoding::{DecodeError, decode, encode};
 pub use id::{AttachmentId, StateRef, StateRefError, TransactionId};
@@ -62,4 +64,7 @@ pub use tally_crypto::BatchVerifier;
 pub use tally_crypto::scheme::{PublicKey, Scheme, Signature, SigningKey};
 pub use tear_off::{CommandContent, NotShown, NotaryView, TearOff, TearOffError, Visible};
 pub use time::{TimeWindow, Timestamp};
-pub use transaction::{Transaction, TransactionError};
+pub use transaction::Transaction;
+
+#[cfg(test)]
+mod tests;

@@ -1,10 +1,10 @@
 //! A part of a transaction, shown with proof that it belongs to the id.
 
 use crate::component::{self, Component, FORMAT, Group, Nonce, Nonces};
+use crate::content::duplicate;
 use crate::encoding::{encode, invalid, read_limited};
 use crate::limits::{SIGNERS, STATES, TEAR_OFF_BYTES};
 use crate::state::read;
-use crate::transaction::duplicate;
 use crate::{
     AttachmentId, ContractCommand, ContractName, DecodeError, Party, PublicKey, State, StateRef, TimeWindow,
     Transaction, TransactionId,

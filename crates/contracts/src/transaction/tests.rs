@@ -1,7 +1,8 @@
 use super::*;
 use crate::cash::CashCommand;
 use crate::fixture::{self, alice, at, bank, bob, builder, cash, full, key, notary, other_bank, reference};
-use crate::{BuildError, Contracts, Timestamp, TransactionBuilder};
+use crate::limits::{DATA_BYTES, SIGNATURES, STATES};
+use crate::{BuildError, Contracts, Timestamp, TransactionBuilder, VersionRange};
 use proptest::prelude::*;
 
 /// A payment from Alice to Bob, as content that tests can spoil.
