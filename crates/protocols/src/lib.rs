@@ -37,6 +37,8 @@ pub mod notarise;
 pub mod oracle;
 pub mod ping;
 pub mod resolve;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 use tally_flows::Registry;
 

@@ -1,0 +1,198 @@
+//! What a node in memory knows: flows, transactions, vault, notary's memory, messages to send.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tally_contracts::{
+    Name, Party, PublicKey, SignedTransaction, State, StateAndRef, StateRef, Summary, TransactionId,
+    select_coins,
+};
+use tally_flows::{
+    Commit, Committed, Filter, FlowError, FlowId, LedgerWrite, Mark, Outcome, Saved, Selection, Unit,
+};
+
+use crate::check::contracts;
+
+/// Everything that a node must not lose.
+#[derive(Clone, Default)]
+pub struct Ledger {
+    /// Flows under way.
+    pub flows: BTreeMap<FlowId, Saved>,
+    /// What flows came to.
+    pub outcomes: BTreeMap<FlowId, Outcome>,
+    /// Verified transactions.
+    pub transactions: BTreeMap<TransactionId, Arc<SignedTransaction>>,
+    /// Unconsumed states that the node takes part in.
+    pub states: BTreeMap<StateRef, (State, Summary)>,
+    /// Transactions that flows have fetched and not verified.
+    pub kept: BTreeMap<(FlowId, TransactionId), Arc<SignedTransaction>>,
+    /// Who holds which state.
+    pub held: BTreeMap<StateRef, FlowId>,
+    /// As a notary: what was consumed by what, on whose request.
+    pub consumed: BTreeMap<StateRef, (TransactionId, Name)>,
+    /// Messages that are not acknowledged, by peer and number.
+    pub outbound: BTreeMap<Name, BTreeMap<u64, Vec<u8>>>,
+    /// How many messages were sent to each peer.
+    pub sent: BTreeMap<Name, u64>,
+}
+
+impl Ledger {
+    pub(super) fn apply(&mut self, flow: FlowId, me: &PublicKey, write: &LedgerWrite) {
+        match write {
+            LedgerWrite::Record(transaction) => self.record(me, transaction),
+            LedgerWrite::Keep(transaction) => {
+                self.kept.insert((flow, transaction.id()), transaction.clone());
+            }
+            LedgerWrite::Hold(states) => {
+                for state in states {
+                    let before = self.held.insert(*state, flow);
+                    assert!(before.is_none_or(|before| before == flow), "one flow holds a state");
+                }
+            }
+            LedgerWrite::Release(states) => {
+                self.held.retain(|state, holder| *holder != flow || !states.contains(state));
+            }
+            LedgerWrite::Consume { states, by, requester } => {
+                for state in states {
+                    let before = self.consumed.insert(*state, (*by, requester.clone()));
+                    assert!(
+                        before.is_none_or(|(before, _)| before == *by),
+                        "a notary lets nothing be consumed twice"
+                    );
+                }
+            }
+        }
+    }
+
+    fn record(&mut self, me: &PublicKey, transaction: &Arc<SignedTransaction>) {
+        if self.transactions.insert(transaction.id(), transaction.clone()).is_some() {
+            return;
+        }
+        for input in transaction.transaction().inputs() {
+            self.states.remove(input);
+        }
+        let spent = |reference: &StateRef| {
+            self.transactions.values().any(|other| other.transaction().inputs().contains(reference))
+        };
+        let mine: Vec<_> = transaction
+            .transaction()
+            .outputs_with_refs()
+            .filter_map(|StateAndRef { state, reference }| {
+                let summary = contracts().describe(&state).ok().flatten()?;
+                summary.participants.contains(me).then_some((reference, (state, summary)))
+            })
+            .collect();
+        for (reference, found) in mine {
+            // A history that arrives late does not bring back what was consumed.
+            if !spent(&reference) {
+                self.states.insert(reference, found);
+            }
+        }
+    }
+
+    /// Makes a unit part of what the node knows for good.
+    pub(super) fn commit(&mut self, me: &PublicKey, unit: Unit) {
+        let Unit { flow, number, start, arrivals, steps, sends, writes, outcome, mark } = unit;
+        if let Some(start) = start {
+            let saved = Saved { start, steps: Vec::new(), arrivals: Vec::new(), mark: Mark::Running };
+            assert!(!self.outcomes.contains_key(&flow), "a flow that has ended does not start again");
+            assert!(self.flows.insert(flow, saved).is_none(), "a flow starts once");
+        }
+        let saved = self.flows.get_mut(&flow).expect("a unit belongs to a flow that has started");
+        assert_eq!(saved.steps.len() as u64, number, "units of a flow come in order");
+        saved.steps.push(steps);
+        saved.arrivals.extend(arrivals);
+        if let Some(mark) = mark {
+            saved.mark = mark;
+        }
+        for write in &writes {
+            self.apply(flow, me, write);
+        }
+        for (to, message) in sends {
+            let number = self.sent.entry(to.clone()).or_default();
+            self.outbound.entry(to).or_default().insert(*number, message.encode());
+            *number += 1;
+        }
+        if let Some(outcome) = outcome {
+            self.flows.remove(&flow);
+            self.end(flow);
+            assert!(self.outcomes.insert(flow, outcome).is_none(), "a flow ends once");
+        }
+    }
+
+    /// Forgets what only a flow that has ended needed.
+    pub(super) fn end(&mut self, flow: FlowId) {
+        self.held.retain(|_, holder| *holder != flow);
+        self.kept.retain(|(keeper, _), _| *keeper != flow);
+    }
+
+    pub(super) fn select(
+        &self,
+        me: &Party,
+        flow: FlowId,
+        selection: &Selection,
+        locks: bool,
+    ) -> Result<Vec<StateAndRef>, FlowError> {
+        let fits = |state: &State, summary: &Summary| {
+            summary.asset.as_deref() == Some(&*selection.asset)
+                && summary.owner == Some(me.key)
+                && selection.notary.as_ref().is_none_or(|notary| state.notary.name == *notary)
+        };
+        let (mut free, mut held) = (Vec::new(), 0_u64);
+        for (reference, (state, summary)) in &self.states {
+            if !fits(state, summary) {
+                continue;
+            }
+            let quantity = summary.quantity.unwrap_or_default();
+            match self.held.get(reference) {
+                Some(holder) if locks && *holder != flow => held += quantity,
+                _ => free.push((quantity, StateAndRef { state: state.clone(), reference: *reference })),
+            }
+        }
+        let quantities: Vec<_> = free.iter().map(|(quantity, _)| *quantity).collect();
+        match select_coins(&quantities, selection.quantity) {
+            Ok(selected) => Ok(selected.chosen.into_iter().map(|place| free[place].1.clone()).collect()),
+            Err(_) => Err(FlowError::Insufficient {
+                asset: selection.asset.clone(),
+                wanted: selection.quantity,
+                available: quantities.iter().sum(),
+                held,
+            }),
+        }
+    }
+
+    pub(super) fn find(&self, flow: FlowId, filter: &Filter) -> Vec<StateAndRef> {
+        self.states
+            .iter()
+            .filter(|(reference, (_, summary))| {
+                (filter.references.is_empty() || filter.references.contains(reference))
+                    && filter.kind.as_ref().is_none_or(|kind| summary.kind == *kind)
+                    && filter.asset.as_ref().is_none_or(|asset| summary.asset.as_ref() == Some(asset))
+                    && filter.linear_id.is_none_or(|id| summary.linear_id == Some(id))
+                    && (!filter.hold || self.held.get(reference).is_none_or(|holder| *holder == flow))
+            })
+            .take(usize::try_from(filter.limit).unwrap_or(usize::MAX))
+            .map(|(reference, (state, _))| StateAndRef { state: state.clone(), reference: *reference })
+            .collect()
+    }
+
+    /// What a notary with this memory answers.
+    pub(super) fn decide(&self, commit: &Commit, now: tally_contracts::Timestamp) -> Committed {
+        let by = |state: &StateRef| self.consumed.get(state).map(|(by, _)| *by);
+        let done = !commit.inputs.is_empty()
+            && commit.inputs.iter().all(|state| by(state) == Some(commit.transaction));
+        if done {
+            return Committed::Yes;
+        }
+        let conflict = commit
+            .inputs
+            .iter()
+            .chain(&commit.references)
+            .find_map(|state| by(state).filter(|by| *by != commit.transaction).map(|by| (*state, by)));
+        match (conflict, commit.time_window) {
+            (Some((state, consumed_by)), _) => Committed::Conflict { state, consumed_by },
+            (None, Some(window)) if !window.contains(now) => Committed::OutsideTimeWindow { at: now },
+            _ => Committed::Yes,
+        }
+    }
+}

@@ -1,0 +1,582 @@
+//! Nodes and the post between them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::Value;
+use tally_contracts::{
+    Attachment, Currency, Name, Party, Scheme, SignedTransaction, SigningKey, StateAndRef, Summary,
+    Timestamp, TransactionId, cash,
+};
+use tally_flows::{
+    Delivered, DeliveryError, Engine, FlowError, FlowId, Limits, Notary, Origin, Outcome, Rate, Registry,
+    Start, StartError, View,
+};
+
+use super::host::{Memory, Pending, as_host};
+use super::{Ledger, Received, Switches};
+
+/// Something that can happen next.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Event {
+    /// A flow of this node runs until it waits.
+    Turn(Name),
+    /// The oldest thing that this node has submitted becomes durable.
+    Commit(Name),
+    /// A message gets from one node to another.
+    Deliver {
+        /// Who sent it.
+        from: Name,
+        /// Who receives it.
+        to: Name,
+        /// Its number among all that one sent the other.
+        number: u64,
+    },
+    /// The clock moves on to the next moment that a flow waits for.
+    Wait(Timestamp),
+}
+
+struct Request {
+    who: Name,
+    start: Start,
+}
+
+struct Node {
+    memory: Arc<Memory>,
+    registry: fn() -> Registry,
+    engine: Engine,
+    /// Messages to it that are on their way or were delivered, by sender and number; forgotten when either crashes.
+    underway: BTreeSet<(Name, u64)>,
+    commits: usize,
+}
+
+type Tamper = Box<dyn FnMut(&Name, &Name, &mut Vec<u8>)>;
+
+/// A network in memory, see [the module](crate::testing).
+pub struct Network {
+    nodes: BTreeMap<Name, Node>,
+    notaries: Vec<Notary>,
+    registry: fn() -> Registry,
+    now: Timestamp,
+    requests: Vec<Request>,
+    cut: BTreeSet<(Name, Name)>,
+    tamper: Option<Tamper>,
+    /// Deliver each message so often.
+    copies: usize,
+    commits: usize,
+    crash_at: Option<(usize, bool)>,
+}
+
+impl Default for Network {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The key of a party in memory.
+fn key(organisation: &str) -> SigningKey {
+    let secret = tally_crypto::hash(organisation.as_bytes());
+    SigningKey::from_secret(Scheme::Ed25519, secret.as_bytes()).expect("any bytes are an Ed25519 key")
+}
+
+impl Network {
+    /// A network without nodes, whose nodes will have [`crate::registry`].
+    pub fn new() -> Self {
+        Self::with(crate::registry)
+    }
+
+    /// A network without nodes, whose nodes will have these flows.
+    pub fn with(registry: fn() -> Registry) -> Self {
+        Self {
+            nodes: BTreeMap::new(),
+            notaries: Vec::new(),
+            registry,
+            now: Timestamp::from_millis(1_700_000_000_000),
+            requests: Vec::new(),
+            cut: BTreeSet::new(),
+            tamper: None,
+            copies: 1,
+            commits: 0,
+            crash_at: None,
+        }
+    }
+
+    /// Adds a node.
+    ///
+    /// # Panics
+    /// The name is not one.
+    pub fn party(&mut self, organisation: &str) -> Name {
+        self.party_with(organisation, self.registry)
+    }
+
+    /// Adds a node with flows of its own.
+    ///
+    /// # Panics
+    /// The name is not one.
+    pub fn party_with(&mut self, organisation: &str, registry: fn() -> Registry) -> Name {
+        let name = Name::new(organisation, "London", "GB").expect("a name");
+        let key = key(organisation);
+        let me = Party { name: name.clone(), key: key.public_key() };
+        let memory = Arc::new(Memory::new(me.clone(), key));
+        let engine = Engine::new(registry(), Limits::default(), me, as_host(&memory));
+        let node = Node { memory, registry, engine, underway: BTreeSet::new(), commits: 0 };
+        assert!(self.nodes.insert(name.clone(), node).is_none(), "{name} is there already");
+        self.tell_everybody();
+        name
+    }
+
+    /// Adds a node that is a notary.
+    ///
+    /// # Panics
+    /// The name is not one.
+    pub fn notary(&mut self, organisation: &str, validating: bool) -> Name {
+        let name = self.party(organisation);
+        self.notaries.push(Notary { party: self.identity(&name), validating });
+        self.tell_everybody();
+        name
+    }
+
+    fn tell_everybody(&self) {
+        let parties: Vec<_> = self.nodes.values().map(|node| node.memory.me.clone()).collect();
+        for node in self.nodes.values() {
+            let mut state = node.memory.state();
+            state.parties.clone_from(&parties);
+            state.notaries.clone_from(&self.notaries);
+        }
+    }
+
+    fn node(&self, who: &Name) -> &Node {
+        self.nodes.get(who).unwrap_or_else(|| panic!("there is no node {who}"))
+    }
+
+    fn node_mut(&mut self, who: &Name) -> &mut Node {
+        self.nodes.get_mut(who).unwrap_or_else(|| panic!("there is no node {who}"))
+    }
+
+    /// Name and key of a node.
+    ///
+    /// # Panics
+    /// There is no such node; so it is with everything here that takes a name.
+    pub fn identity(&self, who: &Name) -> Party {
+        self.node(who).memory.me.clone()
+    }
+
+    /// All nodes.
+    pub fn names(&self) -> Vec<Name> {
+        self.nodes.keys().cloned().collect()
+    }
+
+    /// The time.
+    pub fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// Moves the clock on.
+    pub fn advance(&mut self, by_ms: u64) {
+        self.now = Timestamp::from_millis(self.now.as_millis() + by_ms);
+        self.tick();
+    }
+
+    fn tick(&self) {
+        for node in self.nodes.values() {
+            node.engine.tick(self.now);
+        }
+    }
+
+    /// Has a node know a rate, as an oracle.
+    pub fn set_rate(&mut self, who: &Name, base: &str, quote: &str, billionths: u64) {
+        let rate = Rate { billionths, as_of: self.now };
+        self.node(who).memory.state().rates.insert((base.to_owned(), quote.to_owned()), rate);
+    }
+
+    /// Gives a node an attachment.
+    pub fn attach(&mut self, who: &Name, attachment: Attachment) {
+        self.node(who).memory.state().attachments.insert(attachment.id(), attachment);
+    }
+
+    /// Changes what is wrong with a node.
+    pub fn switch(&mut self, who: &Name, change: impl FnOnce(&mut Switches)) {
+        let node = self.node(who);
+        change(&mut node.memory.state().switches);
+        node.engine.room();
+    }
+
+    /// Delivers each message so often from now on.
+    pub fn set_copies(&mut self, copies: usize) {
+        self.copies = copies;
+    }
+
+    /// Changes messages on their way; `None` for no longer.
+    pub fn set_tamper(&mut self, tamper: Option<Tamper>) {
+        self.tamper = tamper;
+    }
+
+    /// Lets nothing through between two nodes, or everything again.
+    pub fn set_cut(&mut self, one: &Name, other: &Name, cut: bool) {
+        for pair in [(one.clone(), other.clone()), (other.clone(), one.clone())] {
+            if cut {
+                self.cut.insert(pair);
+            } else {
+                self.cut.remove(&pair);
+            }
+        }
+    }
+
+    /// Has the node that makes the `at`th commit of the network (from zero) crash right then: with that commit lost
+    /// if `lost`, otherwise just after it.
+    pub fn crash_at(&mut self, at: usize, lost: bool) {
+        self.crash_at = Some((at, lost));
+    }
+
+    /// Starts a flow; `arguments` as a user gives them.
+    ///
+    /// # Errors
+    /// The flow or its arguments are refused.
+    pub fn start(&mut self, who: &Name, flow: &str, arguments: Value) -> Result<FlowId, FlowError> {
+        self.start_as(who, flow, arguments, &format!("request {}", self.requests.len()))
+    }
+
+    /// Starts a flow by a request of that name.
+    ///
+    /// # Errors
+    /// The flow or its arguments are refused.
+    pub fn start_as(
+        &mut self,
+        who: &Name,
+        flow: &str,
+        arguments: Value,
+        request: &str,
+    ) -> Result<FlowId, FlowError> {
+        let engine = &self.node(who).engine;
+        let (name, version) = engine.registry().newest(flow)?;
+        let id = FlowId::of_request("test", request);
+        let start = Start {
+            flow: id,
+            name: name.into(),
+            version,
+            arguments: engine.registry().arguments_from_json(flow, &arguments)?,
+            origin: Origin::User { name: "test".to_owned() },
+            seed: *tally_crypto::hash(&id.0).as_bytes(),
+            at: self.now,
+        };
+        match engine.start(start.clone()) {
+            Ok(_) => {}
+            Err(StartError::Refused(error)) => return Err(error),
+            Err(StartError::Trouble(trouble)) => panic!("the memory of {who} cannot say: {trouble}"),
+        }
+        self.requests.push(Request { who: who.clone(), start });
+        Ok(id)
+    }
+
+    /// Starts a flow, lets everything happen that can without waiting for long, and gives what the flow came to.
+    ///
+    /// # Errors
+    /// The flow's failure.
+    ///
+    /// # Panics
+    /// The flow does not end.
+    pub fn run(&mut self, who: &Name, flow: &str, arguments: Value) -> Result<Value, FlowError> {
+        let id = self.start(who, flow, arguments)?;
+        self.settle();
+        self.result(who, id).unwrap_or_else(|| panic!("{flow} at {who} does not end: {:?}", self.views(who)))
+    }
+
+    /// What a flow came to, if it has ended.
+    pub fn result(&self, who: &Name, flow: FlowId) -> Option<Result<Value, FlowError>> {
+        let node = self.node(who);
+        let outcome = node.memory.state().disk.outcomes.get(&flow).cloned()?;
+        let request = self.requests.iter().find(|request| request.start.flow == flow)?;
+        Some(outcome.map(|output| {
+            let Start { name, version, .. } = &request.start;
+            node.engine.registry().output_to_json(name, *version, &output).expect("the flow's own output")
+        }))
+    }
+
+    /// What a flow came to, as it is stored.
+    pub fn outcome(&self, who: &Name, flow: FlowId) -> Option<Outcome> {
+        self.node(who).memory.state().disk.outcomes.get(&flow).cloned()
+    }
+
+    /// What all flows of a node came to, also those that answered.
+    pub fn outcomes(&self, who: &Name) -> Vec<Outcome> {
+        self.node(who).memory.state().disk.outcomes.values().cloned().collect()
+    }
+
+    /// The flows of a node under way.
+    pub fn views(&self, who: &Name) -> Vec<View> {
+        self.node(who).engine.views(None, usize::MAX)
+    }
+
+    /// The engine of a node.
+    pub fn engine(&self, who: &Name) -> &Engine {
+        &self.node(who).engine
+    }
+
+    /// What a node knows for good.
+    pub fn ledger<T>(&self, who: &Name, read: impl FnOnce(&Ledger) -> T) -> T {
+        read(&self.node(who).memory.state().disk)
+    }
+
+    /// The unconsumed states of a node.
+    pub fn vault(&self, who: &Name) -> Vec<(StateAndRef, Summary)> {
+        self.ledger(who, |ledger| {
+            let all = ledger.states.iter().map(|(reference, (state, summary))| {
+                (StateAndRef { state: state.clone(), reference: *reference }, summary.clone())
+            });
+            all.collect()
+        })
+    }
+
+    /// Minor units of `currency` of `issuer` that a node owns.
+    pub fn cash(&self, who: &Name, currency: &str, issuer: &Name) -> u64 {
+        let currency: Currency = currency.parse().expect("a currency");
+        let asset = cash::asset(currency, &self.identity(issuer));
+        let owner = self.identity(who).key;
+        let vault = self.vault(who);
+        let coins = vault.iter().filter(|(_, summary)| {
+            summary.owner == Some(owner) && summary.asset.as_deref() == Some(asset.as_str())
+        });
+        coins.filter_map(|(_, summary)| summary.quantity).sum()
+    }
+
+    /// A recorded transaction.
+    pub fn transaction(&self, who: &Name, id: &TransactionId) -> Option<Arc<SignedTransaction>> {
+        self.ledger(who, |ledger| ledger.transactions.get(id).cloned())
+    }
+
+    /// Every byte that ever reached a node, duplicates included.
+    pub fn received(&self, who: &Name) -> Vec<Received> {
+        self.node(who).memory.state().received.clone()
+    }
+
+    /// The steps that flows of a node told, oldest first.
+    pub fn progress(&self, who: &Name) -> Vec<(FlowId, String)> {
+        self.node(who).memory.state().progress.clone()
+    }
+
+    /// What a node signed, each time that it did.
+    pub fn signed(&self, who: &Name) -> Vec<TransactionId> {
+        self.node(who).memory.state().signed.clone()
+    }
+
+    /// How many units a node has made durable.
+    pub fn commits(&self, who: &Name) -> usize {
+        self.node(who).commits
+    }
+
+    /// How many units all nodes have made durable.
+    pub fn all_commits(&self) -> usize {
+        self.commits
+    }
+
+    /// Hands a node bytes as if they came from `from`.
+    ///
+    /// # Errors
+    /// What its engine makes of them.
+    pub fn inject(&mut self, from: &Name, to: &Name, bytes: Vec<u8>) -> Result<Delivered, DeliveryError> {
+        let seed = *tally_crypto::hash(&bytes).as_bytes();
+        let node = self.node(to);
+        node.memory.state().received.push(Received { from: from.clone(), bytes: bytes.clone() });
+        node.engine.deliver(from, bytes, u64::MAX, seed, self.now)
+    }
+
+    /// Everything that can happen next, in a fixed order; waiting only when there is nothing else.
+    pub fn events(&self) -> Vec<Event> {
+        let mut events = Vec::new();
+        for (name, node) in &self.nodes {
+            if !node.memory.state().pending.is_empty() {
+                events.push(Event::Commit(name.clone()));
+            }
+            if node.engine.queued() > 0 {
+                events.push(Event::Turn(name.clone()));
+            }
+            for (to, messages) in &node.memory.state().disk.outbound {
+                let Some(receiver) = self.nodes.get(to) else { continue };
+                if self.cut.contains(&(name.clone(), to.clone())) {
+                    continue;
+                }
+                let waiting =
+                    messages.keys().filter(|number| !receiver.underway.contains(&(name.clone(), **number)));
+                events.extend(waiting.map(|number| Event::Deliver {
+                    from: name.clone(),
+                    to: to.clone(),
+                    number: *number,
+                }));
+            }
+        }
+        if events.is_empty()
+            && let Some(next) = self.next_deadline()
+        {
+            events.push(Event::Wait(next));
+        }
+        events
+    }
+
+    /// The next moment that a flow waits for.
+    pub fn next_deadline(&self) -> Option<Timestamp> {
+        self.nodes.values().filter_map(|node| node.engine.next_deadline()).min()
+    }
+
+    /// Lets something happen.
+    pub fn happen(&mut self, event: &Event) {
+        match event {
+            Event::Turn(who) => {
+                let node = self.node(who);
+                if let Some(turn) = node.engine.next() {
+                    node.engine.run(turn, self.now);
+                }
+            }
+            Event::Commit(who) => self.commit(who),
+            Event::Deliver { from, to, number } => {
+                for _ in 0..self.copies.max(1) {
+                    self.deliver(from, to, *number);
+                }
+            }
+            Event::Wait(until) => {
+                self.now = self.now.max(*until);
+                self.tick();
+            }
+        }
+    }
+
+    fn commit(&mut self, who: &Name) {
+        let at = self.commits;
+        let crashes = self.crash_at.filter(|(when, _)| *when == at).map(|(_, lost)| lost);
+        if crashes == Some(true) {
+            self.crash_at = None;
+            self.crash(who);
+            return;
+        }
+        let node = self.node_mut(who);
+        let me = node.memory.me.key;
+        let mut state = node.memory.state();
+        let mut acknowledged = Vec::new();
+        let mut ended = None;
+        match state.pending.pop_front() {
+            None => return,
+            Some(Pending::Late(from, number)) => acknowledged.push((from, number)),
+            Some(Pending::Unit(unit)) => {
+                for arrival in &unit.arrivals {
+                    if let Some(message) = state.tickets.remove(&arrival.ticket) {
+                        state.taken.remove(&message);
+                        acknowledged.push(message);
+                    }
+                }
+                ended = unit.outcome.is_some().then_some(unit.flow);
+                state.disk.commit(&me, *unit);
+            }
+        }
+        drop(state);
+        if let Some(flow) = ended {
+            node.engine.forget(flow);
+        }
+        node.commits += 1;
+        for (from, number) in acknowledged {
+            // Twins of a message may arrive after it was acknowledged.
+            let mut sender = self.node(&from).memory.state();
+            if let Some(messages) = sender.disk.outbound.get_mut(who) {
+                messages.remove(&number);
+            }
+            drop(sender);
+            self.node_mut(who).underway.remove(&(from, number));
+        }
+        self.commits += 1;
+        if crashes == Some(false) {
+            self.crash_at = None;
+            self.crash(who);
+        }
+    }
+
+    fn deliver(&mut self, from: &Name, to: &Name, number: u64) {
+        let found = {
+            let sender = self.node(from).memory.state();
+            sender.disk.outbound.get(to).and_then(|messages| messages.get(&number)).cloned()
+        };
+        let Some(mut bytes) = found else { return };
+        if let Some(tamper) = &mut self.tamper {
+            tamper(from, to, &mut bytes);
+        }
+        let now = self.now;
+        let node = self.node_mut(to);
+        node.underway.insert((from.clone(), number));
+        let seed = *tally_crypto::hash(&bytes).as_bytes();
+        let ticket = {
+            let mut state = node.memory.state();
+            state.received.push(Received { from: from.clone(), bytes: bytes.clone() });
+            state.next_ticket += 1;
+            state.next_ticket
+        };
+        let delivered = node.engine.deliver(from, bytes, ticket, seed, now);
+        let mut state = node.memory.state();
+        match delivered {
+            Ok(Delivered::Taken(_)) => {
+                state.tickets.insert(ticket, (from.clone(), number));
+                state.taken.insert((from.clone(), number));
+            }
+            // The first of twins may not be durable yet: then it is acknowledged when it is.
+            Ok(Delivered::Late) if state.taken.contains(&(from.clone(), number)) => {}
+            // What is not a message, or for another's session, never will be.
+            Ok(Delivered::Late) | Err(DeliveryError::Undecodable(_) | DeliveryError::Foreign(_)) => {
+                state.pending.push_back(Pending::Late(from.clone(), number));
+            }
+            Err(DeliveryError::Flooded(_) | DeliveryError::Trouble(_)) => {
+                drop(state);
+                node.underway.remove(&(from.clone(), number));
+            }
+        }
+    }
+
+    /// Has a message get lost that was on its way: it is sent again.
+    pub fn lose(&mut self, from: &Name, to: &Name) {
+        let node = self.node_mut(to);
+        let taken = node.memory.state().taken.clone();
+        node.underway.retain(|message| message.0 != *from || taken.contains(message));
+    }
+
+    /// Ends a node's process and starts it again: what is durable is all that it remembers. Users ask again for what
+    /// was not accepted durably.
+    ///
+    /// # Panics
+    /// A durable journal cannot be read.
+    pub fn crash(&mut self, who: &Name) {
+        let registry = self.node(who).registry;
+        self.restart(who, registry);
+    }
+
+    /// The same, with other flows installed from then on.
+    ///
+    /// # Panics
+    /// A durable journal cannot be read.
+    pub fn restart(&mut self, who: &Name, registry: fn() -> Registry) {
+        let node = self.node_mut(who);
+        node.registry = registry;
+        node.underway.clear();
+        node.memory.state().crash();
+        node.engine =
+            Engine::new(registry(), Limits::default(), node.memory.me.clone(), as_host(&node.memory));
+        let saved: Vec<_> = node.memory.state().disk.flows.values().cloned().collect();
+        for saved in saved {
+            node.engine.restore(saved).expect("a durable journal can be read");
+        }
+        for request in self.requests.iter().filter(|request| request.who == *who) {
+            self.node(who).engine.start(request.start.clone()).expect("it was accepted before");
+        }
+        self.tick();
+    }
+
+    /// Lets everything happen that can, in a fixed order, waiting for at most a second at a time.
+    ///
+    /// # Panics
+    /// It does not come to rest.
+    pub fn settle(&mut self) {
+        for _ in 0..10_000_000 {
+            let events = self.events();
+            match events.first() {
+                None => return,
+                Some(Event::Wait(until)) if until.since(self.now).as_millis() > 1_000 => return,
+                Some(event) => self.happen(&event.clone()),
+            }
+        }
+        panic!("the network does not come to rest");
+    }
+}
