@@ -1,12 +1,13 @@
 //! The authorities of a network: root, identity manager, network map's key.
 
+mod error;
 mod register;
 
 use crate::certificate::{Certificate, CertificateError, CertificatePath, SerialNumber};
 use crate::files::{self, Access, FileError};
 use crate::issue::{self, Authority, IssueError};
 use crate::moment::{self, to_date};
-use crate::pem::{self, PemError};
+use crate::pem;
 use crate::request::Request;
 use crate::role::Role;
 use crate::signer::Signer;
@@ -17,101 +18,12 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use tally_contracts::{Name, Timestamp};
 use tally_crypto::SigningKey;
-use tally_crypto::keystore::{KeyFile, KeyFileError, ScryptCost};
+use tally_crypto::keystore::{KeyFile, ScryptCost};
 
+pub use error::AuthorityError;
 pub use register::{Entry, Reason, Revocation};
 
 const MAX_PATH_FILE_BYTES: usize = 64 * 1024;
-
-/// Why an authority did not do what it was asked to.
-#[derive(Debug, thiserror::Error)]
-pub enum AuthorityError {
-    /// A file of the authority's directory.
-    #[error("a file of the authority")]
-    File(#[from] FileError),
-    /// A key file.
-    #[error("the authority's key")]
-    Key(#[from] KeyFileError),
-    /// A file of certificates.
-    #[error("{}", path.display())]
-    Pem {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        #[source]
-        source: PemError,
-    },
-    /// A certificate of the authority's own.
-    #[error("the authority's own certificate is refused")]
-    Certificate(#[from] CertificateError),
-    /// A certificate was not made.
-    #[error("the certificate was not made")]
-    Issue(#[from] IssueError),
-    /// A key was not made.
-    #[error("no key could be made")]
-    Generate(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The register is damaged.
-    #[error("the register {} is damaged; restore it from a backup", path.display())]
-    Register {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        #[source]
-        source: serde_json::Error,
-    },
-    /// Another process is at work on the register.
-    #[error("another process uses the register in {}; wait until it is done", path.display())]
-    Busy {
-        /// The directory.
-        path: PathBuf,
-    },
-    /// The name is another's.
-    #[error(
-        "{name} is refused: {holder} holds that name with another key since {since}; revoke that certificate first if the key was lost"
-    )]
-    NameTaken {
-        /// The name in the request.
-        name: Name,
-        /// The name as it is registered; it may differ in letter case or spacing.
-        holder: Name,
-        /// When it was issued, RFC 3339.
-        since: String,
-    },
-    /// The name is one of the network's own authorities'.
-    #[error("{name} is refused: it is the name of the network's {role}")]
-    NameReserved {
-        /// The name in the request.
-        name: Name,
-        /// Whose name it is.
-        role: Role,
-    },
-    /// The key is another's.
-    #[error("the request of {name} is refused: its key is that of {holder}")]
-    KeyTaken {
-        /// The name in the request.
-        name: Name,
-        /// Who has that key.
-        holder: Name,
-    },
-    /// The key was revoked.
-    #[error("the request of {name} is refused: its key was revoked; make a new one")]
-    KeyRevoked {
-        /// The name in the request.
-        name: Name,
-    },
-    /// The request's key is none that certificates are made for.
-    #[error("the key in the request of {name} is neither Ed25519 nor P-256")]
-    UnsupportedKey {
-        /// The name in the request.
-        name: Name,
-    },
-    /// Nothing to revoke.
-    #[error("{name} has no certificate that could be revoked")]
-    NothingToRevoke {
-        /// The name.
-        name: Name,
-    },
-}
 
 /// The network's root. Its key is needed to make an identity manager and a network map's key only;
 /// keep it off line.

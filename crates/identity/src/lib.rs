@@ -18,6 +18,8 @@ mod authority;
 mod bootstrap;
 mod certificate;
 mod files;
+#[cfg(test)]
+mod golden;
 mod info;
 mod issue;
 pub mod map;

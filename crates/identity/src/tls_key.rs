@@ -62,7 +62,8 @@ pub enum TlsKeyError {
     Randomness(#[source] getrandom::Error),
 }
 
-/// A P-256 key; the private part is wiped from memory when dropped.
+/// A P-256 key. Unlike an Ed25519 key of the key store, its private part is not wiped from memory
+/// when dropped: it lives in rcgen and, as long as the node runs, in ring.
 pub(crate) struct TlsKey {
     pair: KeyPair,
 }

@@ -3,6 +3,7 @@ use crate::node::NodeKeys;
 use crate::request::{MAX_REQUEST_BYTES, RequestError};
 use crate::signer::Signer;
 use crate::testing::{COST, DAY, LIFETIME, NOW, PASSPHRASE, World, at, name};
+use tally_crypto::keystore::KeyFileError;
 
 fn request(name: &Name) -> Request {
     Request::new(name, &SigningKey::generate().expect("a key")).expect("a request")
