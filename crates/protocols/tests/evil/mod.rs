@@ -1,0 +1,313 @@
+//! Flows of a node that does not keep to the protocols.
+
+use borsh::{BorshDeserialize, BorshSerialize};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+use tally_contracts::cash::{self, CashCommand, CashState, Coin};
+use tally_contracts::iou::{self, IouState};
+use tally_contracts::{
+    Amount, Group, Name, Party, SignedTransaction, StateRef, TearOff, TimeWindow, Timestamp, Transaction,
+    TransactionBuilder, TransactionId, TransactionSignature,
+};
+use tally_crypto::Hash;
+use tally_flows::{Context, Flow, FlowError, Registry, Responder, Session};
+use tally_protocols::check::contracts;
+use tally_protocols::notarise::{self, Answer, Question, notarise};
+use tally_protocols::resolve::{Batch, Offer, Reply};
+use tally_protocols::{Final, finalise};
+
+#[derive(Clone, Debug, BorshSerialize, BorshDeserialize, Serialize, Deserialize)]
+pub struct Victim {
+    pub victim: Name,
+    #[serde(default)]
+    pub how: String,
+}
+
+fn usd(quantity: u64) -> Amount {
+    Amount::new(quantity, "USD".parse().unwrap()).unwrap()
+}
+
+async fn notary(context: &Context) -> Party {
+    context.notaries().await.unwrap()[0].party.clone()
+}
+
+fn build(context: &Context, builder: TransactionBuilder) -> Transaction {
+    builder.build(context.random("evil"), contracts()).unwrap()
+}
+
+async fn signed(context: &Context, transaction: Transaction) -> SignedTransaction {
+    let signature = context.sign(&context.me().key, transaction.id()).await.unwrap();
+    SignedTransaction::new(transaction, [signature]).unwrap()
+}
+
+async fn own_issue(context: &Context, notary: Party) -> SignedTransaction {
+    let me = context.me();
+    let builder = cash::issue(TransactionBuilder::new(notary), usd(100), me, me.key, 1);
+    signed(context, build(context, builder)).await
+}
+
+fn spend(context: &Context, issue: &SignedTransaction, to: &Party) -> Transaction {
+    let coin = Coin::try_from(issue.transaction().output(0).unwrap()).unwrap();
+    let notary = issue.transaction().notary().clone();
+    let builder =
+        cash::pay(TransactionBuilder::new(notary), &[coin], usd(100), to.key, context.me().key, 1).unwrap();
+    builder.build(context.random("spend"), contracts()).unwrap()
+}
+
+/// Hands `victim` something that it must not record.
+pub struct HandOver;
+
+impl Flow for HandOver {
+    const NAME: &'static str = "HandOver";
+    const VERSION: u32 = 1;
+    const ARGUMENTS: &'static [(&'static str, &'static str)] = &[];
+    type Arguments = Victim;
+    type Output = Final;
+
+    async fn run(context: Context, Victim { victim, how }: Victim) -> Result<Final, FlowError> {
+        let victim = context.party(&victim).await?;
+        let me = context.me().clone();
+        let notary = notary(&context).await;
+        let offer = match how.as_str() {
+            // Cash of the victim that the victim never issued.
+            "forged history" => {
+                let forged = CashState { amount: usd(100), issuer: victim.clone(), owner: me.key };
+                let builder = TransactionBuilder::new(notary)
+                    .output(&forged)
+                    .command(&CashCommand::Issue { nonce: 1 }, [victim.key, me.key]);
+                let issue = signed(&context, build(&context, builder)).await;
+                context.record(vec![Arc::new(issue.clone())]).await?;
+                let payment = signed(&context, spend(&context, &issue, &victim)).await;
+                let payment = payment.with(notarise(&context, &payment).await?).unwrap();
+                Offer { transaction: payment, history: vec![issue] }
+            }
+            // Cash that the issuer did sign for, made out of nothing later on.
+            "conjured history" => {
+                let issue = own_issue(&context, notary.clone()).await;
+                let conjured = CashState { amount: usd(1_000_000), issuer: me.clone(), owner: victim.key };
+                let builder = TransactionBuilder::new(notary)
+                    .input(issue.transaction().output(0).unwrap())
+                    .output(&conjured)
+                    .command(&CashCommand::Move, [me.key]);
+                context.record(vec![Arc::new(issue.clone())]).await?;
+                let payment = signed(&context, build(&context, builder)).await;
+                let payment = payment.with(notarise(&context, &payment).await?).unwrap();
+                Offer { transaction: payment, history: vec![issue] }
+            }
+            "not notarised" => {
+                let issue = own_issue(&context, notary).await;
+                let payment = signed(&context, spend(&context, &issue, &victim)).await;
+                Offer { transaction: payment, history: vec![issue] }
+            }
+            "own notary" => {
+                let issue = own_issue(&context, me.clone()).await;
+                let payment = signed(&context, spend(&context, &issue, &victim)).await;
+                Offer { transaction: payment, history: vec![issue] }
+            }
+            "none of its business" => {
+                Offer { transaction: own_issue(&context, notary).await, history: Vec::new() }
+            }
+            "a bad signature" => {
+                let issue = own_issue(&context, notary).await;
+                let other = context.sign(&me.key, TransactionId::from_bytes([1; 32])).await?;
+                let builder = cash::issue(
+                    TransactionBuilder::new(issue.transaction().notary().clone()),
+                    usd(100),
+                    &me,
+                    victim.key,
+                    2,
+                );
+                let gift = build(&context, builder);
+                Offer { transaction: SignedTransaction::new(gift, [other]).unwrap(), history: vec![issue] }
+            }
+            other => panic!("{other}"),
+        };
+        let session = context.open_as(&victim.name, finalise::NAME, finalise::VERSION).await?;
+        let id = offer.transaction.id();
+        session.send(&offer).await;
+        match session.receive().await? {
+            Reply::Answer(()) => Ok(Final { transaction: id }),
+            Reply::Fetch(_) => {
+                let unrelated = own_issue(&context, self::notary(&context).await).await;
+                session.send(&Batch(vec![unrelated])).await;
+                session.receive::<Reply<()>>().await?;
+                Ok(Final { transaction: id })
+            }
+        }
+    }
+}
+
+/// Asks a notary for what it must not sign.
+pub struct AskNotary;
+
+impl Flow for AskNotary {
+    const NAME: &'static str = "AskNotary";
+    const VERSION: u32 = 1;
+    const ARGUMENTS: &'static [(&'static str, &'static str)] = &[];
+    type Arguments = Victim;
+    type Output = Final;
+
+    async fn run(context: Context, Victim { victim, how }: Victim) -> Result<Final, FlowError> {
+        let me = context.me().clone();
+        let victim = context.party(&victim).await?;
+        let issue = own_issue(&context, victim.clone()).await;
+        context.record(vec![Arc::new(issue.clone())]).await?;
+        let payment = signed(&context, spend(&context, &issue, &me)).await;
+        let content = payment.transaction();
+        let mine = payment.signatures()[0];
+        let whole = [Group::Inputs, Group::References, Group::Notary, Group::TimeWindow];
+        let (tear_off, requester): (TearOff, TransactionSignature) = match how.as_str() {
+            "hides the inputs" => (content.tear_off(&whole[1..], |_| false).unwrap(), mine),
+            "hides the references" => {
+                (content.tear_off(&[Group::Inputs, Group::Notary, Group::TimeWindow], |_| false).unwrap(), mine)
+            }
+            "hides the time window" => (content.tear_off(&whole[..3], |_| false).unwrap(), mine),
+            "hides the notary" => {
+                (content.tear_off(&[Group::Inputs, Group::References, Group::TimeWindow], |_| false).unwrap(), mine)
+            }
+            "shows the outputs" => {
+                let more = [whole.as_slice(), &[Group::Outputs]].concat();
+                (content.tear_off(&more, |_| false).unwrap(), mine)
+            }
+            "signature over another transaction" => {
+                (content.tear_off_for_notary().unwrap(), context.sign(&me.key, issue.id()).await?)
+            }
+            "another's name" => {
+                let other = TransactionSignature { by: victim.key, ..mine };
+                (content.tear_off_for_notary().unwrap(), other)
+            }
+            "nothing to attest" => (issue.transaction().tear_off_for_notary().unwrap(), issue.signatures()[0]),
+            "another notary" => {
+                let other = own_issue(&context, me.clone()).await;
+                let payment = signed(&context, spend(&context, &other, &me)).await;
+                (payment.transaction().tear_off_for_notary().unwrap(), payment.signatures()[0])
+            }
+            "whole" => {
+                let session = context.open_as(&victim.name, notarise::NAME, notarise::VERSION).await?;
+                session.send(&Question::Whole(Offer { transaction: payment, history: vec![issue] })).await;
+                let _: Reply<Answer> = session.receive().await?;
+                unreachable!("it is refused")
+            }
+            "part" => (content.tear_off_for_notary().unwrap(), mine),
+            "too late" => {
+                let builder = TransactionBuilder::new(victim.clone())
+                    .output(&CashState { amount: usd(1), issuer: me.clone(), owner: me.key })
+                    .command(&CashCommand::Issue { nonce: 9 }, [me.key])
+                    .time_window(TimeWindow::ending(Timestamp::from_millis(1)));
+                let late = signed(&context, build(&context, builder)).await;
+                notarise(&context, &late).await?;
+                unreachable!("it is refused")
+            }
+            other => panic!("{other}"),
+        };
+        let session = context.open_as(&victim.name, notarise::NAME, notarise::VERSION).await?;
+        let answer: Answer = session.exchange(&Question::Part { tear_off, requester }).await?;
+        match answer {
+            Answer::Signed(_) => Ok(Final { transaction: payment.id() }),
+            _ => Err(FlowError::refused("it was not signed")),
+        }
+    }
+}
+
+/// Proposes an IOU that is more than one: `victim` would issue cash by signing it.
+pub struct MoreThanAnIou;
+
+impl Flow for MoreThanAnIou {
+    const NAME: &'static str = "MoreThanAnIou";
+    const VERSION: u32 = 1;
+    const ARGUMENTS: &'static [(&'static str, &'static str)] = &[];
+    type Arguments = Victim;
+    type Output = Final;
+
+    async fn run(context: Context, Victim { victim, how }: Victim) -> Result<Final, FlowError> {
+        let victim = context.party(&victim).await?;
+        let me = context.me().clone();
+        let linear_id = Hash::from_bytes([7; 32]);
+        let (lender, borrower) = match how.as_str() {
+            "the other way round" => (me.clone(), victim.clone()),
+            _ => (victim.clone(), me.clone()),
+        };
+        let iou = IouState { value: 1, lender, borrower, linear_id };
+        let mut builder = iou::create(TransactionBuilder::new(notary(&context).await), &iou);
+        if how == "issue cash" {
+            builder = cash::issue(builder, usd(1_000_000), &victim, me.key, 1);
+        }
+        let transaction = build(&context, builder);
+        let transaction = if how == "unsigned" {
+            SignedTransaction::new(transaction, []).unwrap()
+        } else {
+            signed(&context, transaction).await
+        };
+        let id = transaction.id();
+        let session = context.open_as(&victim.name, "IouCreate", 1).await?;
+        session.send(&Offer { transaction, history: Vec::new() }).await;
+        let _: Reply<TransactionSignature> = session.receive().await?;
+        Ok(Final { transaction: id })
+    }
+}
+
+/// Moves cash of this node that `victim` gave, as a bond's transfer, and has `victim` sign that.
+pub struct TakeAsTransfer;
+
+impl Flow for TakeAsTransfer {
+    const NAME: &'static str = "TakeAsTransfer";
+    const VERSION: u32 = 1;
+    const ARGUMENTS: &'static [(&'static str, &'static str)] = &[];
+    type Arguments = Taken;
+    type Output = Final;
+
+    async fn run(context: Context, Taken { victim, state }: Taken) -> Result<Final, FlowError> {
+        let victim = context.party(&victim).await?;
+        let found = context.transactions(vec![state.transaction]).await?.remove(0).expect("it was handed over");
+        let coin = Coin::try_from(found.transaction().output(state.index).unwrap()).unwrap();
+        let builder = TransactionBuilder::new(found.transaction().notary().clone())
+            .input(coin.state.clone())
+            .output(&CashState { owner: context.me().key, ..coin.cash.clone() })
+            .command(&CashCommand::Move, [coin.cash.owner, context.me().key]);
+        let transaction = signed(&context, build(&context, builder)).await;
+        let id = transaction.id();
+        let session = context.open_as(&victim.name, "BondTransfer", 1).await?;
+        session.send(&Offer { transaction, history: Vec::new() }).await;
+        let _: Reply<TransactionSignature> = session.receive().await?;
+        Ok(Final { transaction: id })
+    }
+}
+
+#[derive(Clone, Debug, BorshSerialize, BorshDeserialize, Serialize, Deserialize)]
+pub struct Taken {
+    pub victim: Name,
+    pub state: StateRef,
+}
+
+/// Receives a payment and asks for more than its history.
+pub struct Curious;
+
+/// The transaction that [`Curious`] asks for: fixed, since responders take no arguments.
+pub fn wanted() -> TransactionId {
+    *WANTED.lock().unwrap()
+}
+
+pub static WANTED: std::sync::Mutex<TransactionId> = std::sync::Mutex::new(TransactionId::from_bytes([0; 32]));
+
+impl Responder for Curious {
+    const ANSWERS: &'static str = finalise::NAME;
+    const VERSION: u32 = finalise::VERSION;
+
+    async fn run(_: Context, session: Session) -> Result<(), FlowError> {
+        let _: Offer = session.receive().await?;
+        let _: Batch = session.exchange(&Reply::<()>::Fetch(vec![wanted()])).await?;
+        session.send(&Reply::Answer(())).await;
+        Ok(())
+    }
+}
+
+/// The shipped flows, and these.
+pub fn registry() -> Registry {
+    tally_protocols::registry().flow::<HandOver>().flow::<AskNotary>().flow::<MoreThanAnIou>().flow::<TakeAsTransfer>()
+}
+
+/// A node that only receives, and is curious.
+pub fn curious() -> Registry {
+    Registry::new().responder::<Curious>()
+}
