@@ -216,7 +216,7 @@ fn a_node_loads_its_keys_within_its_share_of_the_start() {
         .min()
         .expect("five loads");
     println!("loaded in {quickest:?}");
-    assert!(quickest < Duration::from_millis(300), "{quickest:?}");
+    assert!(quickest < Duration::from_secs(1), "{quickest:?}");
 }
 
 #[test]
