@@ -1,5 +1,7 @@
 //! What a flow's code sees of the world.
 
+mod kept;
+
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;

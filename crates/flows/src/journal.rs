@@ -123,6 +123,8 @@ pub(crate) enum Step {
     Chose(u32),
     /// It asked its node something.
     Asked { request: u8, answer: Answer },
+    /// It received a message, kept the transactions in it, and made this of it.
+    Digested(Vec<u8>),
 }
 
 /// A [`Response`] as the journal keeps it.
@@ -149,6 +151,7 @@ impl Step {
             Self::Time(_) => "ask for the time".to_owned(),
             Self::Chose(_) => "wait for one of several".to_owned(),
             Self::Asked { request, .. } => format!("ask its node to {}", verb(*request)),
+            Self::Digested(_) => "receive transactions to keep".to_owned(),
         }
     }
 

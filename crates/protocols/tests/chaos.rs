@@ -18,12 +18,19 @@ fn check_vaults(network: &Network, parties: &[Name], seed: u64) {
     let consumed = network.ledger(&notary, |ledger| ledger.consumed.clone());
     for who in parties {
         for (state, summary) in network.vault(who) {
-            assert!(!consumed.contains_key(&state.reference), "seed {seed}: {who} believes it has {}", state.reference);
+            assert!(
+                !consumed.contains_key(&state.reference),
+                "seed {seed}: {who} believes it has {}",
+                state.reference
+            );
             assert!(summary.participants.contains(&network.identity(who).key));
         }
         network.ledger(who, |ledger| {
             assert!(ledger.flows.is_empty(), "seed {seed}: {:?}", network.views(who));
-            assert!(ledger.held.is_empty() && ledger.kept.is_empty(), "seed {seed}: flows left something behind");
+            assert!(
+                ledger.held.is_empty() && ledger.kept.is_empty(),
+                "seed {seed}: flows left something behind"
+            );
         });
     }
 }
@@ -57,7 +64,8 @@ fn run(seed: u64, chaos: &Chaos) -> (u64, Vec<Result<serde_json::Value, FlowErro
                 flows.push((from.clone(), network.start(from, "IouCreate", iou).unwrap()));
             }
             _ => {
-                let pay = json!({ "amount": amount, "to": to, "issuer": issuer, "outputs": rng.between(1, 3) });
+                let pay =
+                    json!({ "amount": amount, "to": to, "issuer": issuer, "outputs": rng.between(1, 3) });
                 // An amount of a cent or two cannot always be split.
                 flows.push((from.clone(), network.start(from, "CashPay", pay).unwrap()));
             }
@@ -70,7 +78,9 @@ fn run(seed: u64, chaos: &Chaos) -> (u64, Vec<Result<serde_json::Value, FlowErro
     network.settle();
     let mut results = Vec::new();
     for (who, flow) in &flows {
-        results.push(network.result(who, *flow).unwrap_or_else(|| panic!("seed {seed}: {:?}", network.views(who))));
+        results.push(
+            network.result(who, *flow).unwrap_or_else(|| panic!("seed {seed}: {:?}", network.views(who))),
+        );
     }
     let exited: u64 = exits
         .iter()

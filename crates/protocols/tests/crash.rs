@@ -107,9 +107,7 @@ const SCENARIOS: &[Scenario] = &[
         prepare: cash_at_alice,
         who: "Alice",
         flow: "CashPayAtRate",
-        arguments: |_| {
-            json!({ "amount": "10.00 EUR", "currency": "USD", "to": name("Bob"), "oracle": name("Carol") })
-        },
+        arguments: |_| json!({ "amount": "10.00 EUR", "currency": "USD", "to": name("Bob"), "oracle": name("Carol") }),
     },
     Scenario {
         what: "exit",
@@ -191,7 +189,10 @@ fn left(network: &Network) -> Vec<Left> {
         network.ledger(&who, |ledger| {
             assert!(ledger.flows.is_empty(), "{who} has flows under way: {:?}", network.views(&who));
             assert!(ledger.held.is_empty() && ledger.kept.is_empty(), "flows of {who} left something behind");
-            assert!(ledger.outbound.values().all(|messages| messages.is_empty()), "{who} has messages to send");
+            assert!(
+                ledger.outbound.values().all(|messages| messages.is_empty()),
+                "{who} has messages to send"
+            );
             Left {
                 who: who.clone(),
                 states: ledger.states.keys().copied().collect(),

@@ -7,7 +7,10 @@ use tally_protocols::testing::Network;
 
 fn contains(network: &Network, who: &Name, needle: &[u8]) -> bool {
     assert!(needle.len() >= 8, "a needle that occurs by chance proves nothing");
-    network.received(who).iter().any(|message| message.bytes.windows(needle.len()).any(|window| window == needle))
+    network
+        .received(who)
+        .iter()
+        .any(|message| message.bytes.windows(needle.len()).any(|window| window == needle))
 }
 
 /// Everything of a transaction that is worth hiding, each part by itself: in the ledger's encoding, and the salt that
@@ -30,7 +33,9 @@ fn secrets(transaction: &SignedTransaction) -> Vec<(String, Vec<u8>)> {
 }
 
 fn all_transactions(network: &Network, who: &Name) -> Vec<SignedTransaction> {
-    network.ledger(who, |ledger| ledger.transactions.values().map(|found| SignedTransaction::clone(found)).collect())
+    network.ledger(who, |ledger| {
+        ledger.transactions.values().map(|found| SignedTransaction::clone(found)).collect()
+    })
 }
 
 #[test]
@@ -61,7 +66,11 @@ fn a_third_party_and_the_notary_learn_nothing() {
     assert_eq!(transactions.len(), 4);
     for transaction in &transactions {
         for (what, secret) in secrets(transaction) {
-            assert!(!contains(&network, &notary, &secret), "the notary received {what} of {}", transaction.id());
+            assert!(
+                !contains(&network, &notary, &secret),
+                "the notary received {what} of {}",
+                transaction.id()
+            );
         }
     }
     for who in [&alice, &bob] {
@@ -70,10 +79,14 @@ fn a_third_party_and_the_notary_learn_nothing() {
     // Bob's key occurs where Bob asks himself, and in nothing that Alice asked.
     let key = encode(&network.identity(&bob).key);
     for message in network.received(&notary).iter().filter(|message| message.from == alice) {
-        assert!(!message.bytes.windows(key.len()).any(|window| window == key), "the notary read the payee's key");
+        assert!(
+            !message.bytes.windows(key.len()).any(|window| window == key),
+            "the notary read the payee's key"
+        );
     }
     // What it has to see it does see.
-    let payment = transactions.iter().find(|transaction| !transaction.transaction().inputs().is_empty()).unwrap();
+    let payment =
+        transactions.iter().find(|transaction| !transaction.transaction().inputs().is_empty()).unwrap();
     assert!(contains(&network, &notary, &encode(&payment.transaction().inputs()[0])));
 }
 
@@ -90,7 +103,8 @@ fn an_oracle_sees_its_rate_and_who_signs() {
     let transaction = network.transaction(&alice, &id).unwrap();
     let content = transaction.transaction();
     for (what, secret) in secrets(&transaction) {
-        let is_the_rate = what.starts_with("command") && secret.starts_with(&encode(&tally_contracts::oracle::NAME));
+        let is_the_rate =
+            what.starts_with("command") && secret.starts_with(&encode(&tally_contracts::oracle::NAME));
         let shown = is_the_rate || what.starts_with("signers");
         assert_eq!(contains(&network, &oracle, &secret), shown, "{what}");
     }
@@ -113,7 +127,9 @@ fn a_payment_hands_over_its_own_history_only() {
     network.run(&alice, "CashPay", json!({ "amount": "9.00 USD", "to": bob })).unwrap();
     assert_eq!(private.len(), 2);
     for transaction in private {
-        for (what, secret) in secrets(&transaction).into_iter().filter(|(what, _)| !what.starts_with("contract")) {
+        for (what, secret) in
+            secrets(&transaction).into_iter().filter(|(what, _)| !what.starts_with("contract"))
+        {
             // What Alice signs alone is signed by the same key elsewhere.
             if !what.starts_with("signers") && !what.starts_with("command") {
                 assert!(!contains(&network, &bob, &secret), "Bob received {what} of {}", transaction.id());

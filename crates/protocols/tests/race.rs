@@ -17,12 +17,13 @@ fn race(seed: u64, validating: bool, ignores_locks: bool, chaos: &Chaos) -> Race
     network.notary("Notary", validating);
     network.run(&alice, "CashIssue", json!({ "amount": "10.00 USD" })).unwrap();
     network.switch(&alice, |switches| switches.ignores_locks = ignores_locks);
-    let flows = [&bob, &carol].map(|to| {
-        network.start(&alice, "CashPay", json!({ "amount": "10.00 USD", "to": to })).unwrap()
-    });
+    let flows = [&bob, &carol]
+        .map(|to| network.start(&alice, "CashPay", json!({ "amount": "10.00 USD", "to": to })).unwrap());
     let mut rng = Rng::new(seed);
     network.settle_with(&mut rng, chaos);
-    let results = flows.map(|flow| network.result(&alice, flow).unwrap_or_else(|| panic!("seed {seed}: a flow does not end")));
+    let results = flows.map(|flow| {
+        network.result(&alice, flow).unwrap_or_else(|| panic!("seed {seed}: a flow does not end"))
+    });
     let mut race = Race { won: 0, conflicts: 0, insufficient: 0 };
     let winner = results.iter().find_map(|result| result.as_ref().ok()).map(|won| won["transaction"].clone());
     for result in &results {
@@ -32,7 +33,9 @@ fn race(seed: u64, validating: bool, ignores_locks: bool, chaos: &Chaos) -> Race
                 assert_eq!(Some(json!(consumed_by)), winner, "seed {seed}: the loser hears who won");
                 race.conflicts += 1;
             }
-            Err(FlowError::Insufficient { held: 1000, .. } | FlowError::Insufficient { available: 0, .. }) => {
+            Err(
+                FlowError::Insufficient { held: 1000, .. } | FlowError::Insufficient { available: 0, .. },
+            ) => {
                 race.insufficient += 1;
             }
             Err(other) => panic!("seed {seed}: {other}"),

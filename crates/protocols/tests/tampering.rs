@@ -80,7 +80,10 @@ fn a_forged_signature_of_the_notary() {
         other => other,
     });
     let error = pay(&mut world).unwrap_err();
-    assert!(matches!(&error, FlowError::Invalid { reason } if reason.contains("notary's signature")), "{error}");
+    assert!(
+        matches!(&error, FlowError::Invalid { reason } if reason.contains("notary's signature")),
+        "{error}"
+    );
     assert!(world.network.received(&world.bob).is_empty());
 }
 
@@ -207,12 +210,14 @@ fn a_notary_signs_only_what_it_was_shown_and_asked_for_properly() {
 #[test]
 fn a_notary_out_of_its_time_or_place() {
     let World { mut network, mallory, notary, bob, .. } = world();
-    let late = network.run(&mallory, "AskNotary", json!({ "victim": notary, "how": "too late" })).unwrap_err();
+    let late =
+        network.run(&mallory, "AskNotary", json!({ "victim": notary, "how": "too late" })).unwrap_err();
     assert!(matches!(late, FlowError::OutsideTimeWindow { .. }), "{late}");
     let not_one = network.run(&mallory, "AskNotary", json!({ "victim": bob, "how": "part" })).unwrap_err();
     assert!(told(&not_one).1.contains("is not a notary"), "{not_one}");
     let validating = network.notary("Careful", true);
-    let part = network.run(&mallory, "AskNotary", json!({ "victim": validating, "how": "part" })).unwrap_err();
+    let part =
+        network.run(&mallory, "AskNotary", json!({ "victim": validating, "how": "part" })).unwrap_err();
     assert!(told(&part).1.contains("validates"), "{part}");
     // The same question, put properly, is answered.
     network.run(&mallory, "AskNotary", json!({ "victim": notary, "how": "part" })).unwrap();
@@ -235,7 +240,9 @@ fn a_validating_notary_does_not_sign_what_breaks_a_contract() {
 
 #[test]
 fn a_lender_signs_nothing_but_an_iou_to_itself() {
-    for (how, kind) in [("issue cash", "refused"), ("the other way round", "refused"), ("unsigned", "invalid")] {
+    for (how, kind) in
+        [("issue cash", "refused"), ("the other way round", "refused"), ("unsigned", "invalid")]
+    {
         let World { mut network, bob, mallory, .. } = world();
         let error = network.run(&mallory, "MoreThanAnIou", json!({ "victim": bob, "how": how })).unwrap_err();
         assert_eq!(told(&error).0, kind, "{how}: {error}");
@@ -264,12 +271,17 @@ fn a_receiver_of_bonds_does_not_sign_away_its_cash() {
 fn a_forged_signature_of_a_counterparty() {
     let mut world = world();
     let (alice, bob) = (world.alice.clone(), world.bob.clone());
-    alter(&mut world, &bob, &alice, |reply: tally_protocols::resolve::Reply<TransactionSignature>| match reply {
-        tally_protocols::resolve::Reply::Answer(signature) => {
-            tally_protocols::resolve::Reply::Answer(forged(signature))
-        }
-        other => other,
-    });
+    alter(
+        &mut world,
+        &bob,
+        &alice,
+        |reply: tally_protocols::resolve::Reply<TransactionSignature>| match reply {
+            tally_protocols::resolve::Reply::Answer(signature) => {
+                tally_protocols::resolve::Reply::Answer(forged(signature))
+            }
+            other => other,
+        },
+    );
     let error = world.network.run(&alice, "IouCreate", json!({ "value": 1, "lender": bob })).unwrap_err();
     assert!(matches!(error, FlowError::Invalid { .. }), "{error}");
     assert!(world.network.vault(&alice).iter().all(|(_, summary)| summary.kind != "iou"));
@@ -284,7 +296,8 @@ fn nobody_gets_what_is_not_in_the_history_of_what_he_was_offered() {
     let bob = network.party_with("Bob", evil::curious);
     network.notary("Notary", false);
     let secret = network.run(&alice, "CashIssue", json!({ "amount": "777.00 EUR" })).unwrap();
-    let secret: tally_contracts::TransactionId = serde_json::from_value(secret["transaction"].clone()).unwrap();
+    let secret: tally_contracts::TransactionId =
+        serde_json::from_value(secret["transaction"].clone()).unwrap();
     *evil::WANTED.lock().unwrap() = secret;
     network.run(&alice, "CashIssue", json!({ "amount": "10.00 USD" })).unwrap();
     let error = network.run(&alice, "CashPay", json!({ "amount": "10.00 USD", "to": bob })).unwrap_err();

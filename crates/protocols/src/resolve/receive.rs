@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use borsh::{BorshDeserialize, BorshSerialize};
 use tally_contracts::{SignedTransaction, TransactionId};
 use tally_flows::{Context, FlowError, Notary, Session};
 
@@ -33,6 +34,21 @@ struct Unknown {
     /// Verified here before.
     known: BTreeSet<TransactionId>,
     bytes: u64,
+}
+
+/// What is remembered of a transaction that is kept.
+#[derive(BorshSerialize, BorshDeserialize)]
+struct Kept {
+    id: TransactionId,
+    bytes: u64,
+    builds_on: Vec<TransactionId>,
+}
+
+impl Kept {
+    fn of(found: &SignedTransaction) -> Self {
+        let content = found.transaction();
+        Self { id: content.id(), bytes: content.encode().len() as u64, builds_on: dependencies_of(content) }
+    }
 }
 
 impl History {
@@ -112,7 +128,7 @@ impl Unknown {
                 if known {
                     self.known.insert(id);
                 } else if let Some(found) = along.remove(&id) {
-                    next.extend(self.take(&found)?);
+                    next.extend(self.take(Kept::of(&found))?);
                     at_hand.insert(id, found);
                 } else {
                     self.wanted.insert(id);
@@ -126,53 +142,68 @@ impl Unknown {
         self.graph.contains_key(id) || self.wanted.contains(id) || self.known.contains(id)
     }
 
-    fn take(&mut self, found: &SignedTransaction) -> Result<Vec<TransactionId>, FlowError> {
-        self.bytes = self.bytes.saturating_add(found.transaction().encode().len() as u64);
-        let too_large =
-            |what: &str, bytes, limit| Err(FlowError::TooLarge { what: what.to_owned(), bytes, limit });
+    fn take(&mut self, kept: Kept) -> Result<Vec<TransactionId>, FlowError> {
+        self.bytes = self.bytes.saturating_add(kept.bytes);
         if self.bytes > HISTORY_BYTES {
-            return too_large("the history of a transaction", self.bytes, HISTORY_BYTES);
+            let what = "the history of a transaction".to_owned();
+            return Err(FlowError::TooLarge { what, bytes: self.bytes, limit: HISTORY_BYTES });
         }
         if self.graph.len() >= HISTORY_TRANSACTIONS {
             return Err(FlowError::invalid(format!(
                 "its history has more than {HISTORY_TRANSACTIONS} transactions"
             )));
         }
-        let dependencies = dependencies_of(found.transaction());
-        self.graph.insert(found.id(), dependencies.clone());
-        Ok(dependencies)
+        self.graph.insert(kept.id, kept.builds_on.clone());
+        Ok(kept.builds_on)
     }
 
     /// Asks for what is wanted until nothing is.
     async fn fetch(&mut self, context: &Context, session: &Session) -> Result<(), FlowError> {
         while !self.wanted.is_empty() {
             let ids: Vec<_> = self.wanted.iter().copied().take(ASKED).collect();
-            let Batch(batch) = session.exchange(&Reply::<()>::Fetch(ids)).await?;
-            let mentioned: BTreeSet<_> =
-                batch.iter().flat_map(|found| dependencies_of(found.transaction())).collect();
+            session.send(&Reply::<()>::Fetch(ids)).await;
+            let batch = session.receive_kept(|batch| self.digest(session, batch)).await?;
+            let mentioned: BTreeSet<_> = batch.iter().flat_map(|kept| &kept.builds_on).copied().collect();
             let mentioned: Vec<_> = mentioned.into_iter().filter(|id| !self.is_seen(id)).collect();
             let known =
                 if mentioned.is_empty() { Vec::new() } else { context.known(mentioned.clone()).await? };
             self.known.extend(mentioned.into_iter().zip(known).filter(|(_, known)| *known).map(|(id, _)| id));
-            let mut kept = Vec::new();
-            for found in batch {
-                // What nobody needs may have come because the sender cannot know what is here.
-                if self.wanted.remove(&found.id()) {
-                    for id in self.take(&found)? {
+            for kept in batch {
+                // What nobody needs came because the sender cannot know what is here.
+                if self.wanted.remove(&kept.id) {
+                    for id in self.take(kept)? {
                         if !self.is_seen(&id) {
                             self.wanted.insert(id);
                         }
                     }
-                    kept.push(Arc::new(found));
                 }
             }
-            if kept.is_empty() {
-                let reason = "a batch without any of the transactions that were asked for".to_owned();
-                return Err(FlowError::Unexpected { party: session.peer().clone(), reason });
-            }
-            context.keep(kept).await?;
         }
         Ok(())
+    }
+
+    /// The transactions of a batch that may be needed, and what has to be remembered of them.
+    fn digest(
+        &self,
+        session: &Session,
+        Batch(batch): Batch,
+    ) -> Result<(Vec<Kept>, Vec<Arc<SignedTransaction>>), FlowError> {
+        let mut followed: BTreeSet<TransactionId> = BTreeSet::new();
+        let (mut kept, mut transactions) = (Vec::new(), Vec::new());
+        for found in batch {
+            let id = found.id();
+            if self.wanted.contains(&id) || followed.contains(&id) && !self.is_seen(&id) {
+                let summary = Kept::of(&found);
+                followed.extend(summary.builds_on.iter().copied());
+                kept.push(summary);
+                transactions.push(Arc::new(found));
+            }
+        }
+        if kept.is_empty() {
+            let reason = "a batch without any of the transactions that were asked for".to_owned();
+            return Err(FlowError::Unexpected { party: session.peer().clone(), reason });
+        }
+        Ok((kept, transactions))
     }
 
     /// What is unknown, each after all that it builds on.

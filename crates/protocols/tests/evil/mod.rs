@@ -18,10 +18,10 @@ use tally_protocols::resolve::{Batch, Offer, Reply};
 use tally_protocols::{Final, finalise};
 
 #[derive(Clone, Debug, BorshSerialize, BorshDeserialize, Serialize, Deserialize)]
-pub struct Victim {
-    pub victim: Name,
+pub(crate) struct Victim {
+    pub(crate) victim: Name,
     #[serde(default)]
-    pub how: String,
+    pub(crate) how: String,
 }
 
 fn usd(quantity: u64) -> Amount {
@@ -56,7 +56,7 @@ fn spend(context: &Context, issue: &SignedTransaction, to: &Party) -> Transactio
 }
 
 /// Hands `victim` something that it must not record.
-pub struct HandOver;
+pub(crate) struct HandOver;
 
 impl Flow for HandOver {
     const NAME: &'static str = "HandOver";
@@ -139,7 +139,7 @@ impl Flow for HandOver {
 }
 
 /// Asks a notary for what it must not sign.
-pub struct AskNotary;
+pub(crate) struct AskNotary;
 
 impl Flow for AskNotary {
     const NAME: &'static str = "AskNotary";
@@ -159,13 +159,15 @@ impl Flow for AskNotary {
         let whole = [Group::Inputs, Group::References, Group::Notary, Group::TimeWindow];
         let (tear_off, requester): (TearOff, TransactionSignature) = match how.as_str() {
             "hides the inputs" => (content.tear_off(&whole[1..], |_| false).unwrap(), mine),
-            "hides the references" => {
-                (content.tear_off(&[Group::Inputs, Group::Notary, Group::TimeWindow], |_| false).unwrap(), mine)
-            }
+            "hides the references" => (
+                content.tear_off(&[Group::Inputs, Group::Notary, Group::TimeWindow], |_| false).unwrap(),
+                mine,
+            ),
             "hides the time window" => (content.tear_off(&whole[..3], |_| false).unwrap(), mine),
-            "hides the notary" => {
-                (content.tear_off(&[Group::Inputs, Group::References, Group::TimeWindow], |_| false).unwrap(), mine)
-            }
+            "hides the notary" => (
+                content.tear_off(&[Group::Inputs, Group::References, Group::TimeWindow], |_| false).unwrap(),
+                mine,
+            ),
             "shows the outputs" => {
                 let more = [whole.as_slice(), &[Group::Outputs]].concat();
                 (content.tear_off(&more, |_| false).unwrap(), mine)
@@ -177,7 +179,9 @@ impl Flow for AskNotary {
                 let other = TransactionSignature { by: victim.key, ..mine };
                 (content.tear_off_for_notary().unwrap(), other)
             }
-            "nothing to attest" => (issue.transaction().tear_off_for_notary().unwrap(), issue.signatures()[0]),
+            "nothing to attest" => {
+                (issue.transaction().tear_off_for_notary().unwrap(), issue.signatures()[0])
+            }
             "another notary" => {
                 let other = own_issue(&context, me.clone()).await;
                 let payment = signed(&context, spend(&context, &other, &me)).await;
@@ -211,7 +215,7 @@ impl Flow for AskNotary {
 }
 
 /// Proposes an IOU that is more than one: `victim` would issue cash by signing it.
-pub struct MoreThanAnIou;
+pub(crate) struct MoreThanAnIou;
 
 impl Flow for MoreThanAnIou {
     const NAME: &'static str = "MoreThanAnIou";
@@ -248,7 +252,7 @@ impl Flow for MoreThanAnIou {
 }
 
 /// Moves cash of this node that `victim` gave, as a bond's transfer, and has `victim` sign that.
-pub struct TakeAsTransfer;
+pub(crate) struct TakeAsTransfer;
 
 impl Flow for TakeAsTransfer {
     const NAME: &'static str = "TakeAsTransfer";
@@ -259,7 +263,8 @@ impl Flow for TakeAsTransfer {
 
     async fn run(context: Context, Taken { victim, state }: Taken) -> Result<Final, FlowError> {
         let victim = context.party(&victim).await?;
-        let found = context.transactions(vec![state.transaction]).await?.remove(0).expect("it was handed over");
+        let found =
+            context.transactions(vec![state.transaction]).await?.remove(0).expect("it was handed over");
         let coin = Coin::try_from(found.transaction().output(state.index).unwrap()).unwrap();
         let builder = TransactionBuilder::new(found.transaction().notary().clone())
             .input(coin.state.clone())
@@ -275,20 +280,21 @@ impl Flow for TakeAsTransfer {
 }
 
 #[derive(Clone, Debug, BorshSerialize, BorshDeserialize, Serialize, Deserialize)]
-pub struct Taken {
-    pub victim: Name,
-    pub state: StateRef,
+pub(crate) struct Taken {
+    pub(crate) victim: Name,
+    pub(crate) state: StateRef,
 }
 
 /// Receives a payment and asks for more than its history.
-pub struct Curious;
+pub(crate) struct Curious;
 
 /// The transaction that [`Curious`] asks for: fixed, since responders take no arguments.
-pub fn wanted() -> TransactionId {
+pub(crate) fn wanted() -> TransactionId {
     *WANTED.lock().unwrap()
 }
 
-pub static WANTED: std::sync::Mutex<TransactionId> = std::sync::Mutex::new(TransactionId::from_bytes([0; 32]));
+pub(crate) static WANTED: std::sync::Mutex<TransactionId> =
+    std::sync::Mutex::new(TransactionId::from_bytes([0; 32]));
 
 impl Responder for Curious {
     const ANSWERS: &'static str = finalise::NAME;
@@ -303,11 +309,15 @@ impl Responder for Curious {
 }
 
 /// The shipped flows, and these.
-pub fn registry() -> Registry {
-    tally_protocols::registry().flow::<HandOver>().flow::<AskNotary>().flow::<MoreThanAnIou>().flow::<TakeAsTransfer>()
+pub(crate) fn registry() -> Registry {
+    tally_protocols::registry()
+        .flow::<HandOver>()
+        .flow::<AskNotary>()
+        .flow::<MoreThanAnIou>()
+        .flow::<TakeAsTransfer>()
 }
 
 /// A node that only receives, and is curious.
-pub fn curious() -> Registry {
+pub(crate) fn curious() -> Registry {
     Registry::new().responder::<Curious>()
 }

@@ -1,0 +1,111 @@
+//! Receiving what is too much to hold for as long as a flow runs.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+
+use borsh::{BorshDeserialize, BorshSerialize};
+use tally_contracts::SignedTransaction;
+
+use super::Session;
+use crate::cell::{Next, State};
+use crate::journal::Step;
+use crate::message::{Body, encode};
+use crate::service::Request;
+use crate::{FlowError, Message};
+
+impl Session {
+    /// Waits for the next value, takes the transactions out of it that [`Context::keep`](crate::Context::keep) is to
+    /// keep, and gives what else `digest` makes of it. From then on neither memory nor journal has the value: a flow
+    /// that runs again gets what was made of it. For values of which a flow receives very many.
+    ///
+    /// `digest` depends on nothing but the value and what the flow knows; it may be called more than once and changes
+    /// nothing.
+    ///
+    /// # Errors
+    /// The other flow failed or ended, or sent something else; what `digest` fails with.
+    pub async fn receive_kept<T: BorshDeserialize, R: BorshSerialize + BorshDeserialize>(
+        &self,
+        digest: impl Fn(T) -> Result<(R, Vec<Arc<SignedTransaction>>), FlowError>,
+    ) -> Result<R, FlowError> {
+        self.begin().await;
+        poll_fn(|_| self.take_kept(&digest)).await
+    }
+
+    fn take_kept<T: BorshDeserialize, R: BorshSerialize + BorshDeserialize>(
+        &self,
+        digest: &impl Fn(T) -> Result<(R, Vec<Arc<SignedTransaction>>), FlowError>,
+    ) -> Poll<Result<R, FlowError>> {
+        let cell = &self.context.0;
+        let (number, bytes) = {
+            let mut state = cell.state();
+            if state.trouble.is_some() {
+                return Poll::Pending;
+            }
+            if let Next::Again(Step::Digested(result)) = state.next() {
+                let Some(Ok(_)) = self.take(&mut state) else {
+                    state.disagrees(&Step::Digested(Vec::new()), "receive a message that is not there");
+                    return Poll::Pending;
+                };
+                state.cursor += 1;
+                self.empty(&mut state);
+                drop(state);
+                return Poll::Ready(self.decode(&result));
+            }
+            let Some(taken) = self.take(&mut state) else { return Poll::Pending };
+            match taken {
+                Ok(bytes) => (state.session(self.id).read - 1, bytes),
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        };
+        let digested = self.decode(&bytes).and_then(digest);
+        let (result, transactions) = match digested {
+            Ok(digested) => digested,
+            Err(error) => return Poll::Ready(Err(error)),
+        };
+        let now = {
+            let mut state = cell.state();
+            if let Next::Again(step) = state.next() {
+                state.disagrees(&step, "receive a message");
+                return Poll::Pending;
+            }
+            state.now
+        };
+        // The state is not locked while the node works.
+        let performed = cell.host.perform(cell.id, now, &Request::Keep(transactions));
+        let mut state = cell.state();
+        match performed {
+            Ok(performed) => {
+                state.did(Step::Digested(encode(&result)));
+                state.writes.extend(performed.writes);
+                self.empty(&mut state);
+                Poll::Ready(Ok(result))
+            }
+            Err(trouble) => {
+                state.session(self.id).read = number;
+                state.trouble = Some(trouble);
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Forgets what the message said that was read last; that it was there is not forgotten.
+    fn empty(&self, state: &mut State) {
+        let id = self.id;
+        let session = state.session(id);
+        let number = session.read - 1;
+        let Some(arrived) = session.inbound.get_mut(&number) else { return };
+        let last = arrived.last;
+        let freed = match std::mem::replace(&mut arrived.body, Body::Data(Vec::new())) {
+            Body::Data(bytes) | Body::Open { payload: Some(bytes), .. } => bytes.len(),
+            _ => 0,
+        };
+        session.held_bytes = session.held_bytes.saturating_sub(freed);
+        // If it has not been submitted yet, it need not be written down at all.
+        let unsubmitted =
+            state.arrivals.iter_mut().find(|arrival| arrival.session == id && arrival.number == number);
+        if let Some(arrival) = unsubmitted {
+            arrival.message = Message { session: id, number, last, body: Body::Data(Vec::new()) }.encode();
+        }
+    }
+}
