@@ -9,10 +9,13 @@ COUNT ?= 1
 SEED ?= 1
 T ?= 30
 
-.PHONY: run test lint sim fuzz bench doc setup build
+.PHONY: run demo-flows test lint sim fuzz bench doc setup build
 
 run: build            ## a temporary network: payments, benchmark, audit
 	scripts/demo "$(CARGO_TARGET_DIR)/release/tally"
+
+demo-flows: build     ## a network of nodes: cash, an IOU, a bond for cash, a node killed in mid-flow
+	scripts/demo-flows "$(CARGO_TARGET_DIR)/release/tally"
 
 build: setup
 	cargo build --release --locked -p tally

@@ -5,25 +5,32 @@ mod audit;
 mod balance;
 mod bench;
 mod exchange;
+mod flow;
 mod issue;
+mod network_authority;
 mod network_init;
 mod network_key;
+mod network_map;
+mod network_processes;
 mod network_run;
 mod network_status;
+mod node;
 mod pay;
 mod print;
 mod receipt;
 mod redeem;
+mod rpc;
 mod statement;
 mod status;
 mod transfer;
+mod vault;
 
 use crate::connection::ConnectionArguments;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 use tally_ops::telemetry;
 
-/// Settlement of regulated money and assets
+/// Settlement and exchange of regulated money and assets
 #[derive(Debug, Parser)]
 #[command(name = "tally", version, arg_required_else_help = true)]
 pub struct Arguments {
@@ -44,6 +51,18 @@ enum Command {
     /// Make, run and look at a network
     #[command(subcommand)]
     Network(NetworkCommand),
+    /// Make and run a node
+    #[command(subcommand)]
+    Node(node::Node),
+    /// Start, follow and tend flows of a node
+    #[command(subcommand)]
+    Flow(flow::Flow),
+    /// Look at what a node holds
+    #[command(subcommand)]
+    Vault(vault::Vault),
+    /// A node's information, network map and attachments
+    #[command(subcommand)]
+    Rpc(rpc::Rpc),
     /// Send ISO 20022 payment messages (pain.001, pacs.008, pacs.009)
     Pay(pay::Pay),
     /// What became of a transaction
@@ -74,7 +93,7 @@ enum Command {
 
 #[derive(Debug, Subcommand)]
 enum NetworkCommand {
-    /// Make a network from a plan
+    /// Make a network of nodes (--nodes), or a settlement network from a plan
     Init(network_init::Init),
     /// Run a network until SIGTERM
     Run(network_run::Run),
@@ -82,6 +101,12 @@ enum NetworkCommand {
     Status(network_status::Status),
     /// Make a key
     Key(network_key::Key),
+    /// The network map of a network of nodes
+    #[command(subcommand)]
+    Map(network_map::Map),
+    /// The authorities of a network of nodes: who takes part, and who no longer does
+    #[command(subcommand)]
+    Authority(network_authority::Authority),
 }
 
 /// How a command ended, if it did not fail.
@@ -105,6 +130,12 @@ pub fn run(arguments: Arguments) -> ExitCode {
             Command::Network(NetworkCommand::Run(command)) => command.run(connection),
             Command::Network(NetworkCommand::Status(command)) => command.run(connection),
             Command::Network(NetworkCommand::Key(command)) => command.run(connection),
+            Command::Network(NetworkCommand::Map(command)) => command.run(),
+            Command::Network(NetworkCommand::Authority(command)) => command.run(connection),
+            Command::Node(command) => command.run(connection),
+            Command::Flow(command) => command.run(),
+            Command::Vault(command) => command.run(),
+            Command::Rpc(command) => command.run(),
             Command::Pay(command) => command.run(connection),
             Command::Status(command) => command.run(connection),
             Command::Receipt(command) => command.run(connection),

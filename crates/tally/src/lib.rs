@@ -1,7 +1,7 @@
 //! The program `tally`: reads configuration, starts and wires things, prints.
 //!
 //! Reading order: [`command`] has one file for each command; [`plan`], [`configuration`] and [`layout`] are a
-//! network's files; [`gateway`] turns payment messages into transactions; [`server`] and [`client`] are the two
+//! settlement network's files, [`flows_network`] is a network of nodes; [`gateway`] turns payment messages into transactions; [`server`] and [`client`] are the two
 //! ends of HTTP, and [`wire`] is what passes between them.
 
 pub mod client;
@@ -11,6 +11,7 @@ pub mod configuration;
 pub mod connection;
 #[cfg(test)]
 mod damaged;
+pub mod flows_network;
 pub mod gateway;
 pub mod keys;
 pub mod layout;

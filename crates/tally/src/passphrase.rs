@@ -72,8 +72,11 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The first line of a file.
-fn read(path: &Path) -> anyhow::Result<Passphrase> {
+/// The passphrase on the first line of a file.
+///
+/// # Errors
+/// When the file cannot be read or the line is empty.
+pub(crate) fn read(path: &Path) -> anyhow::Result<Passphrase> {
     let mut text = Zeroizing::new(Vec::new());
     File::open(path)
         .and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut text))

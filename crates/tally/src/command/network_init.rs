@@ -1,11 +1,14 @@
-//! `tally network init DIR`
+//! `tally network init DIR`: a settlement network from a plan, or with `--nodes` a network of nodes.
 
 use super::{Ended, print};
 use crate::connection::ConnectionArguments;
+use crate::flows_network::make::{self, DatabaseChoice, NotaryArgument};
+use crate::flows_network::names;
 use crate::opening::Opening;
 use crate::plan::Plan;
 use anyhow::{Context, bail, ensure};
 use std::path::{Path, PathBuf};
+use tally_contracts::Name;
 use tally_crypto::keystore::ScryptCost;
 
 /// Arguments of `tally network init`.
@@ -14,7 +17,7 @@ pub(super) struct Init {
     /// Directory of the network; must not exist
     directory: PathBuf,
     /// The plan: who takes part, what is held, who has what at the start; several are joined
-    #[arg(long, value_name = "FILE", required_unless_present = "demo")]
+    #[arg(long, value_name = "FILE", required_unless_present_any = ["demo", "nodes"])]
     plan: Vec<PathBuf>,
     /// The network of the demonstration: a central bank, three banks and a depository
     #[arg(long, conflicts_with = "plan")]
@@ -22,34 +25,36 @@ pub(super) struct Init {
     /// Encrypt the keys so that guessing the passphrase is cheap; for networks that are thrown away
     #[arg(long)]
     weak_keys: bool,
+    /// A network of these nodes: names such as PartyA or 'O=PartyA, L=London, C=GB', separated by commas
+    #[arg(long, value_name = "NAMES", conflicts_with_all = ["plan", "demo"], requires = "notary")]
+    nodes: Option<String>,
+    /// A notary of the network of nodes; with :validating after the name, one that sees whole transactions; may be
+    /// repeated
+    #[arg(long, value_name = "NAME[:validating]", requires = "nodes")]
+    notary: Vec<NotaryArgument>,
+    /// The first of the ports of the nodes, three for each; free ones are drawn if not given
+    #[arg(long, value_name = "PORT", requires = "nodes")]
+    base_port: Option<u16>,
+    /// What the nodes keep their data in: sqlite or postgres
+    #[arg(long, value_name = "KIND", default_value = "sqlite", value_parser = ["sqlite", "postgres"])]
+    database: String,
+    /// How to connect to PostgreSQL, as libpq writes it; each node takes a schema of its own
+    #[arg(long, value_name = "URL", required_if_eq("database", "postgres"))]
+    postgres_url: Option<String>,
 }
 
 impl Init {
     pub(super) fn run(self, connection: &ConnectionArguments) -> anyhow::Result<Ended> {
+        if let Some(nodes) = self.nodes.as_deref().map(names::parse_list) {
+            return self.make_nodes(nodes.context("--nodes")?);
+        }
         let plan = if self.demo { Plan::demo() } else { Plan::read(&self.plan)? };
         plan.check()?;
-        ensure!(!self.directory.exists(), "{} exists already", self.directory.display());
         let passphrase = crate::passphrase::given(connection.passphrase_file.as_deref())?;
-
-        // Everything is made beside the directory and gets its name at the end: all or nothing.
-        let parent = parent(&self.directory)?;
-        std::fs::create_dir_all(&parent).with_context(|| format!("cannot make {}", parent.display()))?;
-        let building = tempfile::Builder::new()
-            .prefix(".tally-network-")
-            .tempdir_in(&parent)
-            .with_context(|| format!("cannot make a directory in {}", parent.display()))?;
-        let opening = Opening {
-            directory: building.path(),
-            plan: &plan,
-            passphrase,
-            cost: if self.weak_keys { ScryptCost::TRIVIAL } else { ScryptCost::DEFAULT },
-        };
-        let opened = opening.make()?;
-        let built = building.keep();
-        if let Err(error) = publish(&built, &self.directory, &parent) {
-            let _ = std::fs::remove_dir_all(&built);
-            return Err(error);
-        }
+        let opened = all_or_nothing(&self.directory, |directory| {
+            let cost = if self.weak_keys { ScryptCost::TRIVIAL } else { ScryptCost::DEFAULT };
+            Opening { directory, plan: &plan, passphrase, cost }.make()
+        })?;
 
         let directory = self.directory.display();
         print::line(&format!(
@@ -68,6 +73,39 @@ impl Init {
         }
         Ok(Ended::Well)
     }
+
+    fn make_nodes(self, nodes: Vec<Name>) -> anyhow::Result<Ended> {
+        let database = match self.postgres_url {
+            Some(url) if self.database == "postgres" => DatabaseChoice::Postgres { url },
+            Some(_) => bail!("--postgres-url is for --database postgres"),
+            None => DatabaseChoice::Sqlite,
+        };
+        let plan = make::Plan { nodes, notaries: self.notary, base_port: self.base_port, database };
+        let made = all_or_nothing(&self.directory, |directory| plan.make(directory))?;
+        let directory = self.directory.display();
+        print::line(&format!("network of {} nodes in {directory}", made.len()));
+        print::line(make::describe(&self.directory, &made).trim_end_matches('\n'));
+        print::line(&format!("start it with `tally network run {directory}`"));
+        Ok(Ended::Well)
+    }
+}
+
+/// Has everything made beside the directory, which gets its name at the end: all or nothing.
+fn all_or_nothing<T>(directory: &Path, make: impl FnOnce(&Path) -> anyhow::Result<T>) -> anyhow::Result<T> {
+    ensure!(!directory.exists(), "{} exists already", directory.display());
+    let parent = parent(directory)?;
+    std::fs::create_dir_all(&parent).with_context(|| format!("cannot make {}", parent.display()))?;
+    let building = tempfile::Builder::new()
+        .prefix(".tally-network-")
+        .tempdir_in(&parent)
+        .with_context(|| format!("cannot make a directory in {}", parent.display()))?;
+    let made = make(building.path())?;
+    let built = building.keep();
+    if let Err(error) = publish(&built, directory, &parent) {
+        let _ = std::fs::remove_dir_all(&built);
+        return Err(error);
+    }
+    Ok(made)
 }
 
 fn parent(directory: &Path) -> anyhow::Result<PathBuf> {

@@ -1,8 +1,9 @@
 //! `tally network run DIR`
 
-use super::{Ended, print};
+use super::{Ended, network_processes, print};
 use crate::configuration::Configuration;
 use crate::connection::{ConnectionArguments, RunFile};
+use crate::flows_network::layout::NetworkDirectory;
 use crate::layout::Layout;
 use crate::{keys, passphrase, server};
 use anyhow::{Context, ensure};
@@ -25,7 +26,8 @@ pub(super) struct Run {
     /// Where to listen; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<SocketAddr>,
-    /// A setting of network.toml in place of the file's, such as messages.control_sum=ignore; may be repeated
+    /// A setting of network.toml in place of the file's, such as messages.control_sum=ignore, or of every node.toml
+    /// in a network of nodes; may be repeated
     #[arg(long = "set", value_name = "SECTION.KEY=VALUE")]
     settings: Vec<String>,
 }
@@ -33,6 +35,10 @@ pub(super) struct Run {
 impl Run {
     pub(super) fn run(self, arguments: &ConnectionArguments) -> anyhow::Result<Ended> {
         let shutdown = Shutdown::install()?;
+        if NetworkDirectory::is_one(&self.directory) {
+            ensure!(self.listen.is_none(), "--listen is for a settlement network; each node has its own node.toml");
+            return network_processes::run(&self.directory, &self.settings, &shutdown);
+        }
         let layout = Layout::new(&self.directory);
         let configuration = Configuration::read(&layout, &self.settings)?;
         let network = configuration.network()?;

@@ -32,3 +32,13 @@ pub(super) fn outcome(outcome: &OutcomeView) -> Ended {
 pub(super) fn decimal(minor_units: i128, exponent: u8) -> String {
     tally_ledger::amount::Decimal(minor_units, exponent).to_string()
 }
+
+/// A time as RFC 3339 in UTC, from milliseconds since the Unix epoch.
+pub(super) fn time(millis: u64) -> String {
+    let since = std::time::Duration::from_millis(millis);
+    match std::time::UNIX_EPOCH.checked_add(since) {
+        // Later years have no such form.
+        Some(time) if millis < 253_402_300_800_000 => humantime::format_rfc3339_millis(time).to_string(),
+        _ => format!("{millis} ms"),
+    }
+}

@@ -1,0 +1,221 @@
+//! `tally network authority …`: the root, the identity manager and the network map's key of a network of nodes.
+
+use super::{Ended, print};
+use crate::connection::ConnectionArguments;
+use crate::flows_network::layout::NetworkDirectory;
+use crate::flows_network::make::{self, NotaryArgument};
+use crate::flows_network::{names, pem};
+use crate::passphrase::{self, Passphrase};
+use anyhow::{Context, bail, ensure};
+use std::path::{Path, PathBuf};
+use tally_bench::table::{self, Align, Table};
+use tally_contracts::Name;
+use tally_identity::{
+    Lifetimes, Manager, NetworkFolder, NetworkMap, NetworkMapKey, Notary, Reason, Request, SignedParameters,
+    bootstrap, system_now,
+};
+
+/// The revocation list is valid for as long; each revocation makes a new one.
+const LIST_VALID_MS: u64 = 365 * 24 * 60 * 60 * 1000;
+const DAY_MS: u64 = 24 * 60 * 60 * 1000;
+const MAX_REQUEST_BYTES: u64 = 8 * 1024;
+
+/// The commands of a network's authorities.
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum Authority {
+    /// Make root, identity manager, network map's key and an empty network map
+    Init(Init),
+    /// Sign the request of a node
+    Issue(Issue),
+    /// Revoke every certificate of a node
+    Revoke(Revoke),
+    /// Show every certificate issued
+    List(List),
+    /// Make a node of the network map a notary of the network
+    Notary(AddNotary),
+}
+
+/// Arguments of `tally network authority init`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Init {
+    /// Directory of the network; must not have one yet
+    directory: PathBuf,
+}
+
+/// Arguments of `tally network authority issue`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Issue {
+    /// Directory of the network
+    directory: PathBuf,
+    /// The node's request.csr. Whether it comes from whom it names is for you to find out
+    request: PathBuf,
+    /// Where to write the certificates for the node; standard output if not given
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// How many days they are valid
+    #[arg(long, value_name = "DAYS")]
+    days: Option<u64>,
+}
+
+/// Arguments of `tally network authority revoke`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Revoke {
+    /// Directory of the network
+    directory: PathBuf,
+    /// The node's name
+    name: String,
+    /// Why: key-compromise, affiliation-changed, superseded, cessation-of-operation, privilege-withdrawn, unspecified
+    #[arg(long, default_value = "unspecified")]
+    reason: String,
+}
+
+/// Arguments of `tally network authority list`.
+#[derive(Debug, clap::Args)]
+pub(super) struct List {
+    /// Directory of the network
+    directory: PathBuf,
+}
+
+/// Arguments of `tally network authority notary`.
+#[derive(Debug, clap::Args)]
+pub(super) struct AddNotary {
+    /// Directory of the network
+    directory: PathBuf,
+    /// The node; with :validating after the name, it sees whole transactions
+    #[arg(value_name = "NAME[:validating]")]
+    notary: NotaryArgument,
+}
+
+impl Authority {
+    pub(super) fn run(self, connection: &ConnectionArguments) -> anyhow::Result<Ended> {
+        match self {
+            Self::Init(command) => command.run(),
+            Self::Issue(command) => command.run(connection),
+            Self::Revoke(command) => command.run(connection),
+            Self::List(command) => command.run(connection),
+            Self::Notary(command) => command.run(connection),
+        }
+    }
+}
+
+impl Init {
+    fn run(self) -> anyhow::Result<Ended> {
+        let network = bootstrap(&self.directory, &[], system_now())?;
+        let directory = self.directory.display();
+        print::line(&format!("authorities of a network in {}", network.authority.display()));
+        print::line(&format!("root certificate, to be given to every node: {}", network.root.display()));
+        print::line(&format!("network map: tally network map serve {directory}"));
+        Ok(Ended::Well)
+    }
+}
+
+impl Issue {
+    fn run(self, connection: &ConnectionArguments) -> anyhow::Result<Ended> {
+        let file = self.request.display();
+        let length = std::fs::metadata(&self.request).with_context(|| format!("cannot read {file}"))?.len();
+        ensure!(length <= MAX_REQUEST_BYTES, "{file} is too large for a request");
+        let bytes = std::fs::read(&self.request).with_context(|| format!("cannot read {file}"))?;
+        let request = Request::parse(&bytes).with_context(|| format!("{file} is refused"))?;
+        let lifetime = match self.days {
+            Some(days) => days.checked_mul(DAY_MS).context("--days: so long nothing is valid")?,
+            None => Lifetimes::default().node_ms,
+        };
+        let network = NetworkDirectory::new(&self.directory);
+        let mut manager = Manager::open(&network.authority(), &passphrase(&network, connection)?)?;
+        let path = manager.issue(&request, system_now(), lifetime)?;
+        let text = pem::text(&path);
+        match &self.out {
+            Some(out) => {
+                make::create(out, text.as_bytes(), 0o644)?;
+                print::line(&format!("certificates of {} in {}", request.name(), out.display()));
+            }
+            None => print::line(text.trim_end()),
+        }
+        Ok(Ended::Well)
+    }
+}
+
+impl Revoke {
+    fn run(self, connection: &ConnectionArguments) -> anyhow::Result<Ended> {
+        let name = names::parse(&self.name)?;
+        let reason: Reason = serde_json::from_value(self.reason.as_str().into())
+            .with_context(|| format!("'{}' is no reason; `tally network authority revoke --help` lists them", self.reason))?;
+        let network = NetworkDirectory::new(&self.directory);
+        let mut manager = Manager::open(&network.authority(), &passphrase(&network, connection)?)?;
+        let now = system_now();
+        manager.revoke(&name, reason, now)?;
+        let list = manager.revocation_list(now, LIST_VALID_MS)?;
+        let folder = NetworkFolder::new(&network.map());
+        folder.put_revocations(&list, manager.path()).context("the revocation is not published yet")?;
+        folder.remove_info(&name)?;
+        print::line(&format!("{name} is revoked; nodes learn of it when they next read the network map"));
+        Ok(Ended::Well)
+    }
+}
+
+impl List {
+    fn run(self, connection: &ConnectionArguments) -> anyhow::Result<Ended> {
+        let network = NetworkDirectory::new(&self.directory);
+        let manager = Manager::open(&network.authority(), &passphrase(&network, connection)?)?;
+        let mut rows = Table::new(&[
+            ("name", Align::Left),
+            ("serial number", Align::Left),
+            ("issued", Align::Left),
+            ("valid until", Align::Left),
+            ("revoked", Align::Left),
+        ]);
+        for entry in manager.entries() {
+            let revoked = entry.revoked.as_ref().map(|revocation| {
+                let reason = serde_json::to_value(revocation.reason).unwrap_or_default();
+                format!("{} {}", print::time(revocation.at_ms), reason.as_str().unwrap_or_default())
+            });
+            rows.row([
+                entry.name.to_string(),
+                entry.serial.to_string(),
+                print::time(entry.issued_ms),
+                print::time(entry.not_after_ms),
+                revoked.unwrap_or_default(),
+            ]);
+        }
+        print::line(rows.render(table::styled()).trim_end_matches('\n'));
+        Ok(Ended::Well)
+    }
+}
+
+impl AddNotary {
+    fn run(self, connection: &ConnectionArguments) -> anyhow::Result<Ended> {
+        let network = NetworkDirectory::new(&self.directory);
+        let now = system_now();
+        let trust = pem::trust(&network.authority().join("root.pem"))?;
+        let (map, _) = NetworkMap::from_folder(&network.map(), &trust, now)?;
+        let NotaryArgument { name, validating } = self.notary;
+        let Some(party) = map.party(&name) else {
+            bail!("no node {name} is on the network map; a notary publishes its node info first")
+        };
+        let mut parameters = map.parameters().as_ref().clone();
+        let known = |notary: &Notary, name: &Name| notary.party.name == *name;
+        parameters.notaries.retain(|notary| !known(notary, &name));
+        parameters.notaries.push(Notary { party, validating });
+        parameters.epoch = parameters.epoch.checked_add(1).context("the parameters cannot change any more")?;
+        parameters.modified = now;
+        let key = NetworkMapKey::open(&network.authority(), &passphrase(&network, connection)?)?;
+        let signed = SignedParameters::sign(&key, parameters)?;
+        NetworkFolder::new(&network.map()).put_parameters(&signed)?;
+        let kind = if validating { "validating" } else { "non-validating" };
+        print::line(&format!("{name} is a {kind} notary of the network"));
+        Ok(Ended::Well)
+    }
+}
+
+/// The passphrase of the authorities' keys: the one given, else the one beside them.
+fn passphrase(network: &NetworkDirectory, connection: &ConnectionArguments) -> anyhow::Result<Passphrase> {
+    match connection.passphrase_file.as_deref() {
+        Some(file) => passphrase::read(file),
+        None => passphrase_beside(&network.authority()),
+    }
+}
+
+fn passphrase_beside(authority: &Path) -> anyhow::Result<Passphrase> {
+    passphrase::read(&authority.join("passphrase"))
+        .with_context(|| format!("the authorities in {} need their passphrase", authority.display()))
+}

@@ -1,0 +1,33 @@
+//! `tally node …`: making and running a node.
+
+mod accept;
+mod init;
+mod publish;
+mod run;
+
+use super::Ended;
+use crate::connection::ConnectionArguments;
+
+/// The commands about one node's directory.
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum Node {
+    /// Make a node's directory: keys, configuration, and the request for the network's identity manager
+    Init(init::Init),
+    /// Take the certificates that the identity manager issued, and make the node known to the network
+    Accept(accept::Accept),
+    /// Make a node known to the network, or its new address
+    Publish(publish::Publish),
+    /// Run a node until SIGTERM
+    Run(run::Run),
+}
+
+impl Node {
+    pub(super) fn run(self, connection: &ConnectionArguments) -> anyhow::Result<Ended> {
+        match self {
+            Self::Init(command) => command.run(connection),
+            Self::Accept(command) => command.run(connection),
+            Self::Publish(command) => command.run(connection),
+            Self::Run(command) => command.run(),
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! `tally node run DIR`
+
+use crate::command::{Ended, print};
+use crate::flows_network::layout::{NodeDirectory, NodeRunFile};
+use anyhow::Context;
+use std::io::Read;
+use std::path::PathBuf;
+use tally_node::{Running, Settings};
+use tally_ops::shutdown::Shutdown;
+
+/// Arguments of `tally node run`.
+#[derive(Debug, clap::Args)]
+pub(in crate::command) struct Run {
+    /// Directory of the node
+    directory: PathBuf,
+    /// A setting of node.toml in place of the file's, such as flows.threads=8; may be repeated
+    #[arg(long = "set", value_name = "SECTION.KEY=VALUE")]
+    settings: Vec<String>,
+    /// Stop as well when standard input ends: for a program that starts this one and may be killed
+    #[arg(long)]
+    until_input_ends: bool,
+}
+
+impl Run {
+    pub(super) fn run(self) -> anyhow::Result<Ended> {
+        let shutdown = Shutdown::install()?;
+        let home = NodeDirectory::new(&self.directory);
+        let settings = Settings::load(home.root(), &self.settings)?;
+        let running = Running::start(home.root(), &settings, &shutdown)?;
+        let addresses = running.addresses();
+        let run = NodeRunFile {
+            pid: std::process::id(),
+            messaging: addresses.messaging,
+            rpc: addresses.rpc,
+            http: addresses.http,
+        };
+        run.write(&home)?;
+        let name = &running.core().me().name;
+        let http = run.http.map(|http| format!(" http={http}")).unwrap_or_default();
+        print::line(&format!("ready {} messaging={} rpc={}{http}", home.label(), run.messaging, run.rpc));
+        tracing::info!(node = %name, "ready");
+        if self.until_input_ends {
+            stop_with_input(shutdown.clone())?;
+        }
+        shutdown.wait();
+        // Removed first: whoever reads it finds a node that answers, or none.
+        let _ = std::fs::remove_file(home.run_file());
+        running.stop()?;
+        print::line("stopped");
+        Ok(Ended::Well)
+    }
+}
+
+/// Requests the shutdown when standard input ends, as it does when the process at its other end does.
+fn stop_with_input(shutdown: Shutdown) -> anyhow::Result<()> {
+    let wait = move || {
+        let mut input = std::io::stdin().lock();
+        let mut bytes = [0; 64];
+        while !matches!(input.read(&mut bytes), Ok(0) | Err(_)) {}
+        shutdown.request();
+    };
+    std::thread::Builder::new()
+        .name("input".to_owned())
+        .spawn(wait)
+        .map(drop)
+        .context("cannot start the thread that reads standard input")
+}

@@ -1,0 +1,1 @@
+//! Networks of nodes as their users have them: real processes, real databases, TLS on real sockets.
