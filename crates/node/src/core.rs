@@ -1,13 +1,14 @@
 //! One node without threads and sockets: flows, store and queues, moved by whoever calls.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use bytes::Bytes;
 use tally_contracts::{AttachmentId, Name, Party, StateRef, Timestamp, TransactionId};
 use tally_flows::{
-    Arrival, Delivered, DeliveryError, Engine, FlowId, Limits, Mark, Origin, Outcome, Registry, RestoreError, Saved,
-    SessionId, Start, StartError, Started,
+    Arrival, Delivered, DeliveryError, Engine, FlowId, Limits, Mark, Origin, Outcome, Registry, RestoreError,
+    Saved, SessionId, Start, StartError, Started,
 };
 use tally_messaging::{Cause, Position, QueueId, Refusal};
 use tally_store::{FlowStatus, Produced, SavedFlow, Store, StoreError, Write};
@@ -116,6 +117,8 @@ pub struct Core {
     /// Messages of this node to itself that are not taken yet.
     loopback: Mutex<VecDeque<(u64, Bytes)>>,
     trackers: Mutex<Vec<Tracker>>,
+    /// Messages were refused because there was no room.
+    refused: AtomicBool,
     /// The batch under way, so that one is made at a time.
     committing: Mutex<Option<Batch>>,
 }
@@ -138,6 +141,7 @@ impl Core {
             own: QueueId(queues.own),
             loopback: Mutex::default(),
             trackers: Mutex::default(),
+            refused: AtomicBool::new(false),
             committing: Mutex::new(None),
         };
         {
@@ -271,7 +275,9 @@ impl Core {
         let Some(row) = self.store().flow(flow.0)? else { return Ok(None) };
         match row.status {
             FlowStatus::Unfinished(_) => Ok(Some(Known::UnderWay)),
-            FlowStatus::Ended { outcome, at } => Ok(Some(Known::Ended { outcome: decode_outcome(flow, &outcome)?, at })),
+            FlowStatus::Ended { outcome, at } => {
+                Ok(Some(Known::Ended { outcome: decode_outcome(flow, &outcome)?, at }))
+            }
         }
     }
 
@@ -323,7 +329,12 @@ impl Core {
     ///
     /// # Errors
     /// No room now, or numbers that do not follow one another; what is left was not taken.
-    pub fn receive(&self, peer: &Name, queue: QueueId, messages: &mut Vec<(u64, Bytes)>) -> Result<(), Refusal> {
+    pub fn receive(
+        &self,
+        peer: &Name,
+        queue: QueueId,
+        messages: &mut Vec<(u64, Bytes)>,
+    ) -> Result<(), Refusal> {
         let mut taken = 0;
         let result = messages.iter().try_for_each(|(number, bytes)| {
             self.take(peer, queue, *number, bytes)?;
@@ -336,6 +347,7 @@ impl Core {
 
     fn take(&self, peer: &Name, queue: QueueId, number: u64, bytes: &Bytes) -> Result<(), Refusal> {
         if self.available().is_err() {
+            self.refused.store(true, Ordering::Relaxed);
             return Err(Refusal::Busy);
         }
         let Some(ticket) = lock(&self.desk.inbound).accept(peer, queue, number) else {
@@ -352,6 +364,7 @@ impl Core {
             Err(DeliveryError::Trouble(trouble)) => {
                 tracing::warn!(%peer, number, %trouble, "a message waits for the database");
                 lock(&self.desk.inbound).give_back(ticket);
+                self.refused.store(true, Ordering::Relaxed);
                 return Err(Refusal::Busy);
             }
             Err(error) => {
@@ -381,7 +394,12 @@ impl Core {
     ///
     /// # Errors
     /// The store fails.
-    pub fn outbound(&self, peer: &Name, after: u64, limit_bytes: usize) -> Result<Vec<(u64, Vec<u8>)>, Cause> {
+    pub fn outbound(
+        &self,
+        peer: &Name,
+        after: u64,
+        limit_bytes: usize,
+    ) -> Result<Vec<(u64, Vec<u8>)>, Cause> {
         Ok(self.store().outbound(peer, after, limit_bytes)?)
     }
 
@@ -493,11 +511,13 @@ impl Core {
         }
     }
 
-    /// The messages accepted again have room: see [`Post::resume`].
+    /// Asks for the messages that were refused, if there is room again; see [`Post::resume`].
     pub fn resume(&self) {
-        if self.available().is_ok()
+        if self.refused.load(Ordering::Relaxed)
+            && self.available().is_ok()
             && let Some(post) = self.post.get()
         {
+            self.refused.store(false, Ordering::Relaxed);
             post.resume();
         }
     }

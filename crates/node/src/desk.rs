@@ -12,11 +12,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use tally_contracts::{
-    Attachment, Contracts, Name, Party, PublicKey, SignedTransaction, SigningKey, StateAndRef, Timestamp, TransactionId,
+    Attachment, Contracts, Name, Party, PublicKey, SignedTransaction, SigningKey, StateAndRef, Timestamp,
+    TransactionId,
 };
 use tally_flows::{
-    Filter, FlowError, FlowId, Host, LedgerWrite, Notary as NetworkNotary, Performed, Rate, Request, Response, Trouble,
-    Unit,
+    Filter, FlowError, FlowId, Host, LedgerWrite, Notary as NetworkNotary, Performed, Rate, Request,
+    Response, Trouble, Unit,
 };
 use tally_store::{StateQuery, Status, Store, StoreError};
 
@@ -138,7 +139,11 @@ impl Desk {
         self.wakened.notify_all();
     }
 
-    fn verified(&self, flow: FlowId, ids: &[TransactionId]) -> Result<Vec<Option<Arc<SignedTransaction>>>, Trouble> {
+    fn verified(
+        &self,
+        flow: FlowId,
+        ids: &[TransactionId],
+    ) -> Result<Vec<Option<Arc<SignedTransaction>>>, Trouble> {
         let mut found: Vec<Option<Arc<SignedTransaction>>> = {
             let recent = lock(&self.recent);
             ids.iter().map(|id| recent.verified(Some(flow), id)).collect()
@@ -147,7 +152,11 @@ impl Desk {
         Ok(found)
     }
 
-    fn kept(&self, flow: FlowId, ids: &[TransactionId]) -> Result<Vec<Option<Arc<SignedTransaction>>>, Trouble> {
+    fn kept(
+        &self,
+        flow: FlowId,
+        ids: &[TransactionId],
+    ) -> Result<Vec<Option<Arc<SignedTransaction>>>, Trouble> {
         let mut found: Vec<Option<Arc<SignedTransaction>>> = {
             let recent = lock(&self.recent);
             ids.iter().map(|id| recent.kept(flow, id)).collect()
@@ -174,7 +183,10 @@ impl Desk {
         for (place, row) in places.into_iter().zip(rows) {
             let Some(bytes) = row else { continue };
             let transaction = SignedTransaction::decode(&bytes).map_err(|error| {
-                Trouble::Lasting(format!("transaction {} in the database does not decode: {error}", ids[place]))
+                Trouble::Lasting(format!(
+                    "transaction {} in the database does not decode: {error}",
+                    ids[place]
+                ))
             })?;
             if transaction.id() != ids[place] {
                 return Err(Trouble::Lasting(format!(
@@ -258,7 +270,10 @@ impl Host for Desk {
                 match selected {
                     Ok(states) => {
                         let held = states.iter().map(|state| state.reference).collect();
-                        Performed { response: Response::States(states), writes: vec![LedgerWrite::Hold(held)] }
+                        Performed {
+                            response: Response::States(states),
+                            writes: vec![LedgerWrite::Hold(held)],
+                        }
                     }
                     Err(refusal) => Response::Refused(refusal).into(),
                 }
@@ -300,7 +315,9 @@ impl Host for Desk {
                 let attachment = bytes
                     .map(|bytes| {
                         Attachment::new(bytes).map_err(|error| {
-                            Trouble::Lasting(format!("attachment {id} in the database cannot be used: {error}"))
+                            Trouble::Lasting(format!(
+                                "attachment {id} in the database cannot be used: {error}"
+                            ))
                         })
                     })
                     .transpose()?;

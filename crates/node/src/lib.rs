@@ -31,6 +31,6 @@ pub use metrics::Meters;
 pub use process::{Addresses, NodeError, Running};
 pub use service::{About, Service};
 pub use settings::{
-    DatabaseSection, FILE, FlowsSection, HttpSection, IdentitySection, MessagingSection, NetworkSection, OracleSection,
-    RpcSection, Settings, SettingsError,
+    DatabaseSection, FILE, FlowsSection, HttpSection, IdentitySection, MessagingSection, NetworkSection,
+    OracleSection, RpcSection, Settings, SettingsError,
 };

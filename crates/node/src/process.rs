@@ -159,7 +159,9 @@ impl Running {
         let map = Arc::new(map);
         match map.party(identity.name()) {
             None => return Err(NodeError::NotOnTheMap(identity.name().clone())),
-            Some(party) if party != *identity.party() => return Err(NodeError::OtherKey(identity.name().clone())),
+            Some(party) if party != *identity.party() => {
+                return Err(NodeError::OtherKey(identity.name().clone()));
+            }
             Some(_) => {}
         }
         let users = Users::read(&directory.join(&settings.rpc.users_file))?;
@@ -429,7 +431,8 @@ fn kind(validating: bool) -> NotaryKind {
 impl About for Told {
     fn node(&self) -> NodeInfo {
         let me = self.core.me();
-        let addresses = self.map.info(&me.name).map(|info| info.addresses.iter().map(ToString::to_string).collect());
+        let addresses =
+            self.map.info(&me.name).map(|info| info.addresses.iter().map(ToString::to_string).collect());
         NodeInfo {
             name: me.name.to_string(),
             key: me.key.to_string(),

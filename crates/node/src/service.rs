@@ -43,16 +43,13 @@ impl Service {
     fn begin(&self, caller: &Caller, start: StartFlow) -> Result<(FlowId, Started), Refusal> {
         let registry = self.core.engine().registry();
         let arguments = serde_json::Value::Object(start.arguments);
-        let arguments = registry.arguments_from_json(&start.flow, &arguments).map_err(|error| match error {
-            FlowError::UnknownFlow { .. } => Refusal::new(RefusalCode::FlowUnknown, error.to_string()),
-            error => Refusal::new(RefusalCode::ArgumentsInvalid, error.to_string()),
-        })?;
-        let request = Request {
-            user: caller.user.to_string(),
-            request: start.request_id,
-            flow: start.flow,
-            arguments,
-        };
+        let arguments =
+            registry.arguments_from_json(&start.flow, &arguments).map_err(|error| match error {
+                FlowError::UnknownFlow { .. } => Refusal::new(RefusalCode::FlowUnknown, error.to_string()),
+                error => Refusal::new(RefusalCode::ArgumentsInvalid, error.to_string()),
+            })?;
+        let request =
+            Request { user: caller.user.to_string(), request: start.request_id, flow: start.flow, arguments };
         self.core.start(request).map_err(|error| unavailable(&error))
     }
 
@@ -79,7 +76,9 @@ impl Service {
 
     fn follow(&self, flow: FlowId, follower: crate::Follower) -> Result<(), Refusal> {
         self.core.follow(flow, follower).map_err(|error| match error {
-            OpenError::Row { .. } => Refusal::new(RefusalCode::FlowIdUnknown, format!("no flow {flow} was started here")),
+            OpenError::Row { .. } => {
+                Refusal::new(RefusalCode::FlowIdUnknown, format!("no flow {flow} was started here"))
+            }
             error => opening(&error),
         })
     }
@@ -91,9 +90,9 @@ fn unavailable(error: &Unavailable) -> Refusal {
         Unavailable::Overloaded(_) | Unavailable::Start(StartError::Refused(FlowError::Busy { .. })) => {
             RefusalCode::Overloaded
         }
-        Unavailable::Start(StartError::Refused(FlowError::UnknownFlow { .. } | FlowError::Version { .. })) => {
-            RefusalCode::FlowUnknown
-        }
+        Unavailable::Start(StartError::Refused(
+            FlowError::UnknownFlow { .. } | FlowError::Version { .. },
+        )) => RefusalCode::FlowUnknown,
         Unavailable::Start(StartError::Refused(_)) => RefusalCode::ArgumentsInvalid,
     };
     Refusal::new(code, full_text(error))
@@ -235,9 +234,9 @@ impl NodeService for Service {
     }
 
     async fn transaction(&self, _: &Caller, id: String) -> Result<TransactionInfo, Refusal> {
-        let id: TransactionId = id
-            .parse()
-            .map_err(|error| Refusal::new(RefusalCode::RequestInvalid, format!("the transaction's id: {error}")))?;
+        let id: TransactionId = id.parse().map_err(|error| {
+            Refusal::new(RefusalCode::RequestInvalid, format!("the transaction's id: {error}"))
+        })?;
         self.read(move |core| {
             let bytes = core.store().transaction(id).map_err(|error| opening(&error.into()))?;
             let bytes = bytes.ok_or_else(|| {
@@ -268,9 +267,9 @@ impl NodeService for Service {
     }
 
     async fn attachment(&self, _: &Caller, id: String) -> Result<Bytes, Refusal> {
-        let id: AttachmentId = id
-            .parse()
-            .map_err(|error| Refusal::new(RefusalCode::RequestInvalid, format!("the attachment's id: {error}")))?;
+        let id: AttachmentId = id.parse().map_err(|error| {
+            Refusal::new(RefusalCode::RequestInvalid, format!("the attachment's id: {error}"))
+        })?;
         let bytes = self
             .read(move |core| core.store().attachment(id).map_err(|error| opening(&error.into())))
             .await?;
@@ -308,7 +307,9 @@ impl Service {
                 None if core.engine().holds(flow) => {
                     Err(Refusal::new(RefusalCode::Unavailable, "the flow has just ended; ask again"))
                 }
-                None => Err(Refusal::new(RefusalCode::FlowIdUnknown, format!("no flow {flow} was started here"))),
+                None => {
+                    Err(Refusal::new(RefusalCode::FlowIdUnknown, format!("no flow {flow} was started here")))
+                }
             }
         })
         .await

@@ -207,8 +207,11 @@ impl Settings {
     /// See [`SettingsError`]; each names file and key.
     pub fn load(directory: &Path, overrides: &[String]) -> Result<Self, SettingsError> {
         let file = directory.join(FILE);
-        let settings: Self =
-            Loader::new().file(&file).environment(std::env::vars()).flags(overrides.iter().cloned()).load()?;
+        let settings: Self = Loader::new()
+            .file(&file)
+            .environment(std::env::vars())
+            .flags(overrides.iter().cloned())
+            .load()?;
         if settings.network.folder.is_some() == settings.network.service.is_some() {
             return Err(SettingsError::Network { file });
         }
@@ -246,14 +249,15 @@ impl OracleSection {
         self.rates
             .iter()
             .map(|(pair, rate)| {
-                let currency = |text: &str| text.len() == 3 && text.bytes().all(|byte| byte.is_ascii_uppercase());
+                let currency =
+                    |text: &str| text.len() == 3 && text.bytes().all(|byte| byte.is_ascii_uppercase());
                 let (base, quote) = pair
                     .split_once('/')
                     .filter(|(base, quote)| currency(base) && currency(quote))
                     .ok_or_else(|| wrong(pair, rate, "a pair is two currency codes joined by `/`"))?;
-                let billionths = billionths(rate)
-                    .filter(|billionths| *billionths > 0)
-                    .ok_or_else(|| wrong(pair, rate, "a rate is a positive decimal number with at most 9 decimals"))?;
+                let billionths = billionths(rate).filter(|billionths| *billionths > 0).ok_or_else(|| {
+                    wrong(pair, rate, "a rate is a positive decimal number with at most 9 decimals")
+                })?;
                 Ok(((base.to_owned(), quote.to_owned()), billionths))
             })
             .collect()
@@ -262,7 +266,10 @@ impl OracleSection {
 
 fn billionths(text: &str) -> Option<u64> {
     let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
-    if whole.is_empty() || decimals.len() > 9 || !text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
+    if whole.is_empty()
+        || decimals.len() > 9
+        || !text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+    {
         return None;
     }
     let decimals = format!("{decimals:0<9}");

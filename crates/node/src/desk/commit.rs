@@ -107,7 +107,8 @@ impl Queue {
             match pending.lazy.map(|since| LINGER.saturating_sub(since.elapsed())) {
                 Some(left) if left.is_zero() => return true,
                 Some(left) => {
-                    pending = self.ready.wait_timeout(pending, left).unwrap_or_else(PoisonError::into_inner).0;
+                    pending =
+                        self.ready.wait_timeout(pending, left).unwrap_or_else(PoisonError::into_inner).0;
                 }
                 None => pending = self.ready.wait(pending).unwrap_or_else(PoisonError::into_inner),
             }
@@ -132,8 +133,10 @@ impl Desk {
             seed: start.seed,
             at: start.at,
         });
-        let outcome =
-            unit.outcome.as_ref().map(|outcome| borsh::to_vec(outcome).expect("an outcome is written to memory"));
+        let outcome = unit
+            .outcome
+            .as_ref()
+            .map(|outcome| borsh::to_vec(outcome).expect("an outcome is written to memory"));
         match (start, outcome) {
             (Some(start), Some(outcome)) => writes.push(Write::FlowEndedAtOnce { flow: start, outcome, at }),
             (Some(start), None) => writes.push(Write::FlowStarted(start)),
@@ -199,7 +202,13 @@ impl Desk {
         self.queue.ready.notify_one();
     }
 
-    fn prepare(&self, prepared: &mut Prepared, write: LedgerWrite, ends: bool, at: tally_contracts::Timestamp) {
+    fn prepare(
+        &self,
+        prepared: &mut Prepared,
+        write: LedgerWrite,
+        ends: bool,
+        at: tally_contracts::Timestamp,
+    ) {
         let flow = prepared.flow.0;
         match write {
             LedgerWrite::Record(signed) => {
@@ -232,7 +241,12 @@ impl Desk {
             LedgerWrite::Hold(_) | LedgerWrite::Release(_) => {}
             LedgerWrite::Consume { states, by, requester } => {
                 for state in &states {
-                    prepared.writes.push(Write::Consumed { state: *state, by, requester: requester.clone(), at });
+                    prepared.writes.push(Write::Consumed {
+                        state: *state,
+                        by,
+                        requester: requester.clone(),
+                        at,
+                    });
                 }
                 prepared.notarised.extend(states);
             }
@@ -263,7 +277,8 @@ impl Desk {
         let attachments = std::mem::take(&mut pending.attachments);
         drop(pending);
 
-        let mut writes = Vec::with_capacity(units.iter().map(|unit| unit.writes.len() + unit.sends.len()).sum());
+        let mut writes =
+            Vec::with_capacity(units.iter().map(|unit| unit.writes.len() + unit.sends.len()).sum());
         let mut sends = Vec::new();
         {
             let mut outbound = lock(&self.outbound);

@@ -34,7 +34,10 @@ impl Notary {
         let durable = store.consumed(&asked)?;
         let consumer = |index: usize| {
             let state: &StateRef = &asked[index];
-            self.pending.get(state).copied().or_else(|| durable[index].as_ref().map(|consumption| consumption.by))
+            self.pending
+                .get(state)
+                .copied()
+                .or_else(|| durable[index].as_ref().map(|consumption| consumption.by))
         };
         if (0..inputs.len()).all(|index| consumer(index) == Some(commit.transaction)) {
             return Ok(Response::Committed(Committed::Yes).into());

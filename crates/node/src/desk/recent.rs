@@ -28,7 +28,11 @@ struct OfFlow {
 
 impl Recent {
     /// A verified transaction, as this flow may see it.
-    pub(crate) fn verified(&self, flow: Option<FlowId>, id: &TransactionId) -> Option<Arc<SignedTransaction>> {
+    pub(crate) fn verified(
+        &self,
+        flow: Option<FlowId>,
+        id: &TransactionId,
+    ) -> Option<Arc<SignedTransaction>> {
         flow.and_then(|flow| self.of_flow.get(&flow))
             .and_then(|own| own.recorded.get(id))
             .or_else(|| self.submitted.get(id).map(|(transaction, _)| transaction))

@@ -3,7 +3,9 @@
 use std::str::FromStr;
 
 use tally_contracts::{Name, PublicKey, StateRef, Timestamp};
-use tally_rpc::{Feed, Refusal, RefusalCode, SortBy, StateStatus, VaultPage, VaultQuery, VaultState, VaultUpdate};
+use tally_rpc::{
+    Feed, Refusal, RefusalCode, SortBy, StateStatus, VaultPage, VaultQuery, VaultState, VaultUpdate,
+};
 use tally_store::{Sort, StateQuery, Status};
 
 use super::view::store_refusal;
@@ -30,7 +32,12 @@ pub(super) fn track(core: &Core, query: &VaultQuery, feed: Feed<VaultUpdate>) ->
             .produced
             .iter()
             .filter(|produced| {
-                filter.passes(&produced.summary, &produced.state, reference(change, produced.index), change.at)
+                filter.passes(
+                    &produced.summary,
+                    &produced.state,
+                    reference(change, produced.index),
+                    change.at,
+                )
             })
             .map(|produced| {
                 show_parts(
@@ -90,12 +97,15 @@ impl Filter {
         is(&query.contract, &state.contract)
             && is(&query.kind, &summary.kind)
             && is(&query.notary, &state.notary.name)
-            && query.participant.as_ref().is_none_or(|key| {
-                summary.participants.contains(key) || summary.owner.as_ref() == Some(key)
-            })
+            && query
+                .participant
+                .as_ref()
+                .is_none_or(|key| summary.participants.contains(key) || summary.owner.as_ref() == Some(key))
             && has(&query.owner, &summary.owner)
             && has(&query.asset, &summary.asset)
-            && query.quantity_from.is_none_or(|least| summary.quantity.is_some_and(|quantity| quantity >= least))
+            && query
+                .quantity_from
+                .is_none_or(|least| summary.quantity.is_some_and(|quantity| quantity >= least))
             && query.quantity_to.is_none_or(|most| summary.quantity.is_some_and(|quantity| quantity <= most))
             && query.recorded_from.is_none_or(|from| recorded >= from)
             && query.recorded_until.is_none_or(|until| recorded < until)
@@ -121,7 +131,8 @@ fn key(core: &Core, field: &str, text: Option<&String>) -> Result<Option<PublicK
     if let Ok(key) = text.parse::<PublicKey>() {
         return Ok(Some(key));
     }
-    let name: Name = text.parse().map_err(|error| invalid(field, format!("neither a key nor a party's name: {error}")))?;
+    let name: Name =
+        text.parse().map_err(|error| invalid(field, format!("neither a key nor a party's name: {error}")))?;
     match core.parts().network.party(&name) {
         Some(party) => Ok(Some(party.key)),
         None => Err(invalid(field, format!("no party `{name}` is on the network map"))),
@@ -184,7 +195,8 @@ fn show_parts(
     consumed_by: Option<String>,
     locked_by: Option<String>,
 ) -> VaultState {
-    let name = |key: &PublicKey| network.name_of(key).map_or_else(|| key.to_string(), |name| name.to_string());
+    let name =
+        |key: &PublicKey| network.name_of(key).map_or_else(|| key.to_string(), |name| name.to_string());
     VaultState {
         reference: reference.to_string(),
         status: if consumed_by.is_some() { StateStatus::Consumed } else { StateStatus::Unconsumed },

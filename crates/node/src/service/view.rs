@@ -12,7 +12,12 @@ use crate::desk::full_text;
 use crate::desk::watch::Step;
 
 /// An outcome: the output as JSON, or the failure with its code.
-pub(super) fn outcome(registry: &Registry, name: &str, version: u32, outcome: &Outcome) -> tally_rpc::Outcome {
+pub(super) fn outcome(
+    registry: &Registry,
+    name: &str,
+    version: u32,
+    outcome: &Outcome,
+) -> tally_rpc::Outcome {
     match outcome {
         // A flow that answers has no output, and its name is that of the flow it answers.
         Ok(output) if output.is_empty() => tally_rpc::Outcome::Completed(Value::Null),
@@ -26,11 +31,9 @@ pub(super) fn outcome(registry: &Registry, name: &str, version: u32, outcome: &O
 
 fn failure(error: &FlowError) -> FlowFailure {
     match error {
-        FlowError::Counterparty { party, kind, reason } => FlowFailure {
-            code: kind.clone(),
-            reason: reason.clone(),
-            counterparty: Some(party.to_string()),
-        },
+        FlowError::Counterparty { party, kind, reason } => {
+            FlowFailure { code: kind.clone(), reason: reason.clone(), counterparty: Some(party.to_string()) }
+        }
         error => FlowFailure { code: error.code().to_owned(), reason: error.to_string(), counterparty: None },
     }
 }
@@ -75,7 +78,8 @@ pub(super) fn row(core: &Core, row: FlowRow) -> Result<FlowInfo, Refusal> {
         FlowStatus::Unfinished(Mark::Paused) => (FlowState::Paused, None, None, None),
         FlowStatus::Unfinished(Mark::Held { reason }) => (FlowState::Held, None, Some(reason), None),
         FlowStatus::Ended { outcome: bytes, at } => {
-            let came_to: Outcome = borsh::from_slice(&bytes).map_err(|error| broken("its outcome", &error))?;
+            let came_to: Outcome =
+                borsh::from_slice(&bytes).map_err(|error| broken("its outcome", &error))?;
             let state = if came_to.is_ok() { FlowState::Completed } else { FlowState::Failed };
             let registry = core.engine().registry();
             let came_to = outcome(registry, &row.flow.name, row.flow.version, &came_to);
@@ -194,6 +198,9 @@ mod tests {
     fn a_steps_path_ends_in_its_label() {
         let at = tally_contracts::Timestamp::from_millis(5);
         let shown = step(&Step { path: "CashPay / Finalise / Signing".into(), at });
-        assert_eq!(shown, FlowStep { path: vec!["CashPay".into(), "Finalise".into()], label: "Signing".into(), at_ms: 5 });
+        assert_eq!(
+            shown,
+            FlowStep { path: vec!["CashPay".into(), "Finalise".into()], label: "Signing".into(), at_ms: 5 }
+        );
     }
 }

@@ -1,0 +1,130 @@
+//! A network of nodes in one process, each with its own sockets, threads and database.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use tally_contracts::Name;
+use tally_identity::{Identity, Network, NodeSpec, bootstrap, server_name, system_now, tls};
+use tally_node::{
+    DatabaseSection, FlowsSection, HttpSection, IdentitySection, MessagingSection, NetworkSection,
+    OracleSection, RpcSection, Running, Settings,
+};
+use tally_ops::shutdown::Shutdown;
+use tally_rpc::{Client, FlowEnd, Outcome, Permissions, StartFlow, User, Users};
+
+pub(crate) fn name(organisation: &str) -> Name {
+    format!("O={organisation}, L=London, C=GB").parse().expect("a name")
+}
+
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0")
+        .and_then(|listener| listener.local_addr())
+        .expect("a free port")
+        .port()
+}
+
+pub(crate) struct World {
+    _directory: tempfile::TempDir,
+    pub(crate) network: Network,
+    ports: Vec<u16>,
+    pub(crate) nodes: Vec<Option<Running>>,
+}
+
+impl World {
+    /// Parties by name; the last is a notary of this kind.
+    pub(crate) fn new(parties: &[&str], validating: bool) -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let ports: Vec<u16> = parties.iter().map(|_| free_port()).collect();
+        let specs: Vec<NodeSpec> = parties
+            .iter()
+            .zip(&ports)
+            .enumerate()
+            .map(|(index, (party, port))| NodeSpec {
+                name: name(party),
+                notary: (index + 1 == parties.len()).then_some(validating),
+                address: format!("127.0.0.1:{port}").parse().expect("an address"),
+            })
+            .collect();
+        let network = bootstrap(directory.path(), &specs, system_now()).expect("a network");
+        for node in &network.nodes {
+            let user = User::new("operator", "secret", Permissions::All).expect("a user");
+            Users::new([user])
+                .expect("users")
+                .write(&node.directory.join("users.toml"))
+                .expect("a users file");
+        }
+        let mut world =
+            Self { _directory: directory, network, ports, nodes: parties.iter().map(|_| None).collect() };
+        for index in 0..parties.len() {
+            world.start(index);
+        }
+        world
+    }
+
+    pub(crate) fn settings(&self, index: usize) -> Settings {
+        Settings {
+            identity: IdentitySection::default(),
+            network: NetworkSection {
+                folder: Some(self.network.map.clone()),
+                service: None,
+                refresh_ms: 1000,
+            },
+            messaging: MessagingSection {
+                listen: format!("127.0.0.1:{}", self.ports[index]).parse().expect("an address"),
+                queue_bytes: 64 << 20,
+            },
+            rpc: RpcSection {
+                listen: "127.0.0.1:0".parse().expect("an address"),
+                users_file: "users.toml".into(),
+                threads: 2,
+            },
+            http: HttpSection { listen: Some("127.0.0.1:0".parse().expect("an address")) },
+            database: DatabaseSection::default(),
+            flows: FlowsSection { threads: 4, limit: 0 },
+            oracle: OracleSection::default(),
+        }
+    }
+
+    pub(crate) fn directory(&self, index: usize) -> &Path {
+        &self.network.nodes[index].directory
+    }
+
+    pub(crate) fn start(&mut self, index: usize) {
+        let settings = self.settings(index);
+        let running = Running::start(self.directory(index), &settings, &Shutdown::new());
+        self.nodes[index] = Some(running.unwrap_or_else(|error| panic!("{error:?}")));
+    }
+
+    pub(crate) fn stop(&mut self, index: usize) {
+        self.nodes[index].take().expect("it runs").stop().expect("an orderly end");
+    }
+
+    pub(crate) async fn client(&self, index: usize) -> Client {
+        let running = self.nodes[index].as_ref().expect("it runs");
+        let party = &self.network.nodes[index].party;
+        let now = system_now();
+        let passphrase =
+            std::fs::read_to_string(&self.network.nodes[index].passphrase).expect("the passphrase");
+        let identity =
+            Identity::load(&self.network.nodes[index].identity, passphrase.trim_end().as_bytes(), now);
+        let trust = identity.expect("an identity").trust().clone();
+        let tls = tls::rpc_client(&trust).expect("a client's TLS");
+        let address = running.addresses().rpc.to_string();
+        Client::connect(&address, &server_name(&party.name).to_str(), Arc::clone(&tls), "operator", "secret")
+            .await
+            .expect("a client")
+    }
+}
+
+pub(crate) fn start(flow: &str, arguments: &Value, request_id: Option<&str>) -> StartFlow {
+    let arguments: Map<String, Value> = arguments.as_object().expect("an object").clone();
+    StartFlow { flow: flow.to_owned(), arguments, request_id: request_id.map(str::to_owned) }
+}
+
+pub(crate) fn output(end: FlowEnd) -> Value {
+    match end.outcome {
+        Outcome::Completed(value) => value,
+        Outcome::Failed(failure) => panic!("the flow failed: {failure}"),
+    }
+}
