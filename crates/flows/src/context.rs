@@ -157,7 +157,7 @@ impl Context {
         by: &PublicKey,
         transaction: TransactionId,
     ) -> Result<TransactionSignature, FlowError> {
-        match self.ask(Request::Sign { by: by.clone(), transaction }).await? {
+        match self.ask(Request::Sign { by: *by, transaction }).await? {
             Response::Signature(signature) => Ok(signature),
             other => self.confused(&other).await,
         }

@@ -172,7 +172,7 @@ impl Answer {
         match response {
             Response::Party(party) => Self::Party(party.clone()),
             Response::Notaries(notaries) => Self::Notaries(notaries.clone()),
-            Response::Signature(signature) => Self::Signature(signature.clone()),
+            Response::Signature(signature) => Self::Signature(*signature),
             Response::States(states) => Self::States(states.clone()),
             Response::Transactions(found) => Self::Found(found.iter().map(Option::is_some).collect()),
             Response::Attachment(found) => Self::Found(vec![found.is_some()]),

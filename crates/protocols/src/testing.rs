@@ -12,7 +12,7 @@
 //! network.notary("Notary", false);
 //! network.run(&alice, "CashIssue", serde_json::json!({ "amount": "100.00 USD" }))?;
 //! network.run(&alice, "CashPay", serde_json::json!({ "amount": "30.00 USD", "to": bob }))?;
-//! assert_eq!(network.cash(&bob, "USD", &alice), 30_00);
+//! assert_eq!(network.cash(&bob, "USD", &alice), 3000);
 //! # Ok::<(), tally_flows::FlowError>(())
 //! ```
 

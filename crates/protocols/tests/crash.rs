@@ -1,6 +1,8 @@
 //! A crash at every unit of every shipped flow, with and without losing that unit, and every message twice: all ends
 //! the same.
 
+#![allow(clippy::unwrap_used, reason = "a test that fails says where")]
+
 use serde_json::{Value, json};
 use tally_contracts::{Name, StateRef, TransactionId};
 use tally_protocols::testing::Network;

@@ -1,6 +1,8 @@
 //! Who is not in a transaction receives no byte of it, and a non-validating notary sees what it has to and no more:
 //! proven from all that each node received.
 
+#![allow(clippy::unwrap_used, reason = "a test that fails says where")]
+
 use serde_json::json;
 use tally_contracts::{Name, SignedTransaction, encode};
 use tally_protocols::testing::Network;

@@ -1,6 +1,7 @@
 //! Faults drawn from a seed.
 
 use tally_contracts::Name;
+use tally_flows::Trouble;
 use tally_sim::Rng;
 
 use super::{Event, Network};
@@ -16,15 +17,17 @@ pub struct Chaos {
     pub lose: u64,
     /// Two nodes lose sight of each other, for some events.
     pub cut: u64,
+    /// The memory of a node cannot be reached, for some events.
+    pub trouble: u64,
     /// Messages overtake each other, of the same sender too.
     pub reorder: bool,
 }
 
 impl Chaos {
     /// Nothing goes wrong; only the order of events is drawn.
-    pub const NONE: Self = Self { crash: 0, duplicate: 0, lose: 0, cut: 0, reorder: false };
+    pub const NONE: Self = Self { crash: 0, duplicate: 0, lose: 0, cut: 0, trouble: 0, reorder: false };
     /// Everything goes wrong now and then.
-    pub const ALL: Self = Self { crash: 15, duplicate: 50, lose: 30, cut: 10, reorder: true };
+    pub const ALL: Self = Self { crash: 15, duplicate: 50, lose: 30, cut: 10, trouble: 10, reorder: true };
 }
 
 impl Network {
@@ -35,18 +38,23 @@ impl Network {
     pub fn settle_with(&mut self, rng: &mut Rng, chaos: &Chaos) {
         let names = self.names();
         let mut cuts: Vec<(Name, Name, u64)> = Vec::new();
+        let mut troubles: Vec<(Name, u64)> = Vec::new();
         let mut happened = 0_u64;
         loop {
             happened += 1;
             assert!(happened < 1_000_000, "the network does not come to rest");
             self.fault(rng, chaos, &names, &mut cuts, happened);
+            self.trouble(rng, chaos, &names, &mut troubles, happened);
             let mut events = self.events();
             if !chaos.reorder {
                 keep_order(&mut events);
             }
             if events.is_empty() || self.only_waits_long(&events) {
-                if cuts.is_empty() {
+                if cuts.is_empty() && troubles.is_empty() {
                     return;
+                }
+                for (who, _) in troubles.drain(..) {
+                    self.switch(&who, |switches| switches.trouble = None);
                 }
                 for (one, other, _) in cuts.drain(..) {
                     self.set_cut(&one, &other, false);
@@ -60,6 +68,25 @@ impl Network {
                 self.happen(&event);
             }
             self.happen(&event);
+        }
+    }
+
+    fn trouble(
+        &mut self,
+        rng: &mut Rng,
+        chaos: &Chaos,
+        names: &[Name],
+        troubles: &mut Vec<(Name, u64)>,
+        happened: u64,
+    ) {
+        if rng.chance(chaos.trouble, 1000) {
+            let who = names[rng.index(names.len())].clone();
+            let trouble = Trouble::Passing("the database cannot be reached".to_owned());
+            self.switch(&who, |switches| switches.trouble = Some(trouble));
+            troubles.push((who, happened + rng.between(1, 20)));
+        }
+        for (who, _) in troubles.extract_if(.., |(_, until)| *until <= happened) {
+            self.switch(&who, |switches| switches.trouble = None);
         }
     }
 

@@ -1,6 +1,6 @@
 //! What a node in memory knows: flows, transactions, vault, notary's memory, messages to send.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tally_contracts::{
@@ -24,6 +24,8 @@ pub struct Ledger {
     pub transactions: BTreeMap<TransactionId, Arc<SignedTransaction>>,
     /// Unconsumed states that the node takes part in.
     pub states: BTreeMap<StateRef, (State, Summary)>,
+    /// What the recorded transactions consume.
+    pub spent: BTreeSet<StateRef>,
     /// Transactions that flows have fetched and not verified.
     pub kept: BTreeMap<(FlowId, TransactionId), Arc<SignedTransaction>>,
     /// Who holds which state.
@@ -70,10 +72,8 @@ impl Ledger {
         }
         for input in transaction.transaction().inputs() {
             self.states.remove(input);
+            self.spent.insert(*input);
         }
-        let spent = |reference: &StateRef| {
-            self.transactions.values().any(|other| other.transaction().inputs().contains(reference))
-        };
         let mine: Vec<_> = transaction
             .transaction()
             .outputs_with_refs()
@@ -84,7 +84,7 @@ impl Ledger {
             .collect();
         for (reference, found) in mine {
             // A history that arrives late does not bring back what was consumed.
-            if !spent(&reference) {
+            if !self.spent.contains(&reference) {
                 self.states.insert(reference, found);
             }
         }
