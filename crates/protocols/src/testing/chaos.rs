@@ -4,6 +4,7 @@ use tally_contracts::Name;
 use tally_flows::Trouble;
 use tally_sim::Rng;
 
+use super::network::LONG;
 use super::{Event, Network};
 
 /// How often something goes wrong: in so many of a thousand events.
@@ -91,7 +92,7 @@ impl Network {
     }
 
     fn only_waits_long(&self, events: &[Event]) -> bool {
-        matches!(events, [Event::Wait(until)] if until.since(self.now()).as_millis() > 1_000)
+        matches!(events, [Event::Wait(until)] if until.since(self.now()) > LONG)
     }
 
     fn fault(

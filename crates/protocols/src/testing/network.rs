@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 use tally_contracts::{
@@ -35,6 +36,9 @@ pub enum Event {
     /// The clock moves on to the next moment that a flow waits for.
     Wait(Timestamp),
 }
+
+/// Nothing but a flow that was told to wait waits as long.
+pub(super) const LONG: Duration = Duration::from_secs(120);
 
 struct Request {
     who: Name,
@@ -564,7 +568,8 @@ impl Network {
         self.tick();
     }
 
-    /// Lets everything happen that can, in a fixed order, waiting for at most a second at a time.
+    /// Lets everything happen that can, in a fixed order, waiting for at most two minutes at a time: a flow in trouble
+    /// is tried again sooner.
     ///
     /// # Panics
     /// It does not come to rest.
@@ -573,7 +578,7 @@ impl Network {
             let events = self.events();
             match events.first() {
                 None => return,
-                Some(Event::Wait(until)) if until.since(self.now).as_millis() > 1_000 => return,
+                Some(Event::Wait(until)) if until.since(self.now) > LONG => return,
                 Some(event) => self.happen(&event.clone()),
             }
         }
