@@ -149,6 +149,18 @@ pub struct Coin {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CoinCursor(pub(crate) i64);
 
+impl CoinCursor {
+    /// The place with this number, for a store that is not one of this crate's; what the numbers mean is its own affair.
+    pub const fn new(place: i64) -> Self {
+        Self(place)
+    }
+
+    /// The number of the place.
+    pub const fn place(self) -> i64 {
+        self.0
+    }
+}
+
 /// What a store has done since it was opened, for metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]

@@ -17,7 +17,7 @@ use tally_contracts::{PublicKey, StateRef, Summary};
 use tally_crypto::Hash;
 
 /// How many candidates one page looks at, at most about.
-const EXAMINED: i64 = 8192;
+const EXAMINED: i64 = 4096;
 /// How many candidates are few enough to be sorted, and to choose their index without more ado.
 const FEW: i64 = 1024;
 /// How many lists of candidates are merged.
@@ -298,7 +298,7 @@ impl<'a> Search<'a> {
     /// How many candidates there are, up to [`FEW`].
     fn count(&self, session: &mut dyn Session, source: &Source) -> Result<i64> {
         let mut sql = Sql::new("SELECT count(*) FROM (");
-        sql.candidates(source, &self.window(None), FEW);
+        sql.candidates(source, &sql::Window { counted: true, ..self.window(None) }, FEW);
         sql.push(") AS candidates");
         let count = one(session, sql.text(), &sql.values(), |columns| Row::new("state", columns).integer(0))?;
         Ok(count.unwrap_or(0))
@@ -312,6 +312,7 @@ impl<'a> Search<'a> {
             below: self.below,
             from,
             to: None,
+            counted: false,
         }
     }
 

@@ -80,7 +80,7 @@ impl PostgresServer {
         let script = "trap '' INT TERM HUP; cat >/dev/null; \
                       if read -r pid <\"$1/data/postmaster.pid\" 2>/dev/null; then \
                       kill -QUIT \"$pid\" 2>/dev/null && while kill -0 \"$pid\" 2>/dev/null; do sleep 0.02; done; fi; \
-                      rm -rf \"$1/data\"";
+                      rm -rf \"$1\"";
         let mut watch = command(Path::new("/bin/sh"), user);
         watch.args(["-c", script, "sh"]).arg(directory.path()).stdin(Stdio::piped());
         let watch = watch.stdout(Stdio::null()).stderr(Stdio::null()).process_group(0).spawn()?;

@@ -93,8 +93,9 @@ CREATE TABLE state (
     state        BLOB    NOT NULL,
     details      BLOB
 );
-CREATE INDEX state_class ON state (class) WHERE consumer IS NULL;
-CREATE INDEX state_coin ON state (asset, owner) WHERE consumer IS NULL AND asset IS NOT NULL;
+-- SQLite looks into the row for what a query asks of a partial index's condition, unless the index has the column.
+CREATE INDEX state_class ON state (class, consumer) WHERE consumer IS NULL;
+CREATE INDEX state_coin ON state (asset, owner, consumer) WHERE consumer IS NULL AND asset IS NOT NULL;
 CREATE INDEX state_linear ON state (linear) WHERE linear IS NOT NULL;
 
 -- Which states, consumed ones too, a key takes part in.

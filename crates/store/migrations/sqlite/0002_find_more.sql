@@ -1,5 +1,5 @@
 -- Schema 2: pages sorted by quantity, ranges of time, and classes among consumed states, without reading all states.
-CREATE INDEX state_quantity ON state (asset, quantity)
+CREATE INDEX state_quantity ON state (asset, consumer, quantity)
     WHERE consumer IS NULL AND asset IS NOT NULL AND quantity IS NOT NULL;
 CREATE INDEX ledger_recorded ON ledger (recorded);
 

@@ -23,7 +23,7 @@ const SILENCE: Duration = Duration::from_secs(20);
 /// each statement here has one index that it is meant to use; so the other ways are switched off.
 const SESSION: &str = "SET synchronous_commit = on; SET jit = off; SET plan_cache_mode = force_generic_plan; \
      SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; \
-     SET enable_mergejoin = off; SET client_min_messages = warning;";
+     SET enable_mergejoin = off; SET enable_material = off; SET enable_memoize = off; SET client_min_messages = warning;";
 
 /// Where the schema is.
 pub(super) struct Place {

@@ -26,6 +26,8 @@ pub(super) struct Window {
     pub(super) from: Option<Position>,
     /// Not after this one.
     pub(super) to: Option<Position>,
+    /// In any order, to be counted only.
+    pub(super) counted: bool,
 }
 
 impl Sql {
@@ -71,7 +73,7 @@ impl Sql {
     /// `limit` candidates in the window.
     pub(super) fn candidates(&mut self, source: &Source, window: &Window, limit: i64) {
         match source {
-            Source::States => self.list("state WHERE key >= 0", None, window, limit),
+            Source::States => self.list("state WHERE TRUE", None, window, limit),
             Source::Linear(id) => {
                 self.text.push_str("SELECT key, 0 AS quantity FROM state WHERE linear = ");
                 self.bytes(id);
@@ -160,6 +162,7 @@ impl Sql {
 
     fn order(&mut self, window: &Window, limit: i64) {
         self.push(match (window.by_quantity, window.descending) {
+            _ if window.counted => "",
             (false, false) => " ORDER BY key",
             (false, true) => " ORDER BY key DESC",
             (true, false) => " ORDER BY quantity, key",

@@ -21,7 +21,7 @@ const RELEASE: &str = "DELETE FROM part p USING unnest($1::bytea[]) AS u(id), fl
      WHERE f.id = u.id AND p.flow = f.number";
 const END: &str = "UPDATE flow f SET outcome = u.outcome, ended = u.ended, mark = 0, reason = NULL \
      FROM unnest($1::bytea[], $2::bytea[], $3::bigint[]) AS u(id, outcome, ended) \
-     WHERE f.id = u.id AND f.outcome IS NULL";
+     WHERE f.id = u.id AND f.ended IS NULL";
 const CHECK_END: &str = "SELECT refuse(CASE WHEN f.id IS NULL THEN 'TY003' ELSE 'TY002' END, \
      'flow ' || encode(u.id, 'hex')) \
      FROM unnest($1::bytea[], $2::bytea[]) AS u(id, outcome) LEFT JOIN flow f ON f.id = u.id \
@@ -29,11 +29,11 @@ const CHECK_END: &str = "SELECT refuse(CASE WHEN f.id IS NULL THEN 'TY003' ELSE 
 
 const MARK: &str = "UPDATE flow f SET mark = u.mark, reason = u.reason \
      FROM unnest($1::bytea[], $2::bigint[], $3::bytea[]) AS u(id, mark, reason) \
-     WHERE f.id = u.id AND f.outcome IS NULL";
+     WHERE f.id = u.id AND f.ended IS NULL";
 
 const HOLD: &str = "WITH u AS (SELECT f.number, u.* FROM \
      unnest($1::bytea[], $2::bigint[], $3::bytea[], $4::bytea[]) AS u(id, kind, key, bytes) \
-     JOIN flow f ON f.id = u.id AND f.outcome IS NULL), \
+     JOIN flow f ON f.id = u.id AND f.ended IS NULL), \
      made AS (INSERT INTO part (flow, kind, key, bytes) SELECT number, kind, key, bytes FROM u \
      ON CONFLICT DO NOTHING) \
      SELECT refuse('TY002', 'part ' || encode(u.id, 'hex') || ' ' || u.kind || ' ' || encode(u.key, 'hex')) \

@@ -25,10 +25,11 @@ const POST_CLASS: &str = "INSERT INTO class_posting (class, key) SELECT u.class,
      FROM unnest($1::bytea[], $2::bigint[], $3::bigint[]) AS u(id, index, class) \
      JOIN ledger l ON l.id = u.id ON CONFLICT DO NOTHING";
 
+// A consumer is never 0; asked for like this, no index of unconsumed states seems fit to be read as a whole.
 const CONSUME: &str = "UPDATE state s SET consumer = c.number \
      FROM unnest($1::bytea[], $2::bigint[], $3::bytea[]) AS u(id, index, by) \
      JOIN ledger p ON p.id = u.id JOIN ledger c ON c.id = u.by \
-     WHERE s.key = ((p.number << 20) | u.index) AND s.consumer IS NULL";
+     WHERE s.key = ((p.number << 20) | u.index) AND coalesce(s.consumer, 0) = 0";
 const CHECK_CONSUMED: &str = "SELECT refuse('TY001', encode(u.id, 'hex') || ':' || u.index || ' ' \
      || encode(f.id, 'hex') || ' ' || encode(u.by, 'hex')) \
      FROM unnest($1::bytea[], $2::bigint[], $3::bytea[]) AS u(id, index, by) JOIN ledger p ON p.id = u.id \
