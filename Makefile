@@ -20,7 +20,8 @@ demo-flows: build     ## a network of nodes: cash, an IOU, a bond for cash, a no
 build: setup
 	cargo build --release --locked -p tally
 
-test: setup           ## every test
+test:                 ## every test; starts a PostgreSQL server of its own
+	@scripts/setup --test
 	cargo test --release --locked --workspace
 
 lint: setup           ## form, lints, layers, documentation
