@@ -8,10 +8,24 @@ use tally_flows::FlowError;
 use tally_protocols::testing::{Chaos, Network};
 use tally_sim::Rng;
 
+const ISIN: &str = "XS0000000009";
+const BONDS: u64 = 9000;
+const SEEDS: u64 = 300;
 const ISSUED: u64 = 3 * 10_000;
 
 fn total(network: &Network, parties: &[Name]) -> u64 {
     parties.iter().map(|issuer| parties.iter().map(|who| network.cash(who, "USD", issuer)).sum::<u64>()).sum()
+}
+
+fn nominal(network: &Network, parties: &[Name]) -> u64 {
+    let of = |who: &Name| {
+        let owner = network.identity(who).key;
+        let vault = network.vault(who);
+        let bonds =
+            vault.iter().filter(|(_, summary)| summary.kind == "bond" && summary.owner == Some(owner));
+        bonds.filter_map(|(_, summary)| summary.quantity).sum::<u64>()
+    };
+    parties.iter().map(of).sum()
 }
 
 fn check_vaults(network: &Network, parties: &[Name], seed: u64) {
@@ -46,6 +60,8 @@ fn run(seed: u64, chaos: &Chaos) -> (u64, Vec<Result<serde_json::Value, FlowErro
         let outputs = rng.between(1, 4);
         network.run(party, "CashIssue", json!({ "amount": "100.00 USD", "outputs": outputs })).unwrap();
     }
+    let bond = json!({ "isin": ISIN, "nominal": "90.00 USD", "maturity": 4_000_000_000_000_u64, "agent": parties[1] });
+    network.run(&parties[0], "BondIssue", bond).unwrap();
     let mut flows = Vec::new();
     let mut exits = Vec::new();
     for _ in 0..rng.between(4, 10) {
@@ -54,7 +70,7 @@ fn run(seed: u64, chaos: &Chaos) -> (u64, Vec<Result<serde_json::Value, FlowErro
         let issuer = &parties[rng.index(3)];
         let cents = rng.between(1, 6000);
         let amount = format!("{}.{:02} USD", cents / 100, cents % 100);
-        match rng.below(8) {
+        match rng.below(10) {
             0 => {
                 let exit = json!({ "amount": amount, "issuer": issuer });
                 let flow = network.start(from, "CashExit", exit).unwrap();
@@ -62,6 +78,15 @@ fn run(seed: u64, chaos: &Chaos) -> (u64, Vec<Result<serde_json::Value, FlowErro
                 flows.push((from.clone(), flow));
             }
             1 if from != to => {
+                let nominal = format!("{}.00 USD", rng.between(1, 20));
+                let sale = json!({ "isin": ISIN, "nominal": nominal, "price": nominal, "buyer": to });
+                flows.push((from.clone(), network.start(from, "DeliveryVersusPayment", sale).unwrap()));
+            }
+            2 => {
+                let gift = json!({ "isin": ISIN, "nominal": "3.00 USD", "to": to });
+                flows.push((from.clone(), network.start(from, "BondTransfer", gift).unwrap()));
+            }
+            3 if from != to => {
                 let iou = json!({ "value": rng.between(1, 99), "lender": to });
                 flows.push((from.clone(), network.start(from, "IouCreate", iou).unwrap()));
             }
@@ -90,6 +115,7 @@ fn run(seed: u64, chaos: &Chaos) -> (u64, Vec<Result<serde_json::Value, FlowErro
         .map(|(_, _, cents)| cents)
         .sum();
     assert_eq!(total(&network, &parties) + exited, ISSUED, "seed {seed}: cash was made or lost");
+    assert_eq!(nominal(&network, &parties), BONDS, "seed {seed}: bonds were made or lost");
     check_vaults(&network, &parties, seed);
     (network.all_commits() as u64, results)
 }
@@ -98,13 +124,15 @@ fn run(seed: u64, chaos: &Chaos) -> (u64, Vec<Result<serde_json::Value, FlowErro
 fn cash_is_conserved_and_every_flow_ends() {
     let mut won = 0;
     let mut all = 0;
-    for seed in 0..150 {
+    for seed in 0..SEEDS {
         let (_, results) = run(seed, &Chaos::ALL);
         for result in results {
             all += 1;
             match result {
                 Ok(_) => won += 1,
                 Err(FlowError::Insufficient { .. } | FlowError::Refused { .. }) => {}
+                // The buyer has no money, or does not pay in that cash.
+                Err(FlowError::Counterparty { kind, .. }) if kind == "insufficient" || kind == "refused" => {}
                 Err(other) => panic!("seed {seed}: {other}"),
             }
         }

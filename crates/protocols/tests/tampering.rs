@@ -270,6 +270,70 @@ fn a_receiver_of_bonds_does_not_sign_away_its_cash() {
 }
 
 #[test]
+fn a_receiver_of_bonds_neither_issues_cash_nor_gives_bonds_back() {
+    let World { mut network, bob, mallory, .. } = world();
+    let error = network.run(&mallory, "IssueAsTransfer", json!({ "victim": bob })).unwrap_err();
+    assert_eq!(told(&error).0, "refused", "{error}");
+    let bond = json!({ "isin": "XS0000000009", "nominal": "5.00 USD", "maturity": 0 });
+    network.run(&mallory, "BondIssue", bond).unwrap();
+    let give = json!({ "isin": "XS0000000009", "nominal": "5.00 USD", "to": bob });
+    network.run(&mallory, "BondTransfer", give).unwrap();
+    let holding = network.vault(&bob)[0].0.reference;
+    let signed = network.signed(&bob).len();
+    let error = network.run(&mallory, "TakeBond", json!({ "victim": bob, "state": holding })).unwrap_err();
+    assert_eq!(told(&error).0, "refused", "{error}");
+    assert_eq!(network.signed(&bob).len(), signed);
+}
+
+#[test]
+fn a_buyer_does_not_pay_for_what_is_not_there() {
+    for (how, kind) in
+        [("own notary", "invalid"), ("not its own", "invalid"), ("more than there is", "invalid")]
+    {
+        let World { mut network, bob, mallory, .. } = world();
+        network.run(&mallory, "CashIssue", json!({ "amount": "50.00 USD" })).unwrap();
+        network.run(&mallory, "CashPay", json!({ "amount": "50.00 USD", "to": bob })).unwrap();
+        let error = network.run(&mallory, "SellFake", json!({ "victim": bob, "how": how })).unwrap_err();
+        assert_eq!(told(&error).0, kind, "{how}: {error}");
+        assert!(network.signed(&bob).is_empty());
+    }
+    let World { mut network, bob, mallory, .. } = world();
+    network.run(&mallory, "CashIssue", json!({ "amount": "50.00 USD" })).unwrap();
+    network.run(&mallory, "CashPay", json!({ "amount": "50.00 USD", "to": bob })).unwrap();
+    network.run(&mallory, "SellFake", json!({ "victim": bob, "how": "honestly" })).unwrap();
+    assert_eq!(network.signed(&bob).len(), 1, "what is there he would buy");
+}
+
+#[test]
+fn a_seller_signs_nothing_but_what_it_asked_for() {
+    for (how, says) in [
+        ("nothing", "pays less"),
+        ("less", "pays less"),
+        ("other cash", "pays less"),
+        ("more bonds", "leaves too little"),
+        ("an IOU", "sign more"),
+        ("honestly", "it is signed"),
+    ] {
+        how.clone_into(&mut evil::CHEATS.lock().unwrap());
+        let mut network = Network::new();
+        let alice = network.party("Alice");
+        let mallory = network.party_with("Mallory", evil::buyer);
+        network.notary("Notary", false);
+        network.run(&alice, "CashIssue", json!({ "amount": "10.00 USD" })).unwrap();
+        network.run(&alice, "CashPay", json!({ "amount": "10.00 USD", "to": mallory })).unwrap();
+        let bond =
+            json!({ "isin": "XS0000000009", "nominal": "9.00 USD", "maturity": 4_000_000_000_000_u64 });
+        network.run(&alice, "BondIssue", bond).unwrap();
+        let signed = network.signed(&alice).len();
+        let sale =
+            json!({ "isin": "XS0000000009", "nominal": "6.00 USD", "price": "5.00 USD", "buyer": mallory });
+        let error = network.run(&alice, "DeliveryVersusPayment", sale).unwrap_err();
+        assert!(error.to_string().contains(says), "{how}: {error}");
+        assert_eq!(network.signed(&alice).len() - signed, usize::from(how == "honestly"), "{how}");
+    }
+}
+
+#[test]
 fn a_forged_signature_of_a_counterparty() {
     let mut world = world();
     let (alice, bob) = (world.alice.clone(), world.bob.clone());

@@ -14,6 +14,8 @@ use crate::check::{contracts, dependencies_of};
 pub struct Offered {
     allowed: BTreeSet<TransactionId>,
     sent: BTreeSet<TransactionId>,
+    /// What was asked for. A good receiver keeps what it gets, so that nobody makes this node send for ever.
+    asked: BTreeSet<TransactionId>,
 }
 
 /// How much fits into one message.
@@ -48,7 +50,7 @@ impl Offered {
         roots: &[TransactionId],
         receiver: &PublicKey,
     ) -> Result<(Self, Vec<SignedTransaction>), FlowError> {
-        let mut offered = Self { allowed: roots.iter().copied().collect(), sent: BTreeSet::new() };
+        let mut offered = Self { allowed: roots.iter().copied().collect(), ..Self::default() };
         let room = Room { transactions: PUSHED_TRANSACTIONS, bytes: PUSHED_BYTES, first: false };
         let along = offered.gather(context, roots.to_vec(), room, Some(receiver)).await?;
         Ok((offered, along))
@@ -95,6 +97,9 @@ impl Offered {
         }
         context.step("Sending history");
         for id in &ids {
+            if !self.asked.insert(*id) {
+                return Err(unexpected(format!("it asks for transaction {id} twice")));
+            }
             self.sent.remove(id);
         }
         let first = ids[0];

@@ -69,6 +69,20 @@ pub struct Network {
     copies: usize,
     commits: usize,
     crash_at: Option<(usize, bool)>,
+    journal: Vec<Journaled>,
+}
+
+/// What a flow did between two waits, as its node's journal keeps it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Journaled {
+    /// The flow's name; of one that answers, of the flow that it answers.
+    pub name: String,
+    /// The version of its code.
+    pub version: u32,
+    /// Which of its units it is.
+    pub number: u64,
+    /// Its steps, encoded; empty when it ended.
+    pub steps: Vec<u8>,
 }
 
 impl Default for Network {
@@ -102,6 +116,7 @@ impl Network {
             copies: 1,
             commits: 0,
             crash_at: None,
+            journal: Vec::new(),
         }
     }
 
@@ -384,6 +399,11 @@ impl Network {
         node.engine.deliver(from, bytes, u64::MAX, seed, self.now)
     }
 
+    /// What flows of all nodes journaled, in the order in which it became durable.
+    pub fn journal(&self) -> &[Journaled] {
+        &self.journal
+    }
+
     /// Everything that can happen next, in a fixed order; waiting only when there is nothing else.
     pub fn events(&self) -> Vec<Event> {
         let mut events = Vec::new();
@@ -456,6 +476,7 @@ impl Network {
         let mut state = node.memory.state();
         let mut acknowledged = Vec::new();
         let mut ended = None;
+        let mut journaled = None;
         match state.pending.pop_front() {
             None => return,
             Some(Pending::Late(from, number)) => acknowledged.push((from, number)),
@@ -467,6 +488,17 @@ impl Network {
                     }
                 }
                 ended = unit.outcome.is_some().then_some(unit.flow);
+                let (flow, number, steps) = (unit.flow, unit.number, unit.steps.clone());
+                let start = unit
+                    .start
+                    .clone()
+                    .or_else(|| state.disk.flows.get(&flow).map(|saved| saved.start.clone()));
+                journaled = start.map(|Start { name, version, .. }| Journaled {
+                    name: name.to_string(),
+                    version,
+                    number,
+                    steps,
+                });
                 state.disk.commit(&me, *unit);
             }
         }
@@ -475,6 +507,7 @@ impl Network {
             node.engine.forget(flow);
         }
         node.commits += 1;
+        self.journal.extend(journaled);
         for (from, number) in acknowledged {
             // Twins of a message may arrive after it was acknowledged.
             let mut sender = self.node(&from).memory.state();

@@ -4,14 +4,15 @@ use borsh::{BorshDeserialize, BorshSerialize};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
+use tally_contracts::bond::{self, BondState, Holding, Terms};
 use tally_contracts::cash::{self, CashCommand, CashState, Coin};
 use tally_contracts::iou::{self, IouState};
 use tally_contracts::{
-    Amount, Group, Name, Party, SignedTransaction, StateRef, TearOff, TimeWindow, Timestamp, Transaction,
-    TransactionBuilder, TransactionId, TransactionSignature,
+    Amount, Group, Name, Party, SignedTransaction, State, StateAndRef, StateRef, TearOff, TimeWindow,
+    Timestamp, Transaction, TransactionBuilder, TransactionId, TransactionSignature,
 };
 use tally_crypto::Hash;
-use tally_flows::{Context, Flow, FlowError, Registry, Responder, Session};
+use tally_flows::{Context, Flow, FlowError, Registry, Responder, Selection, Session};
 use tally_protocols::check::contracts;
 use tally_protocols::notarise::{self, Answer, Question, notarise};
 use tally_protocols::resolve::{Batch, Offer, Reply};
@@ -285,6 +286,103 @@ pub(crate) struct Taken {
     pub(crate) state: StateRef,
 }
 
+/// Has `victim` issue cash by signing what is said to be a bond's transfer.
+pub(crate) struct IssueAsTransfer;
+
+impl Flow for IssueAsTransfer {
+    const NAME: &'static str = "IssueAsTransfer";
+    const VERSION: u32 = 1;
+    const ARGUMENTS: &'static [(&'static str, &'static str)] = &[];
+    type Arguments = Victim;
+    type Output = Final;
+
+    async fn run(context: Context, Victim { victim, .. }: Victim) -> Result<Final, FlowError> {
+        let victim = context.party(&victim).await?;
+        let me = context.me().key;
+        let conjured = CashState { amount: usd(1_000_000), issuer: victim.clone(), owner: me };
+        let builder = TransactionBuilder::new(notary(&context).await)
+            .output(&conjured)
+            .command(&CashCommand::Issue { nonce: 1 }, [victim.key, me]);
+        let transaction = signed(&context, build(&context, builder)).await;
+        propose_transfer(&context, &victim, transaction).await
+    }
+}
+
+async fn propose_transfer(
+    context: &Context,
+    victim: &Party,
+    transaction: SignedTransaction,
+) -> Result<Final, FlowError> {
+    let id = transaction.id();
+    let session = context.open_as(&victim.name, "BondTransfer", 1).await?;
+    session.send(&Offer { transaction, history: Vec::new() }).await;
+    let _: Reply<TransactionSignature> = session.receive().await?;
+    Ok(Final { transaction: id })
+}
+
+/// Proposes to `victim` to give its bond back for nothing.
+pub(crate) struct TakeBond;
+
+impl Flow for TakeBond {
+    const NAME: &'static str = "TakeBond";
+    const VERSION: u32 = 1;
+    const ARGUMENTS: &'static [(&'static str, &'static str)] = &[];
+    type Arguments = Taken;
+    type Output = Final;
+
+    async fn run(context: Context, Taken { victim, state }: Taken) -> Result<Final, FlowError> {
+        let victim = context.party(&victim).await?;
+        let found =
+            context.transactions(vec![state.transaction]).await?.remove(0).expect("it is the issuer's");
+        let holding = Holding::try_from(found.transaction().output(state.index).unwrap()).unwrap();
+        let nominal = holding.bond.nominal;
+        let builder = TransactionBuilder::new(found.transaction().notary().clone());
+        let builder = bond::transfer(builder, &[holding], nominal, context.me().key).unwrap();
+        let transaction = signed(&context, build(&context, builder)).await;
+        propose_transfer(&context, &victim, transaction).await
+    }
+}
+
+/// Offers `victim` a bond for sale that is not what it seems.
+pub(crate) struct SellFake;
+
+impl Flow for SellFake {
+    const NAME: &'static str = "SellFake";
+    const VERSION: u32 = 1;
+    const ARGUMENTS: &'static [(&'static str, &'static str)] = &[];
+    type Arguments = Victim;
+    type Output = Final;
+
+    async fn run(context: Context, Victim { victim, how }: Victim) -> Result<Final, FlowError> {
+        let victim = context.party(&victim).await?;
+        let me = context.me().clone();
+        let notary = match how.as_str() {
+            "own notary" => me.clone(),
+            _ => notary(&context).await,
+        };
+        let maturity = Timestamp::from_millis(4_000_000_000_000);
+        // Bob has cash of the issuer, and pays with that.
+        let isin = "XS0000000009".parse().unwrap();
+        let terms = Terms { isin, issuer: me.clone(), agent: me.clone(), maturity };
+        let owner = if how == "not its own" { victim.key } else { me.key };
+        let builder = bond::issue(TransactionBuilder::new(notary), terms, usd(100), owner);
+        let issue = signed(&context, build(&context, builder)).await;
+        let mut holding = issue.transaction().output(0).unwrap();
+        if how == "more than there is" {
+            let bond: BondState = holding.state.read().unwrap();
+            holding.state =
+                State::new(&BondState { nominal: usd(100_000), ..bond }, holding.state.notary.clone());
+        }
+        let id = issue.id();
+        context.record(vec![Arc::new(issue.clone())]).await?;
+        let session = context.open_as(&victim.name, "DeliveryVersusPayment", 1).await?;
+        // Holdings, nominal, price, whose cash, history: as the shipped flow sends them.
+        session.send(&(vec![holding], usd(100), usd(100), me, vec![issue])).await;
+        let _: Reply<Offer> = session.receive().await?;
+        Ok(Final { transaction: id })
+    }
+}
+
 /// Receives a payment and asks for more than its history.
 pub(crate) struct Curious;
 
@@ -308,6 +406,60 @@ impl Responder for Curious {
     }
 }
 
+/// How [`Buyer`] cheats: responders take no arguments.
+pub(crate) static CHEATS: std::sync::Mutex<String> = std::sync::Mutex::new(String::new());
+
+/// Answers an offer of bonds with a transaction that is not what was asked for.
+pub(crate) struct Buyer;
+
+impl Responder for Buyer {
+    const ANSWERS: &'static str = "DeliveryVersusPayment";
+    const VERSION: u32 = 1;
+
+    async fn run(context: Context, session: Session) -> Result<(), FlowError> {
+        type Ask = (Vec<StateAndRef>, Amount, Amount, Party, Vec<SignedTransaction>);
+        let (holdings, nominal, price, cash_of, history): Ask = session.receive().await?;
+        let how = CHEATS.lock().unwrap().clone();
+        let me = context.me().clone();
+        let seller = context.party(session.peer()).await?;
+        context.record(history.into_iter().map(Arc::new).collect()).await?;
+        let all: Vec<_> = holdings.into_iter().map(|state| Holding::try_from(state).unwrap()).collect();
+        let builder = TransactionBuilder::new(notary(&context).await);
+        let more = all[0].bond.nominal;
+        let taken = if how == "more bonds" { more } else { nominal };
+        let mut builder = bond::transfer(builder, &all, taken, me.key).unwrap();
+        let paid = if how == "less" { usd(price.quantity() - 1) } else { price };
+        if how == "other cash" {
+            builder = cash::issue(builder, price, &me, seller.key, 1);
+        } else if how != "nothing" {
+            let asset = cash::asset(price.currency(), &cash_of);
+            let coins = context.select(Selection { asset, quantity: paid.quantity(), notary: None }).await?;
+            let coins: Vec<_> = coins.into_iter().map(|coin| Coin::try_from(coin).unwrap()).collect();
+            builder = cash::pay(builder, &coins, paid, seller.key, me.key, 1).unwrap();
+        }
+        if how == "an IOU" {
+            let linear_id = Hash::from_bytes([7; 32]);
+            builder = iou::create(builder, &IouState { value: 9, lender: me, borrower: seller, linear_id });
+        }
+        let transaction = signed(&context, build(&context, builder)).await;
+        session.send(&Reply::Answer(Offer { transaction, history: Vec::new() })).await;
+        loop {
+            match session.receive().await? {
+                Reply::<TransactionSignature>::Answer(_) => return Err(FlowError::refused("it is signed")),
+                Reply::Fetch(ids) => {
+                    let found = context.transactions(ids).await?.into_iter().flatten();
+                    session.send(&Batch(found.map(|found| SignedTransaction::clone(&found)).collect())).await;
+                }
+            }
+        }
+    }
+}
+
+/// A node that receives payments and cheats with them.
+pub(crate) fn buyer() -> Registry {
+    Registry::new().responder::<Buyer>().responder::<finalise::Finalise>()
+}
+
 /// The shipped flows, and these.
 pub(crate) fn registry() -> Registry {
     tally_protocols::registry()
@@ -315,6 +467,9 @@ pub(crate) fn registry() -> Registry {
         .flow::<AskNotary>()
         .flow::<MoreThanAnIou>()
         .flow::<TakeAsTransfer>()
+        .flow::<IssueAsTransfer>()
+        .flow::<TakeBond>()
+        .flow::<SellFake>()
 }
 
 /// A node that only receives, and is curious.
