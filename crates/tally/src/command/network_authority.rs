@@ -138,8 +138,9 @@ impl Issue {
 impl Revoke {
     fn run(self, connection: &ConnectionArguments) -> anyhow::Result<Ended> {
         let name = names::parse(&self.name)?;
-        let reason: Reason = serde_json::from_value(self.reason.as_str().into())
-            .with_context(|| format!("'{}' is no reason; `tally network authority revoke --help` lists them", self.reason))?;
+        let reason: Reason = serde_json::from_value(self.reason.as_str().into()).with_context(|| {
+            format!("'{}' is no reason; `tally network authority revoke --help` lists them", self.reason)
+        })?;
         let network = NetworkDirectory::new(&self.directory);
         let mut manager = Manager::open(&network.authority(), &passphrase(&network, connection)?)?;
         let now = system_now();
@@ -196,13 +197,14 @@ impl AddNotary {
         let known = |notary: &Notary, name: &Name| notary.party.name == *name;
         parameters.notaries.retain(|notary| !known(notary, &name));
         parameters.notaries.push(Notary { party, validating });
-        parameters.epoch = parameters.epoch.checked_add(1).context("the parameters cannot change any more")?;
+        parameters.epoch =
+            parameters.epoch.checked_add(1).context("the parameters cannot change any more")?;
         parameters.modified = now;
         let key = NetworkMapKey::open(&network.authority(), &passphrase(&network, connection)?)?;
         let signed = SignedParameters::sign(&key, parameters)?;
         NetworkFolder::new(&network.map()).put_parameters(&signed)?;
         let kind = if validating { "validating" } else { "non-validating" };
-        print::line(&format!("{name} is a {kind} notary of the network"));
+        print::line(&format!("{name} is a {kind} notary of the network, from its next start on"));
         Ok(Ended::Well)
     }
 }

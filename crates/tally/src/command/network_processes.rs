@@ -24,9 +24,9 @@ const TAIL_BYTES: u64 = 16 * 1024;
 
 /// Something a node's process did.
 enum Told {
-    /// It serves; the line that it printed.
-    Ready(usize, String),
-    /// It ended its output, so that it ends or has ended.
+    /// One serves; the line that it printed.
+    Ready(String),
+    /// That one ended its output, so that it ends or has ended.
     Ended(usize),
 }
 
@@ -87,7 +87,7 @@ impl Nodes {
         let mut missing = self.children.len();
         while missing > 0 && !shutdown.is_requested() {
             match self.told.recv_timeout(LOOK) {
-                Ok(Told::Ready(_, line)) => {
+                Ok(Told::Ready(line)) => {
                     print::line(&line);
                     missing -= 1;
                 }
@@ -176,7 +176,7 @@ fn listen(index: usize, out: impl Read, tell: &Sender<Told>) {
     for line in BufReader::new(out).lines() {
         match line {
             Ok(line) if line.starts_with("ready ") => {
-                let _ = tell.send(Told::Ready(index, line));
+                let _ = tell.send(Told::Ready(line));
             }
             Ok(_) => {}
             Err(_) => break,

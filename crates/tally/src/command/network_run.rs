@@ -36,7 +36,10 @@ impl Run {
     pub(super) fn run(self, arguments: &ConnectionArguments) -> anyhow::Result<Ended> {
         let shutdown = Shutdown::install()?;
         if NetworkDirectory::is_one(&self.directory) {
-            ensure!(self.listen.is_none(), "--listen is for a settlement network; each node has its own node.toml");
+            ensure!(
+                self.listen.is_none(),
+                "--listen is for a settlement network; each node has its own node.toml"
+            );
             return network_processes::run(&self.directory, &self.settings, &shutdown);
         }
         let layout = Layout::new(&self.directory);

@@ -2,8 +2,11 @@
 
 use super::{Ended, print};
 use crate::connection::ConnectionArguments;
+use crate::flows_network::layout::NetworkDirectory;
+use crate::flows_network::reach::NodeArguments;
 use crate::wire::NetworkView;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use tally_bench::table::{self, Align, Table};
 
 /// Arguments of `tally network status`.
 #[derive(Debug, clap::Args)]
@@ -17,6 +20,11 @@ pub(super) struct Status {
 
 impl Status {
     pub(super) fn run(self, arguments: &ConnectionArguments) -> anyhow::Result<Ended> {
+        if let Some(directory) =
+            self.directory.as_deref().filter(|directory| NetworkDirectory::is_one(directory))
+        {
+            return nodes(directory, self.json);
+        }
         let mut arguments = arguments.clone();
         arguments.network = self.directory.or(arguments.network);
         let client = arguments.connect()?.client;
@@ -29,6 +37,44 @@ impl Status {
         }
         Ok(if view.health.healthy { Ended::Well } else { Ended::Refused })
     }
+}
+
+/// How each node of a network of nodes does.
+fn nodes(directory: &Path, as_json: bool) -> anyhow::Result<Ended> {
+    let mut rows = Table::new(&[
+        ("node", Align::Left),
+        ("state", Align::Left),
+        ("unfinished flows", Align::Right),
+        ("name", Align::Left),
+    ]);
+    let mut ended = Ended::Well;
+    for node in NetworkDirectory::new(directory).nodes()? {
+        let asked = NodeArguments::directory(node.root()).connect();
+        let info = asked.and_then(|reached| reached.wait(reached.client.node_info()));
+        if as_json {
+            let info = info.as_ref();
+            print::line(&serde_json::to_string(&serde_json::json!({
+                "node": node.label(),
+                "serves": info.is_ok(),
+                "name": info.ok().map(|info| &info.name),
+                "unfinished_flows": info.ok().map(|info| info.unfinished_flows),
+                "error": info.err().map(|error| format!("{error:#}")),
+            }))?);
+        }
+        match info {
+            Ok(info) => {
+                rows.row([node.label(), "serves".to_owned(), table::count(info.unfinished_flows), info.name])
+            }
+            Err(error) => {
+                ended = Ended::Refused;
+                rows.row([node.label(), format!("{error:#}"), String::new(), String::new()]);
+            }
+        }
+    }
+    if !as_json {
+        print::line(rows.render(table::styled()).trim_end_matches('\n'));
+    }
+    Ok(ended)
 }
 
 fn show(view: &NetworkView, metrics: &str) -> anyhow::Result<()> {

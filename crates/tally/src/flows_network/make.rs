@@ -12,8 +12,8 @@ use std::str::FromStr;
 use tally_contracts::Name;
 use tally_identity::{Network, NodeSpec, bootstrap, system_now};
 use tally_node::{
-    DatabaseSection, FlowsSection, HttpSection, IdentitySection, MessagingSection, NetworkSection, OracleSection,
-    RpcSection, Settings,
+    DatabaseSection, FlowsSection, HttpSection, IdentitySection, MessagingSection, NetworkSection,
+    OracleSection, RpcSection, Settings,
 };
 use tally_rpc::{Permissions, User, Users};
 use zeroize::Zeroizing;
@@ -117,7 +117,11 @@ impl Plan {
             };
             let settings = Settings {
                 identity: IdentitySection::default(),
-                network: NetworkSection { folder: Some("../../network".into()), service: None, refresh_ms: 5_000 },
+                network: NetworkSection {
+                    folder: Some("../../network".into()),
+                    service: None,
+                    refresh_ms: 5_000,
+                },
                 messaging: MessagingSection { listen: at(ports[0]), queue_bytes: QUEUE_BYTES },
                 rpc: RpcSection { listen: at(ports[1]), users_file: "users.toml".into(), threads: 0 },
                 http: HttpSection { listen: Some(at(ports[2])) },
@@ -197,8 +201,12 @@ pub(crate) fn create(path: &Path, bytes: &[u8], mode: u32) -> anyhow::Result<()>
 /// Lines about nodes that were made.
 pub(crate) fn describe(directory: &Path, made: &[Made]) -> String {
     use tally_bench::table::{self, Align, Table};
-    let mut rows =
-        Table::new(&[("node", Align::Left), ("role", Align::Left), ("RPC", Align::Left), ("name", Align::Left)]);
+    let mut rows = Table::new(&[
+        ("node", Align::Left),
+        ("role", Align::Left),
+        ("RPC", Align::Left),
+        ("name", Align::Left),
+    ]);
     let nodes = NetworkDirectory::new(directory).root().join("nodes");
     for node in made {
         rows.row([
@@ -232,7 +240,10 @@ mod tests {
             database: DatabaseChoice::Postgres { url: "host=/tmp user=x".into() },
         };
         let made = plan.make(home.path()).unwrap();
-        assert_eq!(made.iter().map(|node| node.role).collect::<Vec<_>>(), ["party", "party", "validating notary"]);
+        assert_eq!(
+            made.iter().map(|node| node.role).collect::<Vec<_>>(),
+            ["party", "party", "validating notary"]
+        );
         for node in NetworkDirectory::new(home.path()).nodes().unwrap() {
             let settings = Settings::load(node.root(), &[]).unwrap();
             assert!(matches!(settings.database, DatabaseSection::Postgres { .. }));

@@ -42,7 +42,10 @@ pub(crate) fn resolve(map: &NetworkMap, text: &str) -> anyhow::Result<String> {
     };
     let mut found = names().filter(|name| is_called(name));
     let first = found.next().with_context(|| {
-        format!("no party `{text}` is on the network map; there are: {}", names().collect::<Vec<_>>().join("; "))
+        format!(
+            "no party `{text}` is on the network map; there are: {}",
+            names().collect::<Vec<_>>().join("; ")
+        )
     })?;
     ensure!(found.next().is_none(), "several parties are called `{text}`; give the full name");
     Ok(first.to_owned())

@@ -29,7 +29,11 @@ pub(crate) fn path(file: &Path) -> anyhow::Result<CertificatePath> {
 pub(crate) fn root(file: &Path) -> anyhow::Result<Certificate> {
     let found = certificates(file)?;
     let [one] = found.as_slice() else {
-        anyhow::bail!("{} holds {} certificates; the network's root alone is wanted", file.display(), found.len())
+        anyhow::bail!(
+            "{} holds {} certificates; the network's root alone is wanted",
+            file.display(),
+            found.len()
+        )
     };
     Certificate::parse(one).with_context(|| format!("{} is refused", file.display()))
 }

@@ -19,8 +19,13 @@ pub(super) fn free(base: Option<u16>, count: usize) -> anyhow::Result<Vec<u16>> 
         ensure!(base > 0, "--base-port: port 0 is no port to be reached at");
         for offset in 0..count {
             let port = u16::try_from(offset).ok().and_then(|offset| base.checked_add(offset));
-            let port = port.with_context(|| format!("--base-port {base}: {count} ports from there on are beyond 65535"))?;
-            held.push((port, bind(port).with_context(|| format!("--base-port {base}: port {port} is not free"))?));
+            let port = port.with_context(|| {
+                format!("--base-port {base}: {count} ports from there on are beyond 65535")
+            })?;
+            held.push((
+                port,
+                bind(port).with_context(|| format!("--base-port {base}: port {port} is not free"))?,
+            ));
         }
     }
     let ceiling = first_outgoing().max(LOWEST + 1);

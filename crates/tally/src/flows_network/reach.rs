@@ -105,7 +105,9 @@ impl NodeArguments {
         let password = match &self.password_file {
             Some(file) => first_line(file)?,
             None if is_directory && self.user == OPERATOR => first_line(&directory.rpc_password())?,
-            None if is_directory => bail!("the password of user {} is needed: give --password-file FILE", self.user),
+            None if is_directory => {
+                bail!("the password of user {} is needed: give --password-file FILE", self.user)
+            }
             None => bail!(elsewhere("--password-file FILE", "the user's password")),
         };
         let tls = tls::rpc_client(&pem::trust(&root)?).context("TLS cannot be set up")?;

@@ -40,7 +40,9 @@ impl FromStr for State {
             "held" => FlowState::Held,
             "completed" => FlowState::Completed,
             "failed" => FlowState::Failed,
-            other => bail!("'{other}' is no state of a flow: running, paused, held, completed or failed is wanted"),
+            other => {
+                bail!("'{other}' is no state of a flow: running, paused, held, completed or failed is wanted")
+            }
         }))
     }
 }

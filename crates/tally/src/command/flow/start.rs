@@ -48,8 +48,9 @@ fn arguments(reached: &Reached, texts: &[String]) -> anyhow::Result<Map<String, 
     let mut arguments = Map::new();
     let mut map = None;
     for text in texts {
-        let (key, value) =
-            text.split_once('=').with_context(|| format!("'{text}': KEY=VALUE is wanted, such as value=50"))?;
+        let (key, value) = text
+            .split_once('=')
+            .with_context(|| format!("'{text}': KEY=VALUE is wanted, such as value=50"))?;
         let value = match value.strip_prefix('@') {
             Some(party) => {
                 let map = match &map {

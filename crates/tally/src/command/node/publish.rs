@@ -64,7 +64,8 @@ pub(super) fn publish(
     let (map, _) = match (&settings.network.folder, &settings.network.service) {
         (Some(folder), _) => NetworkMap::from_folder(&home.root().join(folder), identity.trust(), now),
         (None, service) => {
-            let service = service.as_deref().context("section [network] needs either `folder` or `service`")?;
+            let service =
+                service.as_deref().context("section [network] needs either `folder` or `service`")?;
             NetworkMap::from_service(service, &home.root().join("data/network"), identity.trust(), now)
         }
     }
@@ -72,6 +73,8 @@ pub(super) fn publish(
     let told: Vec<String> = addresses.iter().map(ToString::to_string).collect();
     let info = SignedNodeInfo::sign(&identity, addresses, PLATFORM_VERSION, now.as_millis())?;
     map.publish(&info, now).context("the network map did not take the node info")?;
+    // Into the cache as well, from which the node starts.
+    map.refresh(now).context("the network map cannot be read again")?;
     print::line(&format!("{} is on the network map at {}", identity.name(), told.join(", ")));
     Ok(())
 }

@@ -5,8 +5,9 @@ use crate::flows_network::layout::{NodeDirectory, NodeRunFile};
 use anyhow::Context;
 use std::io::Read;
 use std::path::PathBuf;
-use tally_node::{Running, Settings};
+use tally_node::{DatabaseSection, NodeError, Running, Settings};
 use tally_ops::shutdown::Shutdown;
+use tally_rpc::UsersError;
 
 /// Arguments of `tally node run`.
 #[derive(Debug, clap::Args)]
@@ -26,7 +27,8 @@ impl Run {
         let shutdown = Shutdown::install()?;
         let home = NodeDirectory::new(&self.directory);
         let settings = Settings::load(home.root(), &self.settings)?;
-        let running = Running::start(home.root(), &settings, &shutdown)?;
+        let running = Running::start(home.root(), &settings, &shutdown)
+            .map_err(|error| located(error, &home, &settings))?;
         let addresses = running.addresses();
         let run = NodeRunFile {
             pid: std::process::id(),
@@ -49,6 +51,28 @@ impl Run {
         print::line("stopped");
         Ok(Ended::Well)
     }
+}
+
+/// Adds to an error that does not say so which file it is about.
+fn located(error: NodeError, home: &NodeDirectory, settings: &Settings) -> anyhow::Error {
+    let of = match &error {
+        NodeError::Store(_) => {
+            let database = match &settings.database {
+                DatabaseSection::Sqlite { path, .. } => home.root().join(path).display().to_string(),
+                // Its URL may hold a password.
+                DatabaseSection::Postgres { schema, .. } => format!("PostgreSQL, schema {schema}"),
+            };
+            format!("{}: section [database]: {database}", home.configuration().display())
+        }
+        NodeError::Users(
+            UsersError::Name(_)
+            | UsersError::Twice(_)
+            | UsersError::Hash { .. }
+            | UsersError::Permission { .. },
+        ) => format!("the users file {}", home.root().join(&settings.rpc.users_file).display()),
+        _ => return error.into(),
+    };
+    anyhow::Error::from(error).context(of)
 }
 
 /// Requests the shutdown when standard input ends, as it does when the process at its other end does.

@@ -24,9 +24,10 @@ impl Map {
             let parties = map.parties.iter().map(|party| {
                 json!({ "name": party.name, "key": party.key, "addresses": party.addresses, "serial": party.serial })
             });
-            let notaries = map.notaries.iter().map(|notary| {
-                json!({ "name": notary.name, "key": notary.key, "kind": kind(notary.kind) })
-            });
+            let notaries = map
+                .notaries
+                .iter()
+                .map(|notary| json!({ "name": notary.name, "key": notary.key, "kind": kind(notary.kind) }));
             let map = json!({
                 "parties": parties.collect::<Vec<_>>(),
                 "notaries": notaries.collect::<Vec<_>>(),

@@ -51,7 +51,7 @@ pub(in crate::command) struct Filter {
     /// Recorded before this time
     #[arg(long, value_name = "TIME")]
     recorded_until: Option<humantime::Timestamp>,
-    /// In the order of recorded time or quantity
+    /// In the order of recorded time, or of quantity if they are unconsumed
     #[arg(long, default_value = "recorded")]
     sort: SortArgument,
     /// From the greatest to the least

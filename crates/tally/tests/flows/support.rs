@@ -1,0 +1,208 @@
+//! Networks of nodes in temporary directories, and their processes.
+
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use tally::flows_network::layout::NodeDirectory;
+use tally::flows_network::reach::NodeArguments;
+use tally_rpc::Client;
+use tempfile::TempDir;
+
+/// How long anything may take before a test gives up.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) fn tally() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tally"));
+    command.env_remove("TALLY_NETWORK").env_remove("TALLY_PASSPHRASE").env_remove("TALLY_LOG");
+    command.stdin(Stdio::null());
+    command
+}
+
+/// What a command printed and how it ended.
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl From<Output> for Said {
+    fn from(output: Output) -> Self {
+        Self {
+            code: output.status.code(),
+            out: String::from_utf8(output.stdout).unwrap(),
+            err: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+}
+
+impl Said {
+    /// The standard output of a command that went well.
+    #[track_caller]
+    pub(crate) fn well(self) -> String {
+        assert_eq!(self.code, Some(0), "{self:?}");
+        self.out
+    }
+
+    /// Checks that the command failed with this exit code and named all of these.
+    #[track_caller]
+    pub(crate) fn failed(self, code: i32, named: &[&str]) {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        for text in named {
+            assert!(self.err.contains(text), "{text:?} is not in: {}", self.err);
+        }
+    }
+}
+
+/// Runs a command to its end.
+pub(crate) fn run(arguments: &[&str]) -> Said {
+    tally().args(arguments).output().unwrap().into()
+}
+
+/// A network of nodes in a directory that goes when this does.
+pub(crate) struct Network {
+    home: Option<TempDir>,
+    pub(crate) directory: PathBuf,
+}
+
+impl Network {
+    /// A network made by `tally network init` with these arguments.
+    pub(crate) fn of(arguments: &[&str]) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let directory = home.path().join("network");
+        let made = tally().args(["network", "init"]).args(arguments).arg(&directory).output();
+        Said::from(made.unwrap()).well();
+        Self { home: Some(home), directory }
+    }
+
+    /// PartyA, PartyB and a notary.
+    pub(crate) fn pair() -> Self {
+        Self::of(&["--nodes", "PartyA,PartyB", "--notary", "Notary"])
+    }
+
+    pub(crate) fn node(&self, label: &str) -> NodeDirectory {
+        NodeDirectory::new(self.directory.join("nodes").join(label))
+    }
+
+    /// The node's directory as an argument.
+    pub(crate) fn path(&self, label: &str) -> String {
+        self.node(label).root().to_str().unwrap().to_owned()
+    }
+
+    /// Starts a node and waits until it serves.
+    pub(crate) fn start(&self, label: &str) -> Node {
+        let mut node = Node::spawn(self.node(label));
+        assert!(node.ready(), "{label} did not start:\n{}", node.log());
+        node
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        // What failed is to be looked into.
+        if std::thread::panicking()
+            && let Some(home) = self.home.take()
+        {
+            println!("the network is kept: {}", home.keep().display());
+        }
+    }
+}
+
+/// A node's process; killed when this goes.
+pub(crate) struct Node {
+    directory: NodeDirectory,
+    child: Child,
+    out: BufReader<ChildStdout>,
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Node {
+    /// Starts the process.
+    pub(crate) fn spawn(directory: NodeDirectory) -> Self {
+        let log = OpenOptions::new().create(true).append(true).open(directory.log()).unwrap();
+        // It ends when this process does, in whatever way.
+        let mut child = tally()
+            .args(["--log", "info", "node", "run", "--until-input-ends"])
+            .arg(directory.root())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        Self { directory, child, out }
+    }
+
+    /// Waits until it serves; false when it ended instead.
+    pub(crate) fn ready(&mut self) -> bool {
+        let mut line = String::new();
+        self.out.read_line(&mut line).unwrap();
+        line.starts_with("ready ")
+    }
+
+    pub(crate) fn log(&self) -> String {
+        let mut text = String::new();
+        File::open(self.directory.log()).unwrap().read_to_string(&mut text).unwrap();
+        text
+    }
+
+    /// SIGKILL, at once.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// SIGTERM; checks that it ends in order.
+    #[track_caller]
+    pub(crate) fn stop(mut self) {
+        // Held open: its end would be a second demand to stop, which is answered at once.
+        let input = self.child.stdin.take();
+        terminate(self.child.id());
+        let status = self.child.wait().unwrap();
+        drop(input);
+        assert!(status.success(), "{status}: {}", self.log());
+        let mut rest = String::new();
+        self.out.read_to_string(&mut rest).unwrap();
+        assert_eq!(rest, "stopped\n");
+        assert!(!self.directory.run_file().exists());
+    }
+}
+
+/// Sends SIGTERM.
+pub(crate) fn terminate(process: u32) {
+    assert!(Command::new("kill").arg("-TERM").arg(process.to_string()).status().unwrap().success());
+}
+
+/// A client of that node's operator.
+pub(crate) async fn client(node: &NodeDirectory) -> anyhow::Result<Client> {
+    NodeArguments::directory(node.root()).client().await
+}
+
+/// Replaces text in a file.
+#[track_caller]
+pub(crate) fn edit(file: &Path, from: &str, to: &str) {
+    let text = std::fs::read_to_string(file).unwrap();
+    assert!(text.contains(from), "{from:?} is not in {}", file.display());
+    std::fs::write(file, text.replacen(from, to, 1)).unwrap();
+}
+
+/// Tries until it is so.
+#[track_caller]
+pub(crate) fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = attempt() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "in vain: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
