@@ -42,6 +42,9 @@ impl Victims {
             database.restart().unwrap();
             return 1;
         }
+        if rng.chance(1, 10) {
+            return self.kill_all(rng);
+        }
         let victim = rng.index(self.nodes.len());
         let label = self.labels[victim];
         self.nodes[victim].take().unwrap().kill();
@@ -57,6 +60,26 @@ impl Victims {
         spin(rng.below(15_000));
         self.nodes[victim] = Some(self.network.start(label));
         kills
+    }
+
+    /// Kills every node, and the database if there is one, within moments; starts them in any order.
+    fn kill_all(&mut self, rng: &mut Rng) -> u64 {
+        let mut order: Vec<usize> = (0..self.nodes.len()).collect();
+        rng.shuffle(&mut order);
+        if let Some(database) = &self.database {
+            database.kill().unwrap();
+        }
+        for victim in &order {
+            self.nodes[*victim].take().unwrap().kill();
+        }
+        if let Some(database) = &self.database {
+            database.restart().unwrap();
+        }
+        rng.shuffle(&mut order);
+        for victim in &order {
+            self.nodes[*victim] = Some(self.network.start(self.labels[*victim]));
+        }
+        order.len() as u64 + u64::from(self.database.is_some())
     }
 }
 
