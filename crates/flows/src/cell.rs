@@ -100,6 +100,10 @@ pub(crate) struct State {
 
 pub(crate) struct SessionState {
     pub(crate) id: SessionId,
+    /// What messages of this flow call it.
+    pub(crate) says: SessionId,
+    /// What messages for this flow call it.
+    pub(crate) hears: SessionId,
     pub(crate) peer: Name,
     /// What arrived, by number.
     pub(crate) inbound: BTreeMap<u64, Arrived>,
@@ -119,8 +123,13 @@ pub(crate) struct Arrived {
 }
 
 impl SessionState {
-    pub(crate) fn new(id: SessionId, peer: Name, index: Option<u32>) -> Self {
-        Self { id, peer, inbound: BTreeMap::new(), read: 0, sent: 0, index, held_bytes: 0 }
+    pub(crate) fn new(id: SessionId, me: &Party, peer: Name, index: Option<u32>) -> Self {
+        let (says, hears) = match index {
+            _ if peer != me.name => (id, id),
+            Some(_) => (id, id.answering()),
+            None => (id.answering(), id),
+        };
+        Self { id, says, hears, peer, inbound: BTreeMap::new(), read: 0, sent: 0, index, held_bytes: 0 }
     }
 
     /// Keeps a message that arrived; `false` when it is there already.
@@ -131,6 +140,11 @@ impl SessionState {
         self.inbound.insert(number, Arrived { body, last });
         self.held_bytes = self.held_bytes.saturating_add(bytes);
         true
+    }
+
+    /// What the journal calls it, see [`Step::Sent`].
+    pub(crate) fn place(&self) -> u32 {
+        self.index.map_or(0, |index| index.saturating_add(1))
     }
 
     /// Does the other side still listen?
@@ -151,7 +165,7 @@ impl Cell {
     pub(crate) fn new(start: Start, me: Arc<Party>, host: Arc<dyn Host>) -> Self {
         let mut sessions = Vec::new();
         if let Origin::Session { peer, session } = &start.origin {
-            sessions.push(SessionState::new(*session, peer.clone(), None));
+            sessions.push(SessionState::new(*session, &me, peer.clone(), None));
         }
         Self {
             id: start.flow,
@@ -281,6 +295,30 @@ impl State {
 
     pub(crate) fn session(&mut self, id: SessionId) -> &mut SessionState {
         self.sessions.iter_mut().find(|session| session.id == id).expect("a session in use is listed")
+    }
+
+    /// Counts by the journal what was said in each session: a flow that is killed may not have come that far in this
+    /// run, or may not have run at all since it was taken up.
+    pub(crate) fn count_sent(&mut self) {
+        let Self { sessions, steps, .. } = self;
+        for session in &mut *sessions {
+            session.sent = 0;
+        }
+        for step in steps {
+            let place = match step {
+                Step::Opened { index, .. } => index.saturating_add(1),
+                Step::Sent(place) => *place,
+                _ => continue,
+            };
+            if let Some(session) = sessions.iter_mut().find(|session| session.place() == place) {
+                session.sent += 1;
+            }
+        }
+    }
+
+    /// The session that messages call by this id.
+    pub(crate) fn hearing(&mut self, id: SessionId) -> Option<&mut SessionState> {
+        self.sessions.iter_mut().find(|session| session.hears == id)
     }
 
     /// A deadline that the flow waits for, besides others.

@@ -307,7 +307,7 @@ impl Context {
         let id = SessionId::derive(&self.0.seed, index);
         state.opened += 1;
         if !state.sessions.iter().any(|session| session.id == id) {
-            state.sessions.push(SessionState::new(id, peer.clone(), Some(index)));
+            state.sessions.push(SessionState::new(id, self.me(), peer.clone(), Some(index)));
         }
         drop(state);
         Ok(Session { context: self.clone(), id, peer: Arc::new(peer.clone()), part })
@@ -461,8 +461,9 @@ impl Session {
             }
             let session = state.session(self.id);
             let opens = session.index.filter(|_| session.sent == 0);
+            let place = session.place();
             match (state.next(), opens) {
-                (Next::Again(Step::Sent), None) => {
+                (Next::Again(Step::Sent(again)), None) if again == place => {
                     state.cursor += 1;
                     state.session(self.id).sent += 1;
                     return Poll::Ready(());
@@ -487,7 +488,7 @@ impl Session {
             }
             let payload = payload.take().expect("a message is sent once");
             let session = state.session(self.id);
-            let number = session.sent;
+            let (number, says) = (session.sent, session.says);
             session.sent += 1;
             let body = if opens.is_some() {
                 let (flow, version) = self.part.map_or_else(
@@ -500,10 +501,10 @@ impl Session {
             };
             state
                 .sends
-                .push((self.peer.as_ref().clone(), Message { session: self.id, number, last: false, body }));
+                .push((self.peer.as_ref().clone(), Message { session: says, number, last: false, body }));
             state.did(match opens {
                 Some(index) => Step::Opened { peer: self.peer.as_ref().clone(), index },
-                None => Step::Sent,
+                None => Step::Sent(place),
             });
             Poll::Ready(())
         })

@@ -116,7 +116,7 @@ pub struct Engine {
     flows: Mutex<Flows>,
     runnable: Mutex<VecDeque<Arc<Cell>>>,
     timers: Mutex<BTreeSet<(Timestamp, FlowId)>>,
-    wanting_room: Mutex<HashSet<FlowId>>,
+    wanting_room: Mutex<BTreeSet<FlowId>>,
     turns: AtomicUsize,
 }
 
@@ -231,7 +231,7 @@ impl Engine {
             for step in &steps {
                 if let Step::Opened { peer, index } = step {
                     let id = SessionId::derive(&cell.seed, *index);
-                    state.sessions.push(SessionState::new(id, peer.clone(), Some(*index)));
+                    state.sessions.push(SessionState::new(id, &cell.me, peer.clone(), Some(*index)));
                 }
             }
             state.submitted = steps.len();
@@ -243,8 +243,7 @@ impl Engine {
                 crate::Mark::Held { reason } => Status::Held { reason },
             };
             for (message, bytes) in inbound {
-                let session = state.sessions.iter_mut().find(|session| session.id == message.session);
-                let Some(session) = session else {
+                let Some(session) = state.hearing(message.session) else {
                     return Err(damaged(format!(
                         "a message of session {}, which it is not in",
                         message.session
@@ -253,7 +252,7 @@ impl Engine {
                 session.keep(message.number, message.body, message.last, bytes);
             }
         }
-        let sessions: Vec<_> = cell.state().sessions.iter().map(|session| session.id).collect();
+        let sessions: Vec<_> = cell.state().sessions.iter().map(|session| session.hears).collect();
         let mut flows = lock(&self.flows);
         flows.sessions.extend(sessions.into_iter().map(|session| (session, flow)));
         flows.by_id.insert(flow, cell.clone());
@@ -301,7 +300,7 @@ impl Engine {
                 return Ok(Delivered::Late);
             }
             let limits = &self.limits;
-            let session = state.session(message.session);
+            let session = state.hearing(message.session).expect("its messages lead to this flow");
             if session.peer != *from {
                 return Err(DeliveryError::Foreign(message.session));
             }
@@ -361,14 +360,17 @@ impl Engine {
         if let Some(error) = refusal {
             flows.ending.insert(flow);
             drop(flows);
-            self.host.submit(refused(start, from, arrival, error));
+            let own = *from == self.me.name;
+            let says = if own { message.session.answering() } else { message.session };
+            self.host.submit(refused(start, from, says, arrival, error));
             return Ok(Delivered::Taken(flow));
         }
         let cell = self.cell(start);
         {
             let mut state = cell.state();
             let length = arrival.message.len();
-            state.session(message.session).keep(0, message.body, message.last, length);
+            let session = state.hearing(message.session).expect("it answers this session");
+            session.keep(0, message.body, message.last, length);
             state.arrivals.push(arrival);
         }
         flows.sessions.insert(message.session, flow);
@@ -392,10 +394,18 @@ impl Engine {
     }
 }
 
+impl Drop for Engine {
+    /// The code of a flow holds its context, and that the code: without this neither would ever go, nor the host.
+    fn drop(&mut self) {
+        for cell in lock(&self.flows).by_id.values() {
+            *lock(&cell.running) = None;
+        }
+    }
+}
+
 /// A flow that never ran: nothing here answers it. Recorded, so that the same message is refused once.
-fn refused(start: Start, peer: &Name, arrival: Arrival, error: FlowError) -> Unit {
-    let message =
-        Message { session: arrival.session, number: 0, last: true, body: Body::Failed(error.clone()) };
+fn refused(start: Start, peer: &Name, says: SessionId, arrival: Arrival, error: FlowError) -> Unit {
+    let message = Message { session: says, number: 0, last: true, body: Body::Failed(error.clone()) };
     Unit {
         flow: start.flow,
         number: 0,

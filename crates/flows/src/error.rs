@@ -120,6 +120,15 @@ pub enum FlowError {
         /// The limit in force.
         limit: u64,
     },
+    /// A party cannot spend as much as is wanted. How much it has is its own affair: what
+    /// [`Insufficient`](Self::Insufficient) becomes when it is told to another node.
+    #[error("{wanted} of {asset} are wanted, more than can be spent there now")]
+    Short {
+        /// The asset, in the contract's words.
+        asset: String,
+        /// Minor units wanted.
+        wanted: u64,
+    },
 }
 
 impl FlowError {
@@ -138,7 +147,7 @@ impl FlowError {
         match self {
             Self::Refused { .. } => "refused",
             Self::Invalid { .. } => "invalid",
-            Self::Insufficient { .. } => "insufficient",
+            Self::Insufficient { .. } | Self::Short { .. } => "insufficient",
             Self::Conflict { .. } => "conflict",
             Self::OutsideTimeWindow { .. } => "outside_time_window",
             Self::Counterparty { .. } => "counterparty",
@@ -154,12 +163,25 @@ impl FlowError {
         }
     }
 
-    /// The failure as another party may hear it: what a third party said to this flow is not passed on, only that it
-    /// failed.
-    pub(crate) fn told(&self) -> Self {
+    /// The failure as `peer` may hear it. Whoever was `asked` by this flow hears no more than its kind, for the flow's
+    /// business is not that of everybody who has a part in it: an oracle is not told what the payer lacks, or who did not
+    /// answer. Whoever asked this flow hears why it says no, but not what it has, and nothing about third parties.
+    pub(crate) fn told(&self, peer: &Name, asked: bool) -> Self {
+        let kind = self.code();
         match self {
+            Self::Killed => Self::Killed,
+            _ if asked => Self::Refused { reason: format!("the flow that asked failed ({kind})") },
+            Self::Insufficient { asset, wanted, .. } => Self::Short { asset: asset.clone(), wanted: *wanted },
             Self::Counterparty { kind, .. } => {
                 Self::Refused { reason: format!("another party's flow failed ({kind})") }
+            }
+            Self::SessionEnded { party } | Self::Unexpected { party, .. } | Self::Timeout { party }
+                if party != peer =>
+            {
+                Self::Refused { reason: format!("another party's flow failed ({kind})") }
+            }
+            Self::Conflict { .. } => {
+                Self::Refused { reason: "a state that it needs was consumed by another transaction".to_owned() }
             }
             other => other.clone(),
         }

@@ -101,6 +101,14 @@ impl SessionId {
         text.extend_from_slice(&index.to_le_bytes());
         Self(first_half(keyed(seed, &text).as_bytes()))
     }
+
+    /// What the answering flow calls the session when both flows are of one node: there the sender's name does not say
+    /// which of the two a message is for.
+    pub(crate) fn answering(self) -> Self {
+        let mut text = b"tallystick.session.answering\0".to_vec();
+        text.extend_from_slice(&self.0);
+        Self(first_half(hash(&text).as_bytes()))
+    }
 }
 
 fn first_half(bytes: &[u8; 32]) -> [u8; 16] {

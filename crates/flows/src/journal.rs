@@ -115,8 +115,9 @@ pub struct Saved {
 pub(crate) enum Step {
     /// It sent the first message of the session that it opened with this index.
     Opened { peer: Name, index: u32 },
-    /// It sent the next message of a session.
-    Sent,
+    /// It sent the next message of a session: 0 for the one that it answers, otherwise one more than the index of the
+    /// one that it opened.
+    Sent(u32),
     /// It asked what time it is.
     Time(Timestamp),
     /// It waited for one of several things, and the one with this index came first.
@@ -147,7 +148,7 @@ impl Step {
     pub(crate) fn name(&self) -> String {
         match self {
             Self::Opened { peer, .. } => format!("open a session with {peer}"),
-            Self::Sent => "send a message".to_owned(),
+            Self::Sent(_) => "send a message".to_owned(),
             Self::Time(_) => "ask for the time".to_owned(),
             Self::Chose(_) => "wait for one of several".to_owned(),
             Self::Asked { request, .. } => format!("ask its node to {}", verb(*request)),

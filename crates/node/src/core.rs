@@ -169,6 +169,8 @@ impl Core {
         }
         // What this node had to say to itself and has not heard.
         let heard = lock(&core.desk.inbound).position(&me.name, core.own).accepted;
+        // It may have died between hearing and noting that it need not be said again.
+        core.acknowledged(&me.name, heard);
         let mut from = heard;
         loop {
             let page = store.outbound(&me.name, from, 1 << 20)?;
@@ -272,7 +274,8 @@ impl Core {
         if self.engine.holds(flow) {
             return Ok(Some(Known::UnderWay));
         }
-        let Some(row) = self.store().flow(flow.0)? else { return Ok(None) };
+        // Asked for on threads of the network too, on which a database must not be waited for otherwise.
+        let Some(row) = tokio::task::block_in_place(|| self.store().flow(flow.0))? else { return Ok(None) };
         match row.status {
             FlowStatus::Unfinished(_) => Ok(Some(Known::UnderWay)),
             FlowStatus::Ended { outcome, at } => {

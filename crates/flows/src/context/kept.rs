@@ -37,7 +37,7 @@ impl Session {
         digest: &impl Fn(T) -> Result<(R, Vec<Arc<SignedTransaction>>), FlowError>,
     ) -> Poll<Result<R, FlowError>> {
         let cell = &self.context.0;
-        let (number, bytes) = {
+        let bytes = {
             let mut state = cell.state();
             if state.trouble.is_some() {
                 return Poll::Pending;
@@ -54,7 +54,7 @@ impl Session {
             }
             let Some(taken) = self.take(&mut state) else { return Poll::Pending };
             match taken {
-                Ok(bytes) => (state.session(self.id).read - 1, bytes),
+                Ok(bytes) => bytes,
                 Err(error) => return Poll::Ready(Err(error)),
             }
         };
@@ -82,7 +82,7 @@ impl Session {
                 Poll::Ready(Ok(result))
             }
             Err(trouble) => {
-                state.session(self.id).read = number;
+                // The flow runs again from its beginning, and reads the message again.
                 state.trouble = Some(trouble);
                 Poll::Pending
             }
@@ -91,9 +91,8 @@ impl Session {
 
     /// Forgets what the message said that was read last; that it was there is not forgotten.
     fn empty(&self, state: &mut State) {
-        let id = self.id;
-        let session = state.session(id);
-        let number = session.read - 1;
+        let session = state.session(self.id);
+        let (id, number) = (session.hears, session.read - 1);
         let Some(arrived) = session.inbound.get_mut(&number) else { return };
         let last = arrived.last;
         let freed = match std::mem::replace(&mut arrived.body, Body::Data(Vec::new())) {

@@ -64,7 +64,7 @@ impl Engine {
 
     /// Queues to peers have room again: flows that waited for it run.
     pub fn room(&self) {
-        let waiting: Vec<FlowId> = lock(&self.wanting_room).drain().collect();
+        let waiting: Vec<FlowId> = std::mem::take(&mut *lock(&self.wanting_room)).into_iter().collect();
         self.wake_all(waiting);
     }
 

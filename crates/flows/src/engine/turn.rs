@@ -190,12 +190,12 @@ impl Engine {
         }
         let mut flows = lock(&self.flows);
         for session in &state.sessions {
-            flows.sessions.insert(session.id, cell.id);
+            flows.sessions.insert(session.hears, cell.id);
         }
     }
 
     fn remove(&self, cell: &Arc<Cell>) {
-        let ids: Vec<_> = cell.state().sessions.iter().map(|session| session.id).collect();
+        let ids: Vec<_> = cell.state().sessions.iter().map(|session| session.hears).collect();
         {
             let mut flows = lock(&self.flows);
             flows.by_id.remove(&cell.id);
@@ -209,14 +209,16 @@ impl Engine {
 
 /// Tells those who still listen that this flow says no more, with its last message if that has not left yet.
 fn hang_up(state: &mut State, error: Option<&FlowError>) {
+    state.count_sent();
     let State { sessions, sends, .. } = state;
     for session in sessions.iter_mut().filter(|session| session.is_heard()) {
-        let unsent = sends.iter_mut().rev().find(|(_, message)| message.session == session.id);
+        let unsent = sends.iter_mut().rev().find(|(_, message)| message.session == session.says);
         match (unsent, error) {
             (Some((_, message)), None) => message.last = true,
             (_, error) => {
-                let body = error.map_or(Body::End, |error| Body::Failed(error.told()));
-                let message = Message { session: session.id, number: session.sent, last: true, body };
+                let told = |error: &FlowError| error.told(&session.peer, session.index.is_some());
+                let body = error.map_or(Body::End, |error| Body::Failed(told(error)));
+                let message = Message { session: session.says, number: session.sent, last: true, body };
                 sends.push((session.peer.clone(), message));
                 session.sent += 1;
             }

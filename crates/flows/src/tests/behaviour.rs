@@ -100,6 +100,54 @@ fn a_counterpartys_end_is_a_typed_error() {
 }
 
 #[test]
+fn a_node_talks_to_itself_as_to_others() {
+    assert_eq!(ask("Alice answer").as_deref(), Ok("yes"));
+    assert!(matches!(ask("Alice fail"), Err(FlowError::Counterparty { kind, .. }) if kind == "refused"));
+    assert_eq!(ask("Alice leave"), Err(FlowError::SessionEnded { party: name("Alice") }));
+    let world = World::new(newer);
+    let flow = world.start("Alice", "Ask", &json!({ "to": "Alice answer" })).expect("a start");
+    world.settle();
+    let outcome = world.outcome("Alice", flow).expect("an end");
+    assert!(matches!(outcome, Err(FlowError::Counterparty { kind, .. }) if kind == "version"));
+}
+
+#[test]
+fn a_flow_that_is_killed_before_it_ran_again_hangs_up() {
+    let mut world = World::new(registry);
+    let flow = world.start("Alice", "Ask", &json!({ "to": "Bob listen" })).expect("a start");
+    world.settle();
+    assert_eq!(world.node("Bob").engine.len(), 1);
+    world.restart("Alice", registry);
+    world.node("Alice").engine.kill(flow).expect("a kill");
+    world.settle();
+    assert_eq!(world.outcome("Alice", flow), Some(Err(FlowError::Killed)));
+    assert!(world.node("Bob").engine.is_empty(), "the flow that answers ends too");
+}
+
+#[test]
+fn others_hear_of_a_failure_what_is_their_business() {
+    let (bob, carol) = (name("Bob"), name("Carol"));
+    let poor =
+        FlowError::Insufficient { asset: "USD".to_owned(), wanted: 100, available: 41, held: 17 };
+    // Bob asked, and hears that there is too little, not how much there is.
+    let told = poor.told(&bob, false);
+    assert_eq!(told, FlowError::Short { asset: "USD".to_owned(), wanted: 100 });
+    assert_eq!(told.code(), poor.code());
+    assert!(!told.to_string().contains("41") && !told.to_string().contains("17"));
+    let of_carol = FlowError::Timeout { party: carol.clone() };
+    assert!(!of_carol.told(&bob, false).to_string().contains("Carol"));
+    assert_eq!(of_carol.told(&carol, false), of_carol);
+    let refused = FlowError::refused("not today");
+    assert_eq!(refused.told(&bob, false), refused);
+    // Bob was asked, and hears no more than that it is over, and why in a word.
+    for error in [&poor, &of_carol, &refused] {
+        let FlowError::Refused { reason } = error.told(&bob, true) else { panic!("a refusal") };
+        assert_eq!(reason, format!("the flow that asked failed ({})", error.code()));
+    }
+    assert_eq!(FlowError::Killed.told(&bob, true), FlowError::Killed);
+}
+
+#[test]
 fn a_flow_that_is_not_installed_is_refused_by_name_and_version() {
     let world = World::new(registry);
     assert_eq!(
