@@ -1,9 +1,13 @@
 //! What every store must do: one suite, run on each of them.
 
+mod batches;
 mod flows;
 mod ledger;
+mod migrated;
 mod queues;
 mod vault;
+
+pub use migrated::{SCHEMA_1, check_migrated};
 
 use crate::{FlowPage, FlowQuery, NewFlow, Queues, Result, SavedFlow, StatePage, Store, Write};
 use std::sync::Arc;
@@ -17,23 +21,30 @@ pub type Open = Box<dyn Fn() -> Result<Arc<dyn Store>>>;
 /// # Panics
 /// If the store breaks a promise.
 pub fn check(fresh: &dyn Fn() -> Open) {
-    for test in [flows::TESTS, queues::TESTS, ledger::TESTS, vault::TESTS].concat() {
-        test(&Subject::new(fresh()));
+    for test in [flows::TESTS, queues::TESTS, ledger::TESTS, vault::TESTS, batches::TESTS].concat() {
+        test(&Subject::new(fresh));
     }
 }
 
 /// A store under test.
-struct Subject {
+struct Subject<'a> {
+    fresh: &'a dyn Fn() -> Open,
     open: Open,
     store: std::cell::RefCell<Option<Arc<dyn Store>>>,
 }
 
-type Test = fn(&Subject);
+type Test = fn(&Subject<'_>);
 
-impl Subject {
-    fn new(open: Open) -> Self {
+impl<'a> Subject<'a> {
+    fn new(fresh: &'a dyn Fn() -> Open) -> Self {
+        let open = fresh();
         let store = open().expect("an empty store opens");
-        Self { open, store: std::cell::RefCell::new(Some(store)) }
+        Self { fresh, open, store: std::cell::RefCell::new(Some(store)) }
+    }
+
+    /// Another store of the same kind.
+    fn another(&self) -> Self {
+        Self::new(self.fresh)
     }
 
     fn store(&self) -> Arc<dyn Store> {

@@ -55,10 +55,11 @@ impl Postgres {
     pub fn open(options: &PostgresOptions) -> Result<Self> {
         let place = Place::new(options)?;
         let mut link = place.connect()?;
-        schema::check_connections(&mut link, options.needs())?;
         if !schema::take(&mut link, &place)? {
             return Err(StoreError::InUse { what: format!("the schema {}", options.schema) });
         }
+        // Now that sessions of a process before this one are gone.
+        schema::check_connections(&mut link, options.needs())?;
         schema::migrate(&mut link, &place, STEPS)?;
         let writer = Writer::new(link)?;
         let readers = (0..options.readers.max(1)).map(|_| place.reader()).collect::<Result<_>>()?;

@@ -129,3 +129,44 @@ pub(crate) fn page_size(asked: u32) -> usize {
     // At most a thousand.
     size as usize
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_object_asks_for_all_unconsumed_states() {
+        assert_eq!(serde_json::from_str::<StateQuery>("{}").unwrap(), StateQuery::default());
+        assert_eq!((page_size(0), page_size(7), page_size(u32::MAX)), (100, 7, 1000));
+    }
+
+    #[test]
+    fn json_round_trips() {
+        let json = serde_json::json!({
+            "status": "all", "contract": "tally.cash", "kind": "cash", "notary": "O=N, L=London, C=GB",
+            "participant": format!("ed25519:{}", "02".repeat(32)), "owner": format!("ed25519:{}", "03".repeat(32)),
+            "asset": "USD", "quantity_from": 1, "quantity_to": u64::MAX, "recorded_from": 5, "recorded_until": 6,
+            "linear_id": "04".repeat(32), "references": [format!("{}:7", "05".repeat(32))],
+            "sort": "quantity", "descending": true, "cursor": "00", "page_size": 9,
+        });
+        let query: StateQuery = serde_json::from_value(json.clone()).unwrap();
+        assert_eq!(serde_json::to_value(&query).unwrap(), json);
+        assert_eq!(query.references.unwrap()[0].index, 7);
+    }
+
+    #[test]
+    fn refuses_what_it_does_not_know() {
+        for json in [
+            r#"{"owners": []}"#,
+            r#"{"status": "spent"}"#,
+            r#"{"sort": "kind"}"#,
+            r#"{"notary": "N"}"#,
+            r#"{"owner": "ed25519:00"}"#,
+            r#"{"references": ["00:1"]}"#,
+            r#"{"page_size": -1}"#,
+            r#"{"quantity_from": 1.5}"#,
+        ] {
+            assert!(serde_json::from_str::<StateQuery>(json).is_err(), "{json}");
+        }
+    }
+}

@@ -22,7 +22,7 @@ fn end(flow: u8) -> Write {
     Write::FlowEnded { flow: [flow; 16], outcome: vec![flow; 5], at: at(1000 + u64::from(flow)) }
 }
 
-fn keeps_what_a_flow_needs(subject: &Subject) {
+fn keeps_what_a_flow_needs(subject: &Subject<'_>) {
     subject.apply(&[]);
     subject.apply(&[Write::FlowStarted(flow(1)), step(1, 0), Write::FlowStarted(flow(2))]);
     subject.apply(&[step(1, 2), arrival(1, 7, 1), step(1, 1), arrival(1, 7, 0), arrival(1, 3, u64::MAX)]);
@@ -62,7 +62,7 @@ fn keeps_what_a_flow_needs(subject: &Subject) {
     assert_eq!(marks.collect::<Vec<_>>(), [Mark::Running, Mark::Paused]);
 }
 
-fn forgets_what_an_ended_flow_held(subject: &Subject) {
+fn forgets_what_an_ended_flow_held(subject: &Subject<'_>) {
     let lock =
         |flow: u8| Write::Lock { flow: [flow; 16], states: vec![state_ref(flow, 0), state_ref(flow, 1)] };
     let dependency = |flow: u8| Write::Dependency { flow: [flow; 16], id: transaction(1), bytes: vec![1] };
@@ -101,7 +101,7 @@ fn forgets_what_an_ended_flow_held(subject: &Subject) {
     assert_eq!(store.flow([5; 16]).expect("it reads"), None);
 }
 
-fn ends_a_flow_once(subject: &Subject) {
+fn ends_a_flow_once(subject: &Subject<'_>) {
     subject.apply(&[Write::FlowStarted(flow(1)), Write::FlowStarted(flow(2)), step(2, 0)]);
     subject.apply(&[end(1)]);
     subject.apply(&[Write::FlowMarked { flow: [1; 16], mark: Mark::Paused }]);
@@ -124,7 +124,7 @@ fn ends_a_flow_once(subject: &Subject) {
     assert!(subject.seen() == before, "a refused batch left something");
 }
 
-fn pages_unfinished_flows(subject: &Subject) {
+fn pages_unfinished_flows(subject: &Subject<'_>) {
     // Ids that sort otherwise than they begin.
     let ids = [50, 10, 40, 20, 30, 60];
     for id in ids {
@@ -146,7 +146,7 @@ fn pages_unfinished_flows(subject: &Subject) {
     assert!(matches!(unknown, Err(StoreError::Missing { .. })), "{unknown:?}");
 }
 
-fn lists_flows(subject: &Subject) {
+fn lists_flows(subject: &Subject<'_>) {
     let ids: Vec<u8> = (1..=30).collect();
     subject.apply(&ids.iter().map(|id| Write::FlowStarted(flow(*id))).collect::<Vec<_>>());
     subject.apply(&ids.iter().filter(|id| **id % 4 == 0).map(|id| end(*id)).collect::<Vec<_>>());
@@ -181,7 +181,7 @@ fn lists_flows(subject: &Subject) {
     }
 }
 
-fn keeps_any_text(subject: &Subject) {
+fn keeps_any_text(subject: &Subject<'_>) {
     let odd = NewFlow { name: "Zahlung\0 '\"; ünïcode".to_owned(), arguments: vec![0, 255], ..flow(1) };
     subject.apply(&[Write::FlowStarted(odd.clone())]);
     assert_eq!(subject.store().flow([1; 16]).expect("it reads").expect("it is there").flow, odd);

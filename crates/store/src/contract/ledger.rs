@@ -12,7 +12,7 @@ pub(super) const TESTS: &[Test] = &[
     counts,
 ];
 
-fn finds_transactions(subject: &Subject) {
+fn finds_transactions(subject: &Subject<'_>) {
     let ids: Vec<u8> = (1..=40).collect();
     for ids in ids.chunks(7) {
         subject.apply(&ids.iter().map(|id| recorded(*id, u64::from(*id), &[], &[])).collect::<Vec<_>>());
@@ -35,7 +35,7 @@ fn finds_transactions(subject: &Subject) {
     assert_eq!(store.transaction(transaction(3)).expect("it reads"), Some(vec![3; 103]));
 }
 
-fn finds_attachments(subject: &Subject) {
+fn finds_attachments(subject: &Subject<'_>) {
     let (small, large) = (AttachmentId::of(b"small"), AttachmentId::of(b"large"));
     subject.apply(&[
         Write::Attachment { id: small, bytes: Vec::new() },
@@ -56,7 +56,7 @@ fn consumed(state: u8, index: u32, by: u8, requester: &str) -> Write {
     }
 }
 
-fn notary_remembers(subject: &Subject) {
+fn notary_remembers(subject: &Subject<'_>) {
     let states: Vec<u8> = (1..=40).collect();
     subject.apply(&states.iter().map(|state| consumed(*state, 3, 100, "A")).collect::<Vec<_>>());
     subject.apply(&[consumed(41, u32::MAX, 101, "B")]);
@@ -72,7 +72,7 @@ fn notary_remembers(subject: &Subject) {
     assert_eq!(found, expected);
 }
 
-fn notary_refuses_a_second_consumer(subject: &Subject) {
+fn notary_refuses_a_second_consumer(subject: &Subject<'_>) {
     subject.apply(&[consumed(1, 0, 50, "A")]);
     // In a batch after, and within one.
     for writes in [
@@ -95,7 +95,7 @@ fn notary_refuses_a_second_consumer(subject: &Subject) {
 }
 
 /// Readers of several threads see batches whole, and every batch that was applied before they began.
-fn reads_beside_writes(subject: &Subject) {
+fn reads_beside_writes(subject: &Subject<'_>) {
     use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
     let (store, applied) = (subject.store(), AtomicU8::new(0));
     std::thread::scope(|scope| {
@@ -123,7 +123,7 @@ fn reads_beside_writes(subject: &Subject) {
     });
 }
 
-fn counts(subject: &Subject) {
+fn counts(subject: &Subject<'_>) {
     let before = subject.store().usage();
     subject.store().apply(&[Write::FlowStarted(flow(1)), Write::FlowStarted(flow(2))]).expect("it applies");
     let _ = subject.store().apply(&[Write::FlowEnded { flow: [9; 16], outcome: Vec::new(), at: at(1) }]);

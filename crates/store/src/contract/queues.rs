@@ -12,7 +12,7 @@ fn acknowledged(peer: &str, up_to: u64) -> Write {
     Write::Acknowledged { peer: name(peer), up_to }
 }
 
-fn numbers(subject: &Subject, peer: &str, after: u64, limit_bytes: usize) -> Vec<u64> {
+fn numbers(subject: &Subject<'_>, peer: &str, after: u64, limit_bytes: usize) -> Vec<u64> {
     let messages = subject.store().outbound(&name(peer), after, limit_bytes).expect("messages");
     for (number, message) in &messages {
         assert!(message.iter().all(|byte| *byte == number.to_le_bytes()[0]), "{number} has other bytes");
@@ -20,7 +20,7 @@ fn numbers(subject: &Subject, peer: &str, after: u64, limit_bytes: usize) -> Vec
     messages.into_iter().map(|(number, _)| number).collect()
 }
 
-fn keeps_messages_until_acknowledged(subject: &Subject) {
+fn keeps_messages_until_acknowledged(subject: &Subject<'_>) {
     assert_eq!(numbers(subject, "A", 0, 1000), [0; 0]);
     subject.apply(&[send("A", 1, 100), send("B", 1, 10), send("A", 2, 100), send("A", 3, 5000)]);
     subject.apply(&[send("A", 4, 1)]);
@@ -49,7 +49,7 @@ fn keeps_messages_until_acknowledged(subject: &Subject) {
     assert_eq!(numbers(subject, "A", 0, usize::MAX), [0; 0]);
 }
 
-fn remembers_what_was_received(subject: &Subject) {
+fn remembers_what_was_received(subject: &Subject<'_>) {
     let received = |peer, queue, up_to| Write::Received { peer: name(peer), queue: [queue; 16], up_to };
     subject.apply(&[received("A", 1, 5), received("A", 1, 9), received("A", 2, 1)]);
     subject.apply(&[received("A", 1, 7), received("B", 1, 0)]);
@@ -63,7 +63,7 @@ fn remembers_what_was_received(subject: &Subject) {
     assert!(queues.outbound.is_empty());
 }
 
-fn numbers_stay(subject: &Subject) {
+fn numbers_stay(subject: &Subject<'_>) {
     subject.apply(&[send("A", 1, 10)]);
     let last = (1 << 44) - 1;
     subject.apply(&[send("B", last, 1)]);

@@ -71,7 +71,7 @@ pub(super) fn recorded(id: u8, millis: u64, coins: &[Coin], consumed: &[StateRef
 }
 
 /// All pages of a query.
-fn pages(subject: &Subject, query: &StateQuery) -> Vec<VaultState> {
+fn pages(subject: &Subject<'_>, query: &StateQuery) -> Vec<VaultState> {
     let (mut query, mut seen) = (query.clone(), Vec::new());
     loop {
         let page = subject.store().states(&query).expect("a page");
@@ -88,7 +88,7 @@ fn references(states: &[VaultState]) -> Vec<(u8, u32)> {
     states.iter().map(|state| (state.reference.transaction.as_bytes()[0], state.reference.index)).collect()
 }
 
-fn shows_what_was_recorded(subject: &Subject) {
+fn shows_what_was_recorded(subject: &Subject<'_>) {
     let odd = Summary {
         kind: "o\0dd".to_owned(),
         participants: vec![key(1), key(1), key(2)],
@@ -151,7 +151,7 @@ fn shows_what_was_recorded(subject: &Subject) {
     assert_eq!(subject.store().transaction(transaction(2)).expect("it reads"), None);
 }
 
-fn consumes_once(subject: &Subject) {
+fn consumes_once(subject: &Subject<'_>) {
     let usd = |owner| Coin::new(owner, "USD", 5);
     subject.apply(&[recorded(1, 10, &[usd(1), usd(2)], &[])]);
     // Consumes a state of the same batch, one that the vault does not have, and one whose transaction is unknown.
@@ -183,7 +183,7 @@ fn consumes_once(subject: &Subject) {
     assert_eq!(subject.store().transaction(transaction(5)).expect("it reads"), None);
 }
 
-fn selects_coins(subject: &Subject) {
+fn selects_coins(subject: &Subject<'_>) {
     for id in 1..=20 {
         let n = u64::from(id);
         let coins = [Coin::new(1, "USD", n), Coin::new(1, "EUR", n), Coin::new(2, "USD", u64::MAX - n)];
@@ -212,7 +212,7 @@ fn selects_coins(subject: &Subject) {
     }
 }
 
-fn keeps_the_order_of_time(subject: &Subject) {
+fn keeps_the_order_of_time(subject: &Subject<'_>) {
     let usd = [Coin::new(1, "USD", 5)];
     for (id, millis) in [(1, 100), (2, 300), (3, 200)] {
         subject.apply(&[recorded(id, millis, &usd, &[])]);
@@ -236,10 +236,14 @@ fn keeps_the_order_of_time(subject: &Subject) {
 }
 
 /// Numbers that look random and are the same each time.
-struct Random(u64);
+pub(super) struct Random(u64);
 
 impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
         // xorshift64 (Marsaglia, 2003)
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -247,15 +251,15 @@ impl Random {
         self.0 % bound
     }
 
-    fn one_in(&mut self, bound: u64) -> bool {
+    pub(super) fn one_in(&mut self, bound: u64) -> bool {
         self.below(bound) == 0
     }
 
-    fn byte(&mut self, bound: u8) -> u8 {
+    pub(super) fn byte(&mut self, bound: u8) -> u8 {
         self.below(bound.into()).to_le_bytes()[0]
     }
 
-    fn pick<T: Clone>(&mut self, from: &[T]) -> T {
+    pub(super) fn pick<T: Clone>(&mut self, from: &[T]) -> T {
         from[usize::try_from(self.below(from.len() as u64)).expect("small")].clone()
     }
 }
@@ -310,8 +314,8 @@ fn random_query(random: &mut Random, vault: &[VaultState]) -> StateQuery {
     }
 }
 
-fn answers_as_a_naive_vault_does(subject: &Subject) {
-    let mut random = Random(20_221_121);
+fn answers_as_a_naive_vault_does(subject: &Subject<'_>) {
+    let mut random = Random::new(20_221_121);
     let mut vault: Vec<VaultState> = Vec::new();
     let mut places: HashMap<StateRef, usize> = HashMap::new();
     let mut live: Vec<StateRef> = Vec::new();
@@ -370,7 +374,7 @@ fn answers_as_a_naive_vault_does(subject: &Subject) {
 }
 
 /// What is recorded or consumed between pages neither repeats a state nor hides one that matched all the time.
-fn moves_pages_over_changes(subject: &Subject) {
+fn moves_pages_over_changes(subject: &Subject<'_>) {
     for id in 1..=60 {
         subject.apply(&[recorded(id, u64::from(id), &[Coin::new(1, "USD", u64::from(id % 7))], &[])]);
     }
@@ -403,7 +407,7 @@ fn moves_pages_over_changes(subject: &Subject) {
     }
 }
 
-fn refuses_queries_that_have_no_answer(subject: &Subject) {
+fn refuses_queries_that_have_no_answer(subject: &Subject<'_>) {
     for id in 1..=5 {
         subject.apply(&[recorded(id, 1, &[Coin::new(1, "USD", 1)], &[])]);
     }

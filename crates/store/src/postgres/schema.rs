@@ -4,6 +4,9 @@ use super::link::{Link, Place};
 use crate::migration::{self, Step};
 use crate::{Needs, Result, StoreError};
 
+/// How long to wait for a schema that another session has.
+const TAKE: std::time::Duration = std::time::Duration::from_secs(2);
+
 /// Fails unless the server can give this store its connections; the one that asks is one of them.
 pub(super) fn check_connections(link: &mut Link, needs: Needs) -> Result<()> {
     // reserved_connections is new in PostgreSQL 16.
@@ -39,14 +42,22 @@ pub(super) fn check_connections(link: &mut Link, needs: Needs) -> Result<()> {
     Ok(())
 }
 
-/// Takes the schema for this session, which ends with the connection; whether nobody else has it.
+/// Takes the schema for this session, which ends with the connection; whether nobody else has it. Waits a
+/// little: the server takes a moment to notice that a process which had it is gone.
 pub(super) fn take(link: &mut Link, place: &Place) -> Result<bool> {
     // Advisory locks are numbers, one space of them for each database.
     let name = format!("tally-store schema {}", place.schema);
     let hash = tally_crypto::hash(name.as_bytes());
     let number = hash.as_bytes().iter().take(8).fold(0, |number, byte| number << 8 | i64::from(*byte));
-    let rows = link.query("SELECT pg_try_advisory_lock($1)", &[&number])?;
-    Ok(rows.first().is_some_and(|row| row.try_get(0).unwrap_or(false)))
+    link.run(&format!("SET lock_timeout = {}", TAKE.as_millis()))?;
+    match link.query("SELECT pg_advisory_lock($1)", &[&number]) {
+        Err(StoreError::Busy(_)) => Ok(false),
+        result => {
+            result?;
+            link.run("SET lock_timeout = 0")?;
+            Ok(true)
+        }
+    }
 }
 
 /// Makes the schema if it is missing and brings it to the latest version.

@@ -81,7 +81,10 @@ impl Sql {
             }
             Source::Posting(term) => self.list("posting WHERE term = ", Some(*term), window, limit),
             Source::Asset(asset) => {
-                self.list("state WHERE consumer IS NULL AND asset = ", Some(*asset), window, limit);
+                // The inner LIMIT keeps PostgreSQL from walking all states in the order of their keys.
+                self.push("SELECT key, 0 AS quantity FROM (SELECT key FROM state WHERE consumer IS NULL AND asset = ");
+                self.integer(*asset).push(" LIMIT ").integer(i64::MAX).push(") AS few WHERE TRUE");
+                self.window(window, limit);
             }
             Source::Coins(asset, owner) => {
                 self.push("SELECT key, 0 AS quantity FROM state WHERE consumer IS NULL AND asset = ")

@@ -32,9 +32,14 @@ fn connect(options: &SqliteOptions, cache_kib: u32) -> Result<Connection> {
 /// The connection that writes, with the file at the latest schema.
 pub(super) fn writer(options: &SqliteOptions) -> Result<Connection> {
     let cache_kib = options.cache_mib.max(1).saturating_mul(1024);
-    let mut connection = connect(options, cache_kib)?;
     let what = || options.path.display().to_string();
-    let application: i32 = pragma(&connection, "application_id")?;
+    // The first look into the file: its beginning is not that of a database.
+    let look = |error| match error {
+        StoreError::Corrupt(_) => StoreError::Foreign { what: what() },
+        other => other,
+    };
+    let mut connection = connect(options, cache_kib).map_err(look)?;
+    let application: i32 = pragma(&connection, "application_id").map_err(look)?;
     let found: i64 = pragma(&connection, "user_version")?;
     let tables: i64 =
         connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(error)?;

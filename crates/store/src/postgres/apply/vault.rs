@@ -89,7 +89,8 @@ fn produce<'a>(requests: &mut Requests<'a>, interned: &Interned, batch: &'a Batc
         classes.push(interned.class(state.contract, &summary.kind, &state.notary.name)?);
         owners.push(summary.owner.as_ref().map(|owner| interned.key(owner)).transpose()?);
         assets.push(summary.asset.as_ref().map(|asset| interned.asset(asset)).transpose()?);
-        for key in summary.participants.iter().chain(&summary.owner) {
+        let owner = summary.owner.iter().filter(|owner| !summary.participants.contains(owner));
+        for key in summary.participants.iter().chain(owner) {
             posted.push(id);
             posted_indexes.push(index);
             posted_terms.push(interned.key(key)?);
