@@ -20,8 +20,10 @@
 //! How the figures are taken and what they are worth: `docs/decisions/005-benchmarks.md`.
 
 pub mod compare;
+pub mod flows;
 pub mod limits;
 pub mod pace;
+pub mod processes;
 pub mod progress;
 pub mod published;
 pub mod recorder;
