@@ -5,12 +5,18 @@ use std::cell::Cell;
 /// Prints, when a run ends in a panic, its seed, its step and the command that replays it.
 pub(crate) struct Witness {
     seed: u64,
+    ledger: &'static str,
     step: Cell<u64>,
 }
 
 impl Witness {
     pub(crate) fn of(seed: u64) -> Self {
-        Self { seed, step: Cell::new(0) }
+        Self { seed, ledger: "", step: Cell::new(0) }
+    }
+
+    /// Of a run of the flows ledger.
+    pub(crate) fn of_flows(seed: u64) -> Self {
+        Self { seed, ledger: " LEDGER=flows", step: Cell::new(0) }
     }
 
     pub(crate) fn sees(&self, step: u64) {
@@ -22,7 +28,8 @@ impl Drop for Witness {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let (seed, step) = (self.seed, self.step.get());
-            eprintln!("seed {seed} failed in step {step}; replay it with: make sim SEED={seed}");
+            let ledger = self.ledger;
+            eprintln!("seed {seed} failed in step {step}; replay it with: make sim{ledger} SEED={seed}");
         }
     }
 }

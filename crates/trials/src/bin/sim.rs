@@ -1,28 +1,34 @@
-//! Runs simulated networks, one seed after the other: `tally-sim [SEED] [COUNT]`.
+//! Runs simulated networks, one seed after the other: `tally-sim [flows] [SEED] [COUNT]`.
 
+use std::panic::catch_unwind;
 use std::process::ExitCode;
 use std::time::Instant;
-use tally_trials::post;
 use tally_trials::simulation::{Summary, run};
+use tally_trials::{flows, post};
 
 fn main() -> ExitCode {
-    let mut arguments = std::env::args().skip(1).map(|text| text.parse::<u64>());
+    let mut arguments = std::env::args().skip(1).peekable();
+    let of_flows = arguments.next_if(|text| text == "flows").is_some();
+    let mut numbers = arguments.map(|text| text.parse::<u64>());
     let (Ok(first), Ok(count), None) =
-        (arguments.next().unwrap_or(Ok(1)), arguments.next().unwrap_or(Ok(1)), arguments.next())
+        (numbers.next().unwrap_or(Ok(1)), numbers.next().unwrap_or(Ok(1)), numbers.next())
     else {
-        eprintln!("usage: tally-sim [SEED] [COUNT]: runs COUNT seeds from SEED on");
+        eprintln!("usage: tally-sim [flows] [SEED] [COUNT]: runs COUNT seeds from SEED on, of settlement or of flows");
         return ExitCode::from(2);
     };
+    if of_flows { run_flows(first, count) } else { run_settlement(first, count) }
+}
+
+fn run_settlement(first: u64, count: u64) -> ExitCode {
     let began = Instant::now();
     let (mut transactions, mut lives, mut made) = (0, 0, 0);
     for seed in first..first.saturating_add(count) {
-        let both = || std::panic::catch_unwind(|| (run(seed), post::run(seed)));
+        let both = || catch_unwind(|| (run(seed), post::run(seed)));
         let Ok((summary, posted)) = both() else { return ExitCode::FAILURE };
         // Every so many seeds once more, so that a run that cannot be replayed does not go unnoticed.
         let again = (count == 1 || seed % 64 == 0).then(both);
         if again.is_some_and(|again| again.ok() != Some((summary.clone(), posted))) {
-            eprintln!("seed {seed} does not replay: two runs differ");
-            return ExitCode::FAILURE;
+            return differs(seed);
         }
         if count == 1 {
             print_one(&summary, &posted);
@@ -38,6 +44,11 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
+fn differs(seed: u64) -> ExitCode {
+    eprintln!("seed {seed} does not replay: two runs differ");
+    ExitCode::FAILURE
+}
+
 fn print_one(summary: &Summary, posted: &post::Summary) {
     println!("trace {:016x} of {} steps in {} lives", summary.trace, summary.steps, summary.lives);
     println!("{} transactions, {} made", summary.transactions, summary.made);
@@ -50,4 +61,21 @@ fn print_one(summary: &Summary, posted: &post::Summary) {
     println!(
         "by post: trace {trace:016x}, {accepted} accepted, {made} made, {timed_out} timed out, {approved_late} approved late"
     );
+}
+
+fn run_flows(first: u64, count: u64) -> ExitCode {
+    let began = Instant::now();
+    let mut all = flows::Total::default();
+    for seed in first..first.saturating_add(count) {
+        let Ok(summary) = catch_unwind(|| flows::run(seed)) else { return ExitCode::FAILURE };
+        if catch_unwind(|| flows::run(seed)).ok().as_ref() != Some(&summary) {
+            return differs(seed);
+        }
+        if count == 1 {
+            println!("{summary:#?}");
+        }
+        all.add(&summary);
+    }
+    println!("{count} seeds from {first} on: {all}, {:.1} s, clean", began.elapsed().as_secs_f64());
+    ExitCode::SUCCESS
 }

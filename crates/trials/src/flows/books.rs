@@ -1,0 +1,429 @@
+//! The ledger as the notaries and issuers have it, kept without looking at any vault, and compared with all of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use tally_contracts::bond::BondState;
+use tally_contracts::cash::CashState;
+use tally_contracts::iou::IouState;
+use tally_contracts::{Name, PublicKey, SignedTransaction, State, StateRef, TransactionId};
+use tally_flows::{Flow, FlowError, Outcome};
+use tally_protocols::cash::CashPayAtRate;
+use tally_store::{StateQuery, Status};
+
+use super::clients::Asked;
+use super::machine::rate;
+use super::orders::About;
+use super::world::World;
+
+/// What a state is, read without asking its contract.
+pub(crate) enum Fact {
+    Cash(CashState),
+    Bond(BondState),
+    Iou(IouState),
+}
+
+impl Fact {
+    pub(crate) fn of(state: &State) -> Self {
+        match state.contract.as_str() {
+            "tally.cash" => Self::Cash(state.read().expect("cash")),
+            "tally.bond" => Self::Bond(state.read().expect("a bond")),
+            "tally.iou" => Self::Iou(state.read().expect("an IOU")),
+            other => panic!("nobody makes states of {other}"),
+        }
+    }
+
+    pub(crate) fn participants(&self) -> Vec<PublicKey> {
+        match self {
+            Self::Cash(cash) => vec![cash.owner],
+            Self::Bond(bond) => vec![bond.owner, bond.terms.issuer.key, bond.terms.agent.key],
+            Self::Iou(iou) => vec![iou.lender.key, iou.borrower.key],
+        }
+    }
+
+    /// What the owner has of what: asset, owner, quantity.
+    fn holding(&self) -> Option<(String, PublicKey, u64)> {
+        match self {
+            Self::Cash(cash) => {
+                let asset = format!("{}@{}", cash.amount.currency(), cash.issuer.name);
+                Some((asset, cash.owner, cash.amount.quantity()))
+            }
+            Self::Bond(bond) => {
+                let asset = format!("{}/{}@{}", bond.terms.isin, bond.nominal.currency(), bond.terms.issuer.name);
+                Some((asset, bond.owner, bond.nominal.quantity()))
+            }
+            Self::Iou(_) => None,
+        }
+    }
+}
+
+/// Every transaction that is final, and what follows from them.
+pub(crate) struct Books {
+    pub(crate) recorded: BTreeMap<TransactionId, Arc<SignedTransaction>>,
+    pub(crate) consumer: BTreeMap<StateRef, TransactionId>,
+    /// Final, but not with everybody concerned: somebody killed a flow on the way.
+    pub(crate) orphans: BTreeSet<TransactionId>,
+    kills: usize,
+}
+
+/// Minor units of assets that nodes have.
+type Balances = BTreeMap<(String, usize), i128>;
+
+fn mark(transaction: TransactionId) -> StateRef {
+    StateRef { transaction, index: u32::MAX }
+}
+
+impl Books {
+    /// Reads what notaries and nodes have written, and checks that it fits together.
+    pub(crate) fn read(world: &World, kills: usize) -> Self {
+        let mut recorded: BTreeMap<TransactionId, Arc<SignedTransaction>> = BTreeMap::new();
+        for machine in &world.machines {
+            for (id, signed) in &machine.disk.audit().recorded {
+                let first = recorded.entry(*id).or_insert_with(|| signed.clone());
+                assert_eq!(first.signatures(), signed.signatures(), "everybody has one form of {id}");
+            }
+        }
+        let mut consumer = BTreeMap::new();
+        for notary in world.notaries {
+            for (state, by) in &world.machines[notary].disk.audit().consumed {
+                if let Some(producer) = recorded.get(&state.transaction) {
+                    assert_eq!(*producer.transaction().notary(), world.machines[notary].me, "{state} has one notary");
+                }
+                assert!(consumer.insert(*state, *by).is_none(), "{state} is consumed at two notaries");
+            }
+        }
+        let mut books = Self { recorded, consumer, orphans: BTreeSet::new(), kills };
+        books.is_final();
+        books.orphans = books.orphans(world);
+        assert!(books.orphans.len() <= kills, "{:?} did not reach everybody", books.orphans);
+        books
+    }
+
+    /// What somebody recorded was signed by everybody and committed by its notary, and builds on what was too.
+    fn is_final(&self) {
+        for (id, signed) in &self.recorded {
+            let transaction = signed.transaction();
+            assert_eq!(signed.verify_signatures(), Ok(()), "{id} is recorded");
+            for input in transaction.inputs() {
+                assert_eq!(self.consumer.get(input), Some(id), "{id} is recorded and consumes {input}");
+            }
+            if transaction.needs_notary() && transaction.inputs().is_empty() {
+                assert_eq!(self.consumer.get(&mark(*id)), Some(id), "{id} is recorded and was committed");
+            }
+            for reference in transaction.inputs().iter().chain(transaction.references()) {
+                let producer = self.recorded.get(&reference.transaction);
+                assert!(producer.is_some_and(|producer| producer.transaction().output(reference.index).is_some()));
+            }
+        }
+    }
+
+    fn output(&self, reference: &StateRef) -> &State {
+        let index = usize::try_from(reference.index).expect("small");
+        &self.recorded[&reference.transaction].transaction().outputs()[index]
+    }
+
+    /// Who takes part in a transaction, by the states that it consumes and makes.
+    fn concerned(&self, signed: &SignedTransaction) -> BTreeSet<PublicKey> {
+        let transaction = signed.transaction();
+        let inputs = transaction.inputs().iter().map(|input| self.output(input));
+        inputs.chain(transaction.outputs()).flat_map(|state| Fact::of(state).participants()).collect()
+    }
+
+    fn orphans(&self, world: &World) -> BTreeSet<TransactionId> {
+        let mut orphans: BTreeSet<TransactionId> =
+            self.consumer.values().filter(|by| !self.recorded.contains_key(by)).copied().collect();
+        for (id, signed) in &self.recorded {
+            let mut concerned = self.concerned(signed);
+            let transaction = signed.transaction();
+            if transaction.needs_notary() && *transaction.notary() == world.machines[world.notaries[1]].me {
+                concerned.insert(transaction.notary().key);
+            }
+            let lacks = |machine: &&super::machine::Machine| {
+                concerned.contains(&machine.me.key) && !machine.disk.audit().recorded.contains_key(id)
+            };
+            if world.machines.iter().any(|machine| lacks(&machine)) {
+                orphans.insert(*id);
+            }
+        }
+        orphans
+    }
+
+    /// Every vault shows the states that its node takes part in, consumed ones as consumed, and nothing else.
+    pub(crate) fn fit_vaults(&self, world: &World) {
+        for (node, machine) in world.machines.iter().enumerate() {
+            let audit = machine.disk.audit();
+            let mut expected: BTreeMap<StateRef, Option<TransactionId>> = BTreeMap::new();
+            for (id, signed) in &audit.recorded {
+                for (index, state) in (0..).zip(signed.transaction().outputs()) {
+                    let reference = StateRef { transaction: *id, index };
+                    if Fact::of(state).participants().contains(&machine.me.key) {
+                        // A consumer that this node was never told of is one of those that a kill cut off.
+                        let consumer = self.consumer.get(&reference).copied();
+                        let known = consumer.filter(|by| audit.recorded.contains_key(by));
+                        assert!(consumer == known || consumer.is_some_and(|by| self.orphans.contains(&by)));
+                        expected.insert(reference, known);
+                    }
+                }
+            }
+            drop(audit);
+            let store = world.truth(node);
+            let mut query = StateQuery { status: Status::All, page_size: 1000, ..StateQuery::default() };
+            let mut found = BTreeMap::new();
+            loop {
+                let page = store.states(&query).expect("the truth can be read");
+                for state in page.states {
+                    assert_eq!(state.state, *self.output(&state.reference), "the vault of node {node}");
+                    found.insert(state.reference, state.consumed.map(|(by, _)| by));
+                }
+                match page.next {
+                    Some(next) => query.cursor = Some(next),
+                    None => break,
+                }
+            }
+            assert_eq!(found, expected, "the vault of node {node}");
+        }
+    }
+
+    /// What the nodes have, by their vaults, is what users were told was done.
+    pub(crate) fn fit_orders(&self, world: &World) {
+        let mut expected = Balances::new();
+        let mut owed = BTreeSet::new();
+        let mut told = BTreeSet::new();
+        for asked in &world.clients.asked {
+            let Some(Ok(output)) = &asked.outcome else { continue };
+            let Some(id) = transaction_of(asked, output) else { continue };
+            assert!(told.insert(id), "{id} is the outcome of two orders");
+            assert!(self.recorded.contains_key(&id), "{id} is the outcome of an order, and recorded");
+            let effects = self.effects(world, asked, id, output);
+            for (asset, node, by) in effects.moved {
+                *expected.entry((asset, node)).or_default() += by;
+            }
+            owed.extend(effects.lent);
+            for linear_id in &effects.settled {
+                assert!(owed.remove(linear_id) || self.kills > 0, "an IOU is settled once");
+            }
+        }
+        if self.kills > 0 {
+            // Somebody may have been told that a flow failed whose transaction is final.
+            return;
+        }
+        let all: BTreeSet<_> = self.recorded.keys().copied().collect();
+        assert_eq!(told, all, "every transaction is what came of an order");
+        expected.retain(|_, quantity| *quantity != 0);
+        let mut found = Balances::new();
+        let mut open = BTreeSet::new();
+        for (node, machine) in world.machines.iter().enumerate() {
+            let query = StateQuery { page_size: 1000, ..StateQuery::default() };
+            for state in world.truth(node).states(&query).expect("the truth can be read").states {
+                match Fact::of(&state.state) {
+                    Fact::Iou(iou) => {
+                        open.insert(iou.linear_id);
+                    }
+                    fact => {
+                        let Some((asset, owner, quantity)) = fact.holding() else { continue };
+                        if owner == machine.me.key {
+                            *found.entry((asset, node)).or_default() += i128::from(quantity);
+                        }
+                    }
+                }
+            }
+        }
+        assert_eq!(found, expected, "what nodes have is what users were told");
+        assert_eq!(open, owed, "what is owed is what users were told");
+    }
+
+    fn effects(&self, world: &World, asked: &Asked, id: TransactionId, output: &[u8]) -> Effects {
+        let node = asked.order.node;
+        let cash = |currency: tally_contracts::Currency, issuer: &Name| format!("{currency}@{issuer}");
+        let mut effects = Effects::default();
+        match &asked.order.about {
+            About::Issue { amount } => {
+                let asset = cash(amount.currency(), &world.machines[node].me.name);
+                effects.moved.push((asset, node, i128::from(amount.quantity())));
+            }
+            About::Pay { to, issuer, amount } | About::Spend { to, issuer, amount, .. } => {
+                effects.pass(cash(amount.currency(), issuer), node, *to, amount.quantity());
+            }
+            About::Exit { issuer, amount } => {
+                let asset = cash(amount.currency(), issuer);
+                effects.moved.push((asset, node, -i128::from(amount.quantity())));
+            }
+            About::PayAtRate { to, issuer, worth } => {
+                let paid: <CashPayAtRate as Flow>::Output = borsh::from_slice(output).expect("its output");
+                let billionths = rate(worth.currency().code(), paid.paid.currency().code()).expect("a known rate");
+                let exact = u128::from(worth.quantity()) * u128::from(billionths / 10) / 100_000_000;
+                assert_eq!(u128::from(paid.paid.quantity()), exact, "what was paid at a rate");
+                effects.pass(cash(paid.paid.currency(), issuer), node, *to, paid.paid.quantity());
+            }
+            About::Lend { .. } => {
+                let outputs = self.recorded[&id].transaction().outputs();
+                let [state] = outputs else { panic!("one IOU") };
+                let Fact::Iou(iou) = Fact::of(state) else { panic!("an IOU") };
+                let About::Lend { lender, value } = asked.order.about else { unreachable!("it is") };
+                assert_eq!((iou.value, &iou.lender), (value, &world.machines[lender].me));
+                effects.lent.push(iou.linear_id);
+            }
+            About::Settle { linear_id } => effects.settled.push(*linear_id),
+            About::Bond { isin, nominal } => {
+                let asset = format!("{isin}/{}@{}", nominal.currency(), world.machines[node].me.name);
+                effects.moved.push((asset, node, i128::from(nominal.quantity())));
+            }
+            About::Transfer { to, isin, issuer, nominal } => {
+                effects.pass(format!("{isin}/{}@{issuer}", nominal.currency()), node, *to, nominal.quantity());
+            }
+            About::Deliver { buyer, isin, issuer, nominal, price } => {
+                effects.pass(format!("{isin}/{}@{issuer}", nominal.currency()), node, *buyer, nominal.quantity());
+                effects.pass(cash(price.currency(), issuer), *buyer, node, price.quantity());
+            }
+            About::Redeem { isin, issuer, currency } => {
+                let inputs = self.recorded[&id].transaction().inputs();
+                let given: i128 = inputs
+                    .iter()
+                    .filter_map(|input| match Fact::of(self.output(input)) {
+                        Fact::Bond(bond) => Some(i128::from(bond.nominal.quantity())),
+                        _ => None,
+                    })
+                    .sum();
+                effects.moved.push((format!("{isin}/{currency}@{issuer}"), node, -given));
+                effects.moved.push((cash(*currency, issuer), node, given));
+            }
+            About::Talk | About::Nonsense => {}
+        }
+        effects
+    }
+
+    /// Nobody was told of a failure that could not happen.
+    pub(crate) fn explain_failures(&self, world: &World, raced: &BTreeSet<StateRef>, skewed: bool) {
+        for (index, asked) in world.clients.asked.iter().enumerate() {
+            let Some(Err(error)) = &asked.outcome else {
+                assert!(asked.lost || asked.order.about != About::Nonsense, "order {index} is nonsense, and was carried out");
+                continue;
+            };
+            let fits = self.explains(asked, error, raced, skewed);
+            assert!(fits, "order {index} failed with {error:?}: {:?}", asked.order);
+        }
+        for machine in &world.machines {
+            let audit = machine.disk.audit();
+            assert!(audit.held.is_empty(), "flows wait for a person: {:?}", audit.held);
+            for outcome in audit.ended.values() {
+                let outcome: Outcome = borsh::from_slice(outcome).expect("an outcome");
+                if let Err(error) = outcome {
+                    assert!(!is_broken(&error) || matches!(&error, FlowError::Invalid { reason } if is_value(reason)),
+                        "a flow of {} failed: {error:?}", machine.me);
+                }
+            }
+        }
+    }
+
+    fn explains(&self, asked: &Asked, error: &FlowError, raced: &BTreeSet<StateRef>, skewed: bool) -> bool {
+        let about = &asked.order.about;
+        let cut_off = self.kills > 0
+            && match error {
+                FlowError::Killed => asked.killed,
+                FlowError::SessionEnded { .. } => true,
+                FlowError::Counterparty { kind, .. } => ["killed", "session_ended", "refused"].contains(&&**kind),
+                _ => false,
+            };
+        let usual = match error {
+            FlowError::Conflict { state, consumed_by } => {
+                let stale = self.orphans.contains(consumed_by);
+                self.consumer.get(state) == Some(consumed_by) && (raced.contains(state) || stale)
+            }
+            FlowError::Insufficient { .. } => matches!(
+                about,
+                About::Pay { .. } | About::Exit { .. } | About::PayAtRate { .. } | About::Transfer { .. } | About::Deliver { .. }
+            ),
+            FlowError::OutsideTimeWindow { .. } => {
+                skewed && matches!(about, About::Deliver { .. } | About::Redeem { .. })
+            }
+            FlowError::Refused { .. } => matches!(about, About::Settle { .. } | About::Redeem { .. }),
+            FlowError::Counterparty { kind, reason, .. } => match about {
+                About::Deliver { .. } | About::Redeem { .. } => ["refused", "insufficient"].contains(&&**kind),
+                // An oracle is not bound for long by what it said.
+                About::PayAtRate { .. } => reason.contains("300 s ago"),
+                _ => false,
+            },
+            _ => false,
+        };
+        cut_off || usual || *about == About::Nonsense
+    }
+
+    /// Of the flows that raced for a coin exactly one won, and each of the others was told which.
+    pub(crate) fn decide_races(&self, world: &World, raced: &BTreeSet<StateRef>) -> u64 {
+        let mut decided = 0;
+        for coin in raced {
+            let runs = world.clients.asked.iter().filter(|asked| match &asked.order.about {
+                About::Spend { coin: wanted, .. } => wanted == coin,
+                _ => false,
+            });
+            let mut won = 0;
+            for asked in runs {
+                match &asked.outcome {
+                    Some(Ok(output)) => {
+                        won += 1;
+                        assert_eq!(self.consumer.get(coin).copied(), transaction_of(asked, output));
+                    }
+                    Some(Err(FlowError::Conflict { state, consumed_by })) => {
+                        decided += 1;
+                        assert_eq!((state, self.consumer.get(coin)), (coin, Some(consumed_by)));
+                    }
+                    Some(Err(_)) => assert!(self.kills > 0, "a race ends with a winner: {:?}", asked.outcome),
+                    None => assert!(asked.lost),
+                }
+            }
+            assert!(won <= 1, "{coin} was won by {won} flows");
+        }
+        decided
+    }
+}
+
+#[derive(Default)]
+struct Effects {
+    moved: Vec<(String, usize, i128)>,
+    lent: Vec<tally_crypto::Hash>,
+    settled: Vec<tally_crypto::Hash>,
+}
+
+impl Effects {
+    fn pass(&mut self, asset: String, from: usize, to: usize, quantity: u64) {
+        self.moved.push((asset.clone(), from, -i128::from(quantity)));
+        self.moved.push((asset, to, i128::from(quantity)));
+    }
+}
+
+/// The first part of the outputs of all flows that make a transaction.
+fn transaction_of(asked: &Asked, output: &[u8]) -> Option<TransactionId> {
+    match asked.order.about {
+        About::Talk | About::Nonsense => None,
+        _ => Some(TransactionId::from_bytes(*output.first_chunk().expect("it begins with an id"))),
+    }
+}
+
+/// An IOU without a good value, which is what some users ask for.
+fn is_value(reason: &str) -> bool {
+    reason.contains("the value is")
+}
+
+/// What no flow of honest nodes ends with.
+fn is_broken(error: &FlowError) -> bool {
+    matches!(
+        error,
+        FlowError::Invalid { .. }
+            | FlowError::Unexpected { .. }
+            | FlowError::UnknownFlow { .. }
+            | FlowError::Version { .. }
+            | FlowError::Timeout { .. }
+            | FlowError::TooLarge { .. }
+            | FlowError::Busy { .. }
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn assets_are_called_as_contracts_call_them() {
+        let issuer = super::super::machine::party("Alpha");
+        let usd = "USD".parse().expect("a currency");
+        assert_eq!(tally_contracts::cash::asset(usd, &issuer), format!("USD@{}", issuer.name));
+    }
+}
