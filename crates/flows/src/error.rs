@@ -180,9 +180,9 @@ impl FlowError {
             {
                 Self::Refused { reason: format!("another party's flow failed ({kind})") }
             }
-            Self::Conflict { .. } => {
-                Self::Refused { reason: "a state that it needs was consumed by another transaction".to_owned() }
-            }
+            Self::Conflict { .. } => Self::Refused {
+                reason: "a state that it needs was consumed by another transaction".to_owned(),
+            },
             other => other.clone(),
         }
     }

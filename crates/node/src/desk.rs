@@ -354,6 +354,9 @@ impl Host for Desk {
     }
 
     fn is_known(&self, flow: FlowId) -> Result<bool, Trouble> {
-        self.parts.store.flow(flow.0).map(|row| row.is_some()).map_err(trouble)
+        // Asked for on threads of the network too, on which a database must not be waited for otherwise.
+        tokio::task::block_in_place(|| self.parts.store.flow(flow.0))
+            .map(|row| row.is_some())
+            .map_err(trouble)
     }
 }

@@ -7,6 +7,7 @@
 
 mod damage;
 mod files;
+mod flows;
 mod messages;
 mod small;
 mod stages;
@@ -42,6 +43,11 @@ pub const TARGETS: &[Target] = &[
     Target { name: "scheduler", feed: stages::scheduler },
     Target { name: "approver", feed: stages::approver },
     Target { name: "assembler", feed: stages::assembler },
+    Target { name: "flows-transaction", feed: flows::transaction },
+    Target { name: "flows-signed-transaction", feed: flows::signed_transaction },
+    Target { name: "flows-tear-off", feed: flows::tear_off },
+    Target { name: "flows-message", feed: flows::message },
+    Target { name: "flows-engine", feed: flows::engine },
 ];
 
 impl Target {

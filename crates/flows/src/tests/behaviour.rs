@@ -127,8 +127,7 @@ fn a_flow_that_is_killed_before_it_ran_again_hangs_up() {
 #[test]
 fn others_hear_of_a_failure_what_is_their_business() {
     let (bob, carol) = (name("Bob"), name("Carol"));
-    let poor =
-        FlowError::Insufficient { asset: "USD".to_owned(), wanted: 100, available: 41, held: 17 };
+    let poor = FlowError::Insufficient { asset: "USD".to_owned(), wanted: 100, available: 41, held: 17 };
     // Bob asked, and hears that there is too little, not how much there is.
     let told = poor.told(&bob, false);
     assert_eq!(told, FlowError::Short { asset: "USD".to_owned(), wanted: 100 });

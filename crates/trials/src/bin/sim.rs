@@ -13,7 +13,9 @@ fn main() -> ExitCode {
     let (Ok(first), Ok(count), None) =
         (numbers.next().unwrap_or(Ok(1)), numbers.next().unwrap_or(Ok(1)), numbers.next())
     else {
-        eprintln!("usage: tally-sim [flows] [SEED] [COUNT]: runs COUNT seeds from SEED on, of settlement or of flows");
+        eprintln!(
+            "usage: tally-sim [flows] [SEED] [COUNT]: runs COUNT seeds from SEED on, of settlement or of flows"
+        );
         return ExitCode::from(2);
     };
     if of_flows { run_flows(first, count) } else { run_settlement(first, count) }

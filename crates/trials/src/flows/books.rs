@@ -49,7 +49,8 @@ impl Fact {
                 Some((asset, cash.owner, cash.amount.quantity()))
             }
             Self::Bond(bond) => {
-                let asset = format!("{}/{}@{}", bond.terms.isin, bond.nominal.currency(), bond.terms.issuer.name);
+                let asset =
+                    format!("{}/{}@{}", bond.terms.isin, bond.nominal.currency(), bond.terms.issuer.name);
                 Some((asset, bond.owner, bond.nominal.quantity()))
             }
             Self::Iou(_) => None,
@@ -87,7 +88,11 @@ impl Books {
         for notary in world.notaries {
             for (state, by) in &world.machines[notary].disk.audit().consumed {
                 if let Some(producer) = recorded.get(&state.transaction) {
-                    assert_eq!(*producer.transaction().notary(), world.machines[notary].me, "{state} has one notary");
+                    assert_eq!(
+                        *producer.transaction().notary(),
+                        world.machines[notary].me,
+                        "{state} has one notary"
+                    );
                 }
                 assert!(consumer.insert(*state, *by).is_none(), "{state} is consumed at two notaries");
             }
@@ -112,7 +117,9 @@ impl Books {
             }
             for reference in transaction.inputs().iter().chain(transaction.references()) {
                 let producer = self.recorded.get(&reference.transaction);
-                assert!(producer.is_some_and(|producer| producer.transaction().output(reference.index).is_some()));
+                assert!(
+                    producer.is_some_and(|producer| producer.transaction().output(reference.index).is_some())
+                );
             }
         }
     }
@@ -250,7 +257,8 @@ impl Books {
             }
             About::PayAtRate { to, issuer, worth } => {
                 let paid: <CashPayAtRate as Flow>::Output = borsh::from_slice(output).expect("its output");
-                let billionths = rate(worth.currency().code(), paid.paid.currency().code()).expect("a known rate");
+                let billionths =
+                    rate(worth.currency().code(), paid.paid.currency().code()).expect("a known rate");
                 let exact = u128::from(worth.quantity()) * u128::from(billionths / 10) / 100_000_000;
                 assert_eq!(u128::from(paid.paid.quantity()), exact, "what was paid at a rate");
                 effects.pass(cash(paid.paid.currency(), issuer), node, *to, paid.paid.quantity());
@@ -269,10 +277,20 @@ impl Books {
                 effects.moved.push((asset, node, i128::from(nominal.quantity())));
             }
             About::Transfer { to, isin, issuer, nominal } => {
-                effects.pass(format!("{isin}/{}@{issuer}", nominal.currency()), node, *to, nominal.quantity());
+                effects.pass(
+                    format!("{isin}/{}@{issuer}", nominal.currency()),
+                    node,
+                    *to,
+                    nominal.quantity(),
+                );
             }
             About::Deliver { buyer, isin, issuer, nominal, price } => {
-                effects.pass(format!("{isin}/{}@{issuer}", nominal.currency()), node, *buyer, nominal.quantity());
+                effects.pass(
+                    format!("{isin}/{}@{issuer}", nominal.currency()),
+                    node,
+                    *buyer,
+                    nominal.quantity(),
+                );
                 effects.pass(cash(price.currency(), issuer), *buyer, node, price.quantity());
             }
             About::Redeem { isin, issuer, currency } => {
@@ -296,7 +314,10 @@ impl Books {
     pub(crate) fn explain_failures(&self, world: &World, raced: &BTreeSet<StateRef>, skewed: bool) {
         for (index, asked) in world.clients.asked.iter().enumerate() {
             let Some(Err(error)) = &asked.outcome else {
-                assert!(asked.lost || asked.order.about != About::Nonsense, "order {index} is nonsense, and was carried out");
+                assert!(
+                    asked.lost || asked.order.about != About::Nonsense,
+                    "order {index} is nonsense, and was carried out"
+                );
                 continue;
             };
             let fits = self.explains(asked, error, raced, skewed);
@@ -308,8 +329,12 @@ impl Books {
             for outcome in audit.ended.values() {
                 let outcome: Outcome = borsh::from_slice(outcome).expect("an outcome");
                 if let Err(error) = outcome {
-                    assert!(!is_broken(&error) || matches!(&error, FlowError::Invalid { reason } if is_value(reason)),
-                        "a flow of {} failed: {error:?}", machine.me);
+                    assert!(
+                        !is_broken(&error)
+                            || matches!(&error, FlowError::Invalid { reason } if is_value(reason)),
+                        "a flow of {} failed: {error:?}",
+                        machine.me
+                    );
                 }
             }
         }
@@ -321,7 +346,9 @@ impl Books {
             && match error {
                 FlowError::Killed => asked.killed,
                 FlowError::SessionEnded { .. } => true,
-                FlowError::Counterparty { kind, .. } => ["killed", "session_ended", "refused"].contains(&&**kind),
+                FlowError::Counterparty { kind, .. } => {
+                    ["killed", "session_ended", "refused"].contains(&&**kind)
+                }
                 _ => false,
             };
         let usual = match error {
@@ -331,14 +358,20 @@ impl Books {
             }
             FlowError::Insufficient { .. } => matches!(
                 about,
-                About::Pay { .. } | About::Exit { .. } | About::PayAtRate { .. } | About::Transfer { .. } | About::Deliver { .. }
+                About::Pay { .. }
+                    | About::Exit { .. }
+                    | About::PayAtRate { .. }
+                    | About::Transfer { .. }
+                    | About::Deliver { .. }
             ),
             FlowError::OutsideTimeWindow { .. } => {
                 skewed && matches!(about, About::Deliver { .. } | About::Redeem { .. })
             }
             FlowError::Refused { .. } => matches!(about, About::Settle { .. } | About::Redeem { .. }),
             FlowError::Counterparty { kind, reason, .. } => match about {
-                About::Deliver { .. } | About::Redeem { .. } => ["refused", "insufficient"].contains(&&**kind),
+                About::Deliver { .. } | About::Redeem { .. } => {
+                    ["refused", "insufficient"].contains(&&**kind)
+                }
                 // An oracle is not bound for long by what it said.
                 About::PayAtRate { .. } => reason.contains("300 s ago"),
                 _ => false,

@@ -113,7 +113,10 @@ impl Clients {
         match core.known(flow) {
             Err(_) => false,
             Ok(None) => {
-                assert!(!asked.begun && asked.outcome.is_none(), "a flow that had begun is not there: {flow}");
+                assert!(
+                    !asked.begun && asked.outcome.is_none(),
+                    "a flow that had begun is not there: {flow}"
+                );
                 asked.lost = true;
                 true
             }

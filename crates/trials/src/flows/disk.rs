@@ -189,7 +189,8 @@ impl Disk {
             Medium::File { path, open } => match open {
                 Some(open) => open.clone(),
                 None => {
-                    let options = SqliteOptions { readers: 1, cache_mib: 1, ..SqliteOptions::new(path.clone()) };
+                    let options =
+                        SqliteOptions { readers: 1, cache_mib: 1, ..SqliteOptions::new(path.clone()) };
                     let opened = Sqlite::open(&options).unwrap_or_else(|error| panic!("{error:?}"));
                     open.insert(Arc::new(opened)).clone()
                 }

@@ -109,7 +109,9 @@ impl Machine {
 
     /// The time as this node sees it.
     pub(crate) fn now(&self) -> Timestamp {
-        Timestamp::from_millis(self.clock.now_ms().saturating_add_signed(self.skew_ms.load(Ordering::Relaxed)))
+        Timestamp::from_millis(
+            self.clock.now_ms().saturating_add_signed(self.skew_ms.load(Ordering::Relaxed)),
+        )
     }
 
     pub(crate) fn skew(&self, skew_ms: i64) {

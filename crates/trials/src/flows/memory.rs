@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use tally_contracts::{AttachmentId, Name, PublicKey, StateRef, Timestamp, TransactionId};
 use tally_store::{
-    Coin, CoinCursor, Consumption, FlowKey, FlowPage, FlowQuery, FlowRow, FlowStatus, MAX_PAGE_SIZE, MAX_REFERENCES,
-    Mark, NewFlow, Outbound, Produced, QueueKey, Queues, Recorded, Result, SavedArrival, SavedFlow, SessionKey, Sort,
-    StatePage, StateQuery, Status, Store, StoreError, Usage, VaultState, Write,
+    Coin, CoinCursor, Consumption, FlowKey, FlowPage, FlowQuery, FlowRow, FlowStatus, MAX_PAGE_SIZE,
+    MAX_REFERENCES, Mark, NewFlow, Outbound, Produced, QueueKey, Queues, Recorded, Result, SavedArrival,
+    SavedFlow, SessionKey, Sort, StatePage, StateQuery, Status, Store, StoreError, Usage, VaultState, Write,
 };
 
 /// The largest number of a message.
@@ -177,7 +177,8 @@ impl Tables {
         let begun = match self.flows.get_mut(&flow.flow) {
             Some(begun) => {
                 let before = &begun.row.flow;
-                if (&before.name, &before.arguments, before.seed) != (&flow.name, &flow.arguments, flow.seed) {
+                if (&before.name, &before.arguments, before.seed) != (&flow.name, &flow.arguments, flow.seed)
+                {
                     return Err(conflict("flow", text(&flow.flow)));
                 }
                 if ending.is_some() && !begun.has_ended() {

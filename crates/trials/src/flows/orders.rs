@@ -18,17 +18,58 @@ use super::strange::{Chatter, ChatterArguments, Spend, SpendArguments};
 /// What an order is about: what the books must show if it is carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum About {
-    Issue { amount: Amount },
-    Pay { to: usize, issuer: Name, amount: Amount },
-    Exit { issuer: Name, amount: Amount },
-    PayAtRate { to: usize, issuer: Name, worth: Amount },
-    Lend { lender: usize, value: u32 },
-    Settle { linear_id: Hash },
-    Bond { isin: Isin, nominal: Amount },
-    Transfer { to: usize, isin: Isin, issuer: Name, nominal: Amount },
-    Deliver { buyer: usize, isin: Isin, issuer: Name, nominal: Amount, price: Amount },
-    Redeem { isin: Isin, issuer: Name, currency: Currency },
-    Spend { coin: StateRef, to: usize, issuer: Name, amount: Amount },
+    Issue {
+        amount: Amount,
+    },
+    Pay {
+        to: usize,
+        issuer: Name,
+        amount: Amount,
+    },
+    Exit {
+        issuer: Name,
+        amount: Amount,
+    },
+    PayAtRate {
+        to: usize,
+        issuer: Name,
+        worth: Amount,
+    },
+    Lend {
+        lender: usize,
+        value: u32,
+    },
+    Settle {
+        linear_id: Hash,
+    },
+    Bond {
+        isin: Isin,
+        nominal: Amount,
+    },
+    Transfer {
+        to: usize,
+        isin: Isin,
+        issuer: Name,
+        nominal: Amount,
+    },
+    Deliver {
+        buyer: usize,
+        isin: Isin,
+        issuer: Name,
+        nominal: Amount,
+        price: Amount,
+    },
+    Redeem {
+        isin: Isin,
+        issuer: Name,
+        currency: Currency,
+    },
+    Spend {
+        coin: StateRef,
+        to: usize,
+        issuer: Name,
+        amount: Amount,
+    },
     /// Nothing that the books show.
     Talk,
     /// It cannot be done.
@@ -134,7 +175,11 @@ impl Orders {
         let amount = self.amount(currency);
         let outputs = self.rng.chance(1, 2).then(|| u32::try_from(self.rng.between(1, 4)).unwrap_or(1));
         let notary = Some(self.notary(view));
-        order::<cash::CashIssue>(node, &cash::CashIssueArguments { amount, outputs, notary }, About::Issue { amount })
+        order::<cash::CashIssue>(
+            node,
+            &cash::CashIssueArguments { amount, outputs, notary },
+            About::Issue { amount },
+        )
     }
 
     /// What somebody wants next; nothing when what was drawn cannot even be asked for.
@@ -191,9 +236,15 @@ impl Orders {
     fn pay_at_rate(&mut self, view: &View<'_>, node: usize) -> Option<Order> {
         let (_, state, coin) = self.pick(&view.coins(node))?;
         let currency = coin.amount.currency();
-        let base: Currency = if self.rng.chance(1, 3) { "GBP" } else if currency.code() == "USD" { "EUR" } else { "USD" }
-            .parse()
-            .expect("a currency");
+        let base: Currency = if self.rng.chance(1, 3) {
+            "GBP"
+        } else if currency.code() == "USD" {
+            "EUR"
+        } else {
+            "USD"
+        }
+        .parse()
+        .expect("a currency");
         let quantity = 1.max(coin.amount.quantity() / self.rng.between(1, 6));
         let worth = Amount::new(quantity, base).expect("a small number");
         let to = self.other(view, node);
@@ -225,7 +276,11 @@ impl Orders {
         let arguments = iou::IouSettleArguments { linear_id };
         // Twice at once: one of them finds it held, or gone.
         let times = if self.rng.chance(1, 3) { 2 } else { 1 };
-        Some((0..times).map(|_| order::<iou::IouSettle>(node, &arguments, About::Settle { linear_id })).collect())
+        Some(
+            (0..times)
+                .map(|_| order::<iou::IouSettle>(node, &arguments, About::Settle { linear_id }))
+                .collect(),
+        )
     }
 
     fn bond(&mut self, view: &View<'_>, node: usize) -> Order {
@@ -285,7 +340,8 @@ impl Orders {
             _ => (self.other(view, node), nominal.quantity()),
         };
         let highest = if self.rng.chance(1, 8) { has } else { has.min(nominal.quantity()) };
-        let price = Amount::new(self.rng.between(1, highest.max(1)), nominal.currency()).expect("a small number");
+        let price =
+            Amount::new(self.rng.between(1, highest.max(1)), nominal.currency()).expect("a small number");
         self.shown.push((node, buyer, isin));
         let arguments = bond::DeliveryVersusPaymentArguments {
             isin,
@@ -360,11 +416,21 @@ impl Orders {
             0 => {
                 let lender = view.name(self.other(view, node));
                 let value = if self.rng.chance(1, 2) { 0 } else { 100 };
-                order::<iou::IouCreate>(node, &iou::IouCreateArguments { value, lender, notary: None }, About::Nonsense)
+                order::<iou::IouCreate>(
+                    node,
+                    &iou::IouCreateArguments { value, lender, notary: None },
+                    About::Nonsense,
+                )
             }
             1 => order::<cash::CashPay>(
                 node,
-                &cash::CashPayArguments { amount: one, to: nobody, outputs: None, issuer: None, notary: None },
+                &cash::CashPayArguments {
+                    amount: one,
+                    to: nobody,
+                    outputs: None,
+                    issuer: None,
+                    notary: None,
+                },
                 About::Nonsense,
             ),
             2 => order::<cash::CashIssue>(
@@ -374,8 +440,11 @@ impl Orders {
             ),
             _ => {
                 let oracle = view.name(self.other(view, node));
-                let arguments =
-                    oracle::ExchangeRateArguments { base: usd, quote: "JPY".parse().expect("a currency"), oracle };
+                let arguments = oracle::ExchangeRateArguments {
+                    base: usd,
+                    quote: "JPY".parse().expect("a currency"),
+                    oracle,
+                };
                 order::<oracle::ExchangeRate>(node, &arguments, About::Nonsense)
             }
         }

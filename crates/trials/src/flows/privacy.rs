@@ -199,7 +199,9 @@ fn traces(
                 if !begins[usize::from(u16::from_le_bytes([message[at], message[at + 1]]))] {
                     continue;
                 }
-                let Some(traces) = message[at..].first_chunk().and_then(|first| by_begin.get(first)) else { continue };
+                let Some(traces) = message[at..].first_chunk().and_then(|first| by_begin.get(first)) else {
+                    continue;
+                };
                 for trace in traces.iter().filter(|trace| message[at..].starts_with(trace)) {
                     found += 1;
                     let ids = &by_trace[*trace];

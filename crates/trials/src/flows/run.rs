@@ -240,7 +240,8 @@ impl Run {
     }
 
     fn deliver(&mut self) {
-        let Some((from, to)) = self.find(|world, from, to| !world.link(from, to).wire.is_empty() && world.runs(to))
+        let Some((from, to)) =
+            self.find(|world, from, to| !world.link(from, to).wire.is_empty() && world.runs(to))
         else {
             return;
         };
@@ -287,7 +288,8 @@ impl Run {
     fn skew(&mut self, node: usize) {
         if self.plan.skew_ms > 0 {
             let most = self.plan.skew_ms;
-            let skew = i64::try_from(self.rng.below(2 * most)).expect("small") - i64::try_from(most).expect("small");
+            let skew =
+                i64::try_from(self.rng.below(2 * most)).expect("small") - i64::try_from(most).expect("small");
             self.world.machines[node].skew(skew);
             self.skewed = true;
         }
@@ -347,7 +349,9 @@ impl Run {
 
     /// A message on its way is lost, or comes twice.
     fn mix_up(&mut self) {
-        let Some((from, to)) = self.find(|world, from, to| !world.link(from, to).wire.is_empty()) else { return };
+        let Some((from, to)) = self.find(|world, from, to| !world.link(from, to).wire.is_empty()) else {
+            return;
+        };
         let link = self.world.link(from, to);
         let place = self.rng.index(link.wire.len());
         if self.rng.chance(1, 3) {
@@ -416,8 +420,11 @@ impl Run {
                 engine.kill(view.flow).expect("it is there");
                 self.kills += 1;
                 let of_user = matches!(view.origin, Origin::User { .. });
-                let killed = self.world.clients.asked.iter_mut().filter(|asked| asked.flow == Some(view.flow));
-                killed.filter(|asked| of_user && asked.order.node == node).for_each(|asked| asked.killed = true);
+                let killed =
+                    self.world.clients.asked.iter_mut().filter(|asked| asked.flow == Some(view.flow));
+                killed
+                    .filter(|asked| of_user && asked.order.node == node)
+                    .for_each(|asked| asked.killed = true);
             }
             _ => engine.pause(view.flow).expect("it is there"),
         }
@@ -484,10 +491,17 @@ impl World {
             let audit = machine.disk.audit();
             assert_eq!(audit.begun.len(), audit.ended.len(), "every flow of {me} that began has ended");
             for flow in audit.begun.keys() {
-                let row = store.flow(*flow).expect("the truth can be read").expect("a flow that began is known");
-                let tally_store::FlowStatus::Ended { outcome, .. } = row.status else { panic!("it has ended") };
+                let row =
+                    store.flow(*flow).expect("the truth can be read").expect("a flow that began is known");
+                let tally_store::FlowStatus::Ended { outcome, .. } = row.status else {
+                    panic!("it has ended")
+                };
                 assert_eq!(audit.ended.get(flow), Some(&outcome), "a flow of {me} ends in one way");
-                assert_eq!(store.dependencies(*flow, None, 1).expect("the truth can be read"), [], "kept by {me}");
+                assert_eq!(
+                    store.dependencies(*flow, None, 1).expect("the truth can be read"),
+                    [],
+                    "kept by {me}"
+                );
             }
             let queues = store.queues().expect("the truth can be read");
             for (peer, messages) in &audit.sent {

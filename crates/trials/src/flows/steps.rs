@@ -36,7 +36,9 @@ impl Step {
     /// The node that takes it.
     fn node(self) -> usize {
         match self {
-            Self::Turn(node) | Self::Commit(node) | Self::Deliver(_, node) | Self::Acknowledge(node, _) => node,
+            Self::Turn(node) | Self::Commit(node) | Self::Deliver(_, node) | Self::Acknowledge(node, _) => {
+                node
+            }
         }
     }
 }

@@ -33,7 +33,8 @@ impl Flow for Spend {
         let SpendArguments { coin, to } = arguments;
         let to = context.party(&to).await?;
         let found = context.transactions(vec![coin.transaction]).await?;
-        let state = found.into_iter().flatten().next().and_then(|found| found.transaction().output(coin.index));
+        let state =
+            found.into_iter().flatten().next().and_then(|found| found.transaction().output(coin.index));
         let state = state.ok_or_else(|| FlowError::refused(format!("there is no {coin}")))?;
         let chosen = Coin::try_from(state.clone()).map_err(FlowError::invalid)?;
         let amount = chosen.cash.amount;
@@ -84,7 +85,9 @@ impl Flow for Chatter {
             }
             if round % 2 == 1 && arguments.pause_ms > 0 {
                 let now = context.now().await;
-                context.sleep_until(now.saturating_add(std::time::Duration::from_millis(arguments.pause_ms))).await;
+                context
+                    .sleep_until(now.saturating_add(std::time::Duration::from_millis(arguments.pause_ms)))
+                    .await;
             }
             for session in &sessions {
                 if round % 3 == 0 {

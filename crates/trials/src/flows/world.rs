@@ -64,7 +64,8 @@ impl World {
         let mut organisations: Vec<&str> = ORGANISATIONS[..cast.institutions].to_vec();
         organisations.extend(["Notary", "Validator", "Oracle"]);
         let directory = cast.files.then(|| {
-            let made = tempfile::Builder::new().prefix("tally-sim-").tempdir_in(crate::simulation::temporary());
+            let made =
+                tempfile::Builder::new().prefix("tally-sim-").tempdir_in(crate::simulation::temporary());
             made.expect("a temporary directory can be made")
         });
         let machines: Vec<Machine> = organisations
@@ -166,7 +167,8 @@ impl World {
         let mut entropy = [0; 32];
         self.entropy.fill(&mut entropy);
         let machine = &mut self.machines[node];
-        let started = machine.start(&self.members, strange::registry(), &self.limits, self.queue_bytes, entropy);
+        let started =
+            machine.start(&self.members, strange::registry(), &self.limits, self.queue_bytes, entropy);
         match started {
             Ok(()) => {}
             Err(OpenError::Store(error)) if error.is_transient() => return false,
@@ -332,7 +334,11 @@ impl World {
             let refused = receiving.receive(&peer, queue, &mut unexpected);
             // A node that has no room says so before it looks.
             assert!(matches!(refused, Err(Refusal::Invalid(_) | Refusal::Busy)), "{refused:?}");
-            assert_eq!(receiving.position(&peer, queue).accepted, accepted, "a refused message changes nothing");
+            assert_eq!(
+                receiving.position(&peer, queue).accepted,
+                accepted,
+                "a refused message changes nothing"
+            );
             self.note(if number <= accepted { "repeat" } else { "gap" }, to, number);
             if number > accepted {
                 self.link(from, to).close();
@@ -387,7 +393,10 @@ impl World {
             let audit = machine.disk.audit();
             match news {
                 News::Started => {
-                    assert!(audit.begun.contains_key(&flow), "order {index} is said to have begun, and has not");
+                    assert!(
+                        audit.begun.contains_key(&flow),
+                        "order {index} is said to have begun, and has not"
+                    );
                     self.trace.record_number("begun", index as u64);
                 }
                 News::Ended(outcome) => {
@@ -502,7 +511,10 @@ impl World {
 
     fn is_at_rest(&self) -> bool {
         self.machines.iter().all(|machine| {
-            machine.core.as_ref().is_some_and(|core| core.engine().is_empty() && core.unacknowledged().is_empty())
+            machine
+                .core
+                .as_ref()
+                .is_some_and(|core| core.engine().is_empty() && core.unacknowledged().is_empty())
         }) && self.clients.asked.iter().all(|asked| !asked.is_open())
     }
 

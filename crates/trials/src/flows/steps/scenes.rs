@@ -47,7 +47,13 @@ struct Stage {
 }
 
 fn order<F: Flow>(node: usize, arguments: &F::Arguments) -> Order {
-    Order { node, flow: F::NAME, arguments: tally_contracts::encode(arguments), named: true, about: About::Talk }
+    Order {
+        node,
+        flow: F::NAME,
+        arguments: tally_contracts::encode(arguments),
+        named: true,
+        about: About::Talk,
+    }
 }
 
 fn usd(units: u64) -> Amount {
@@ -86,14 +92,21 @@ impl Stage {
     /// Cash of Alpha, with Alpha; afterwards some of it with Beta.
     fn cash(&mut self, notary: usize) -> TransactionId {
         let notary = Some(self.name(notary));
-        let arguments = cash::CashIssueArguments { amount: usd(1_000), outputs: Some(2), notary: notary.clone() };
+        let arguments =
+            cash::CashIssueArguments { amount: usd(1_000), outputs: Some(2), notary: notary.clone() };
         let issued = self.has::<cash::CashIssue>(ALPHA, &arguments).transaction;
         let arguments = self.payment(ALPHA, BETA, usd(300), notary);
         self.has::<cash::CashPay>(ALPHA, &arguments);
         issued
     }
 
-    fn payment(&self, issuer: usize, to: usize, amount: Amount, notary: Option<Name>) -> cash::CashPayArguments {
+    fn payment(
+        &self,
+        issuer: usize,
+        to: usize,
+        amount: Amount,
+        notary: Option<Name>,
+    ) -> cash::CashPayArguments {
         cash::CashPayArguments {
             amount,
             to: self.name(to),
@@ -138,7 +151,10 @@ impl Stage {
 fn issue() -> Scene {
     let stage = Stage::new();
     let notary = Some(stage.name(NOTARY));
-    stage.scene::<cash::CashIssue>(ALPHA, &cash::CashIssueArguments { amount: usd(7), outputs: Some(3), notary })
+    stage.scene::<cash::CashIssue>(
+        ALPHA,
+        &cash::CashIssueArguments { amount: usd(7), outputs: Some(3), notary },
+    )
 }
 
 fn pay(notary: usize) -> Scene {
