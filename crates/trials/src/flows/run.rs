@@ -123,7 +123,7 @@ impl Run {
         let plan = Plan::new(&mut rng.fork());
         let cast = Cast {
             institutions: usize::try_from(rng.between(2, 4)).expect("small"),
-            files: seed % 16 == 0,
+            files: seed.is_multiple_of(16),
             validating_first: rng.chance(1, 2),
             queue_bytes: if rng.chance(1, 4) { 2_000 } else { 1 << 20 },
         };

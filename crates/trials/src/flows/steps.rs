@@ -139,9 +139,9 @@ impl Scene {
                 assert!(waits < 1_000, "the flow does not end");
                 let Some(ms) = world.next_deadline() else { break };
                 world.clock.advance_ms(ms.max(1));
-                for node in 0..world.len() {
+                for (node, changed) in changed.iter_mut().enumerate() {
                     world.tick(node);
-                    changed[node] = true;
+                    *changed = true;
                 }
                 continue;
             };

@@ -20,8 +20,11 @@ const NOTARY: usize = 3;
 const VALIDATOR: usize = 4;
 const ORACLE: usize = 5;
 
-/// All scenes, by what is done in them.
-pub(super) const ALL: &[(&str, fn() -> Scene)] = &[
+/// A scene, and what is done in it.
+type Named = (&'static str, fn() -> Scene);
+
+/// All scenes.
+pub(super) const ALL: &[Named] = &[
     ("issue", issue),
     ("pay", || pay(NOTARY)),
     ("pay with a history, validated", || pay(VALIDATOR)),
