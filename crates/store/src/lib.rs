@@ -2,7 +2,7 @@
 //!
 //! A [`Store`] takes batches of [`Write`]s, each applied completely or not at all and durable when
 //! [`Store::apply`] returns, and answers reads beside it. There are two: [`Sqlite`], one file and
-//! the default, and [`Postgres`], a schema on a server. One suite of tests ([`contract`], with the
+//! the default, and [`Postgres`], a schema on a server. One suite of tests (module `contract`, with the
 //! feature of that name) says what both must do.
 //!
 //! Calls block: on an asynchronous runtime make them from a thread for blocking work.
@@ -11,7 +11,7 @@
 //! | --- | --- |
 //! | `write`, `read`, `query` | what goes in and comes out |
 //! | `batch` | a batch, sorted by table and freed of what it takes back itself |
-//! | `reads`, `select` | every read, written once over [`session`] |
+//! | `reads`, `select` | every read, written once over `session` |
 //! | `sqlite`, `postgres` | connections, schema steps, writing |
 
 mod batch;

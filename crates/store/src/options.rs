@@ -46,6 +46,10 @@ pub struct PostgresOptions {
     /// Connections for reads.
     #[serde(default = "default_readers")]
     pub readers: u32,
+    /// PEM file with the authorities that may have signed the server's certificate. With it connections are
+    /// encrypted (TLS 1.2 or 1.3) and the server's name is checked; a server of another machine needs it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca: Option<PathBuf>,
 }
 
 impl std::fmt::Debug for PostgresOptions {
@@ -54,6 +58,7 @@ impl std::fmt::Debug for PostgresOptions {
         f.debug_struct("PostgresOptions")
             .field("schema", &self.schema)
             .field("readers", &self.readers)
+            .field("ca", &self.ca)
             .finish_non_exhaustive()
     }
 }
@@ -61,7 +66,7 @@ impl std::fmt::Debug for PostgresOptions {
 impl PostgresOptions {
     /// The defaults, with this server and schema.
     pub fn new(url: impl Into<String>, schema: impl Into<String>) -> Self {
-        Self { url: url.into(), schema: schema.into(), readers: default_readers() }
+        Self { url: url.into(), schema: schema.into(), readers: default_readers(), ca: None }
     }
 
     /// What a store with these options takes of the server.

@@ -9,6 +9,7 @@ mod apply;
 mod error;
 mod link;
 mod schema;
+mod tls;
 
 use crate::batch::Batch;
 use crate::meter::Meter;

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
-use std::os::unix::fs::chown;
+use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -64,6 +64,14 @@ impl PostgresServer {
     /// # Errors
     /// [`ServerError`] says what is missing.
     pub fn start_with(settings: &[&str]) -> Result<Self, ServerError> {
+        Self::start_with_files(settings, &[])
+    }
+
+    /// A new server with settings, and files in its data directory that they name, such as certificates.
+    ///
+    /// # Errors
+    /// [`ServerError`] says what is missing.
+    pub fn start_with_files(settings: &[&str], files: &[(&str, &str)]) -> Result<Self, ServerError> {
         let binaries = binaries()?;
         let user = unprivileged()?;
         let directory = tempfile::Builder::new().prefix("tally-postgres-").tempdir()?;
@@ -77,6 +85,14 @@ impl PostgresServer {
         initdb.args(["--username=tally", "--auth-local=trust", "--auth-host=scram-sha-256"]);
         initdb.args(["--encoding=UTF8", "--no-locale", "--no-sync"]);
         run("initdb", initdb.current_dir(directory.path()))?;
+        for (name, content) in files {
+            let path = data.join(name);
+            fs::write(&path, content)?;
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
+            if let Some((user, group)) = user {
+                chown(&path, Some(user), Some(group))?;
+            }
+        }
         let script = "trap '' INT TERM HUP; cat >/dev/null; \
                       if read -r pid <\"$1/data/postmaster.pid\" 2>/dev/null; then \
                       kill -QUIT \"$pid\" 2>/dev/null && while kill -0 \"$pid\" 2>/dev/null; do sleep 0.02; done; fi; \
@@ -107,6 +123,11 @@ impl PostgresServer {
     pub fn url(&self) -> String {
         let socket = self.directory.path().display();
         format!("host={socket} port={} user=tally dbname=postgres", self.port)
+    }
+
+    /// How to connect over TCP to a host name that leads to this machine, as a role that has a password.
+    pub fn url_over_tcp(&self, host: &str, role: &str, password: &str) -> String {
+        format!("host={host} port={} user={role} password={password} dbname=postgres", self.port)
     }
 
     /// The server's process, while it runs.

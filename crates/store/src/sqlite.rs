@@ -117,7 +117,11 @@ impl Store for Sqlite {
                 none => none.insert(Writer::new(connection::writer(&self.options)?)?),
             };
             let result = writer.apply(&batch);
-            if result.is_err() && !writer.is_clean() {
+            let lost = matches!(
+                result,
+                Err(StoreError::Full(_) | StoreError::Unreachable(_) | StoreError::Corrupt(_))
+            );
+            if lost || !writer.is_clean() {
                 *place = None;
             }
             result

@@ -12,7 +12,8 @@ use tally_contracts::{
 };
 use tally_store::server::PostgresServer;
 use tally_store::{
-    Database, NewFlow, PostgresOptions, Produced, Recorded, SqliteOptions, StateQuery, Status, Store, Write,
+    Database, NewFlow, PostgresOptions, Produced, Recorded, SqliteOptions, StateQuery, Status, Store,
+    StoreError, Write,
 };
 
 const ROUNDS: u64 = 12;
@@ -84,6 +85,25 @@ fn write(database: &Database, first: u64) {
             return;
         }
     }
+}
+
+/// The process whose disk is full after a while: what cannot be written is refused for now, and reads go on.
+fn fill(database: &Database) {
+    let store = tally_store::open(database).expect("it opens");
+    let mut number = 0;
+    let refused = loop {
+        match store.apply(&batch(number)) {
+            Ok(()) => number += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(refused, StoreError::Full(_)), "{refused:?}");
+    for _ in 0..3 {
+        let again = store.apply(&batch(number));
+        assert!(matches!(&again, Err(error) if error.is_transient()), "{again:?}");
+        assert_eq!(check(&*store, number), number);
+    }
+    println!("{number}");
 }
 
 /// How many batches are there; each whole.
@@ -159,13 +179,37 @@ fn survive(what: &str, database: &Database) {
     println!("test {what} ... ok ({ROUNDS} crashes, {there} batches)");
 }
 
+/// No file may grow beyond a limit, as when the disk is full; then there is room again.
+fn survive_a_full_disk(file: &Path) {
+    let database = Database::Sqlite(SqliteOptions::new(file));
+    let output = Command::new("/bin/sh")
+        // In blocks of 512 bytes; without the trap the system would end the process.
+        .args(["-c", "trap '' XFSZ; ulimit -f 4000; exec \"$0\""])
+        .arg(std::env::current_exe().expect("this program"))
+        .env("TALLY_STORE_FULL", serde_json::to_string(&database).expect("options are JSON"))
+        .output()
+        .expect("a process");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).expect("a number");
+    let there: u64 = text.trim().parse().expect("a number");
+    let store = tally_store::open(&database).expect("it opens");
+    assert_eq!(check(&*store, there), there);
+    store.apply(&batch(there)).expect("there is room again");
+    assert_eq!(check(&*store, there + 1), there + 1);
+    println!("test a_full_disk_stops_writing_for_now ... ok (after {there} batches)");
+}
+
 fn main() {
+    if let Ok(json) = std::env::var("TALLY_STORE_FULL") {
+        return fill(&serde_json::from_str(&json).expect("options"));
+    }
     if let Ok(json) = std::env::var("TALLY_STORE_CRASH") {
         let first = std::env::var("TALLY_STORE_FIRST").expect("it is set").parse().expect("a number");
         return write(&serde_json::from_str(&json).expect("options"), first);
     }
     let directory = tempfile::tempdir().expect("a directory");
     let file: &Path = &directory.path().join("node.db");
+    survive_a_full_disk(&directory.path().join("full.db"));
     survive("a_killed_process_loses_nothing_sqlite", &Database::Sqlite(SqliteOptions::new(file)));
     let server = PostgresServer::start().expect("a server");
     let options = PostgresOptions { readers: 1, ..PostgresOptions::new(server.url(), "crash") };

@@ -13,6 +13,15 @@ pub(super) const MISSING: &str = "TY003";
 pub(super) fn error(error: tokio_postgres::Error) -> StoreError {
     let Some(refusal) = error.as_db_error() else {
         // The server said nothing: either the connection failed, or an argument could not be sent.
+        let cause =
+            std::error::Error::source(&error).and_then(|cause| cause.downcast_ref::<std::io::Error>());
+        if let Some(refused) = cause.and_then(|cause| cause.get_ref()).and_then(|cause| cause.downcast_ref())
+        {
+            let refused: &tokio_rustls::rustls::Error = refused;
+            return StoreError::Configuration {
+                reason: format!("the server's certificate is refused: {refused}"),
+            };
+        }
         let sendable = std::error::Error::source(&error).is_none_or(|cause| cause.is::<std::io::Error>());
         return if error.is_closed() || sendable {
             StoreError::Unreachable(error.into())

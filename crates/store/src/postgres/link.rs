@@ -1,13 +1,15 @@
 //! One connection to the server, driven by the thread that uses it.
 
 use super::error::error;
+use super::tls::Connector;
 use crate::session::{Columns, Mistyped, Session, Value};
 use crate::{PostgresOptions, Result, StoreError};
 use bytes::BytesMut;
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
-use tokio_postgres::config::SslMode;
+use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::types::{IsNull, ToSql, Type};
 use tokio_postgres::{Client, Config, NoTls, Row, Statement};
 
@@ -28,6 +30,7 @@ const SESSION: &str = "SET synchronous_commit = on; SET jit = off; SET plan_cach
 /// Where the schema is.
 pub(super) struct Place {
     config: Config,
+    tls: Option<Connector>,
     /// A plain identifier: it needs no quotes.
     pub(super) schema: String,
 }
@@ -38,10 +41,10 @@ impl Place {
             options.url.parse().map_err(|error: tokio_postgres::Error| StoreError::Configuration {
                 reason: format!("url is not a PostgreSQL connection string: {error}"),
             })?;
-        if config.get_ssl_mode() == SslMode::Require {
-            let reason =
-                "url asks for sslmode=require; reach the server over a socket of this machine or a tunnel";
-            return Err(StoreError::Configuration { reason: reason.to_owned() });
+        let tls = options.ca.as_deref().map(Connector::new).transpose()?;
+        check_encryption(&config, tls.is_some())?;
+        if tls.is_some() {
+            config.ssl_mode(SslMode::Require);
         }
         let schema = options.schema.as_bytes();
         let plain = |byte: &u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_');
@@ -61,7 +64,7 @@ impl Place {
         if config.get_tcp_user_timeout().is_none() {
             config.tcp_user_timeout(SILENCE);
         }
-        Ok(Self { config, schema: options.schema.clone() })
+        Ok(Self { config, tls, schema: options.schema.clone() })
     }
 
     /// A new connection.
@@ -69,9 +72,16 @@ impl Place {
         let unreachable = |error: std::io::Error| StoreError::Unreachable(error.into());
         let runtime = Builder::new_current_thread().enable_io().enable_time().build().map_err(unreachable)?;
         let client = runtime.block_on(async {
-            let (client, connection) = self.config.connect(NoTls).await?;
-            // Its errors reach the calls that wait for answers.
-            tokio::spawn(connection);
+            // Errors of a connection reach the calls that wait for answers.
+            let client = if let Some(tls) = &self.tls {
+                let (client, connection) = self.config.connect(tls.clone()).await?;
+                tokio::spawn(connection);
+                client
+            } else {
+                let (client, connection) = self.config.connect(NoTls).await?;
+                tokio::spawn(connection);
+                client
+            };
             client.batch_execute(&format!("{SESSION} SET search_path TO \"{}\"", self.schema)).await?;
             Ok(client)
         });
@@ -84,6 +94,33 @@ impl Place {
         link.run("SET default_transaction_read_only = on; SET enable_sort = off")?;
         Ok(link)
     }
+}
+
+/// Refuses to talk to another machine in the clear.
+fn check_encryption(config: &Config, encrypted: bool) -> Result<()> {
+    let local = |host: &Host| match host {
+        Host::Unix(_) => true,
+        Host::Tcp(name) => {
+            name == "localhost" || name.parse().is_ok_and(|address: IpAddr| address.is_loopback())
+        }
+    };
+    let reason = if encrypted {
+        let sockets = config.get_hosts().iter().any(|host| matches!(host, Host::Unix(_)));
+        if !sockets {
+            return Ok(());
+        }
+        "ca asks for encryption, and url leads to a socket of this machine, which has none; remove ca"
+    } else if config.get_ssl_mode() == SslMode::Require {
+        "url asks for sslmode=require; name the authorities that sign the server's certificate: ca"
+    } else {
+        let addresses = config.get_hostaddrs().iter().all(IpAddr::is_loopback);
+        let named = !config.get_hostaddrs().is_empty() || config.get_hosts().iter().all(local);
+        if addresses && named {
+            return Ok(());
+        }
+        "url leads to another machine; name the authorities that sign the server's certificate: ca"
+    };
+    Err(StoreError::Configuration { reason: reason.to_owned() })
 }
 
 /// A connection with its prepared statements. The runtime has no thread: the connection is driven while a

@@ -99,7 +99,7 @@ fn counts_connections_before_it_starts() {
     Postgres::open(&eight).unwrap();
     run("connections", "CREATE ROLE few LOGIN CONNECTION LIMIT 5; CREATE SCHEMA few AUTHORIZATION few;");
     let url = eight.url.replace("user=tally", "user=few");
-    let few = PostgresOptions { url, schema: "few".to_owned(), readers: 5 };
+    let few = PostgresOptions { url, schema: "few".to_owned(), readers: 5, ca: None };
     let refused = Postgres::open(&few).map(drop);
     assert!(
         matches!(
@@ -121,6 +121,9 @@ fn refuses_configurations_with_the_reason() {
         with_url(&format!("{} sslmode=require", good.url)),
         with_url(&good.url.replace("user=tally", "user=nobody_known")),
         with_url(&good.url.replace("dbname=postgres", "dbname=none")),
+        with_url("host=db.example user=tally"),
+        with_url("host=localhost hostaddr=192.0.2.1 user=tally"),
+        PostgresOptions { ca: Some("/nonexistent.pem".into()), ..with_url("host=db.example user=tally") },
         with_schema(""),
         with_schema("Upper"),
         with_schema("a\"b"),
@@ -200,4 +203,51 @@ fn a_killed_server_loses_nothing_that_it_acknowledged() {
     });
     let found = store.unfinished_flows(None, usize::MAX).unwrap().len() as u64;
     assert_eq!(found, acknowledged.load(SeqCst) * PER_BATCH);
+}
+
+/// A server with a certificate: only with its authority, and only under its name.
+#[test]
+fn encrypted_connections_check_the_server() {
+    let key = rcgen::KeyPair::generate().unwrap();
+    let certificate =
+        rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap().self_signed(&key).unwrap();
+    let other = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    let other = other.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap();
+    let files = [("server.crt", certificate.pem()), ("server.key", key.serialize_pem())];
+    let files: Vec<(&str, &str)> = files.iter().map(|(name, pem)| (*name, pem.as_str())).collect();
+    let server = PostgresServer::start_with_files(&["ssl=on"], &files).unwrap();
+    let administrator = PostgresOptions::new(server.url(), "administrator");
+    let sql = "CREATE ROLE node LOGIN PASSWORD 'secret'; CREATE SCHEMA encrypted AUTHORIZATION node;";
+    Place::new(&administrator).unwrap().connect().unwrap().run(sql).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let ca = |name: &str, pem: &str| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, pem).unwrap();
+        Some(path)
+    };
+    let (own, foreign) = (ca("own.pem", &certificate.pem()), ca("foreign.pem", &other.pem()));
+    let connect = |host: &str, password: &str, ca: &Option<std::path::PathBuf>| {
+        let url = server.url_over_tcp(host, "node", password);
+        let options =
+            PostgresOptions { ca: ca.clone(), readers: 1, ..PostgresOptions::new(url, "encrypted") };
+        Postgres::open(&options)
+    };
+    let store = connect("localhost", "secret", &own).unwrap();
+    store.apply(&[flow(1)]).unwrap();
+    let encrypted = "SELECT count(*) FROM pg_stat_ssl s JOIN pg_stat_activity a ON a.pid = s.pid AND s.ssl \
+                     WHERE a.application_name = 'tally encrypted'";
+    let rows = Place::new(&administrator).unwrap().connect().unwrap().query(encrypted, &[]).unwrap();
+    assert_eq!(rows[0].get::<_, i64>(0), 2);
+    drop(store);
+    for (host, ca) in [("localhost", &foreign), ("127.0.0.1", &own)] {
+        let refused = connect(host, "secret", ca).map(drop);
+        assert!(matches!(&refused, Err(StoreError::Configuration { .. })), "{host}: {refused:?}");
+    }
+    let refused = connect("localhost", "guess", &own).map(drop);
+    assert!(matches!(&refused, Err(StoreError::Configuration { .. })), "{refused:?}");
+    let empty = ca("empty.pem", "");
+    let refused = connect("localhost", "secret", &empty).map(drop);
+    assert!(matches!(&refused, Err(StoreError::Configuration { .. })), "{refused:?}");
+    let socket = PostgresOptions { ca: own, ..administrator };
+    assert!(matches!(Place::new(&socket).map(drop), Err(StoreError::Configuration { .. })));
 }

@@ -13,9 +13,9 @@ const BUSY: std::time::Duration = std::time::Duration::from_secs(5);
 /// How many prepared statements a connection keeps; vault queries have many forms.
 const STATEMENTS: usize = 128;
 
-/// Pages of the log after which its content goes to the file: 64 MiB. Rarely, because then pages that
-/// change in every batch are written to the file once for many batches.
-const LOG_PAGES: u32 = 16_384;
+/// Pages of the log after which its content goes to the file: 16 MiB. Not often, because then pages that
+/// change in every batch are written to the file once for many batches; not rarely, because writing waits for it.
+const LOG_PAGES: u32 = 4096;
 
 fn connect(options: &SqliteOptions, cache_kib: u32) -> Result<Connection> {
     let flags =
