@@ -111,6 +111,9 @@ pub(super) struct Node {
     pub(super) engine: Engine,
 }
 
+/// Ticket, sender, receiver, bytes.
+type InTransit = (u64, Name, Name, Vec<u8>);
+
 /// Alice and Bob with the same flows, and the post between them.
 pub(super) struct World {
     pub(super) nodes: BTreeMap<Name, Node>,
@@ -118,7 +121,7 @@ pub(super) struct World {
     /// Deliver each message so often.
     pub(super) copies: usize,
     /// Messages that were delivered and may not be durable: ticket, sender, receiver, bytes.
-    delivered: RefCell<Vec<(u64, Name, Name, Vec<u8>)>>,
+    delivered: RefCell<Vec<InTransit>>,
     tickets: CellOf<u64>,
 }
 
@@ -174,7 +177,7 @@ impl World {
             seed: *tally_crypto::hash(&id.0).as_bytes(),
             at: self.now,
         };
-        node.engine.start(start).map_err(|error| FlowError::refused(error))?;
+        node.engine.start(start).map_err(FlowError::refused)?;
         Ok(id)
     }
 
@@ -219,13 +222,13 @@ impl World {
     pub(super) fn restart(&mut self, who: &str, registry: fn() -> Registry) {
         let receiver = name(who);
         let durable = self.nodes[&receiver].desk.disk.lock().unwrap().tickets.clone();
-        let (lost, kept) = self
+        let (lost, kept): (Vec<InTransit>, Vec<InTransit>) = self
             .delivered
             .take()
             .into_iter()
             .partition(|(ticket, _, to, _)| *to == receiver && !durable.contains(ticket));
         *self.delivered.borrow_mut() = kept;
-        for (_, from, to, bytes) in Vec::from(lost).into_iter().rev() {
+        for (_, from, to, bytes) in lost.into_iter().rev() {
             self.nodes[&from].desk.disk.lock().unwrap().outbound.push_front((to, bytes));
         }
         let node = self.nodes.get_mut(&name(who)).expect("a node");
