@@ -6,7 +6,7 @@
 //! | `network/` | the folder of the network map |
 //! | `nodes/PartyA/` | a node: `node.toml`, `users.toml`, `identity/`, `data/`, `log` |
 //!
-//! [`layout`] knows these names, [`make`] makes such a directory, [`reach`] connects to a node of it.
+//! [`layout`] knows these names, `make` makes such a directory, [`reach`] connects to a node of it.
 
 pub mod layout;
 pub(crate) mod make;
