@@ -14,6 +14,8 @@ pub(crate) struct Tally {
     pub(crate) flows: usize,
     pub(crate) completed: usize,
     pub(crate) transactions: usize,
+    /// How many failed, by code.
+    pub(crate) failures: BTreeMap<String, usize>,
 }
 
 impl World {
@@ -26,6 +28,11 @@ impl World {
             self.check_flows(party, &asked).await;
         }
         tally.completed = asked.iter().filter(|asked| output(asked).is_some()).count();
+        for asked in &asked {
+            if let Some((_, Outcome::Failed(failure))) = &asked.end {
+                *tally.failures.entry(failure.code.clone()).or_default() += 1;
+            }
+        }
         self.check_answers(&asked).await;
         let mut vaults = Vec::new();
         for party in 0..self.parties.len() {

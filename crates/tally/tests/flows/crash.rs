@@ -6,9 +6,11 @@
 
 use super::load::{Party, World};
 use super::support::{Network, Node};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+use tally_rpc::Outcome;
 use tally_sim::Rng;
 use tally_store::server::PostgresServer;
 
@@ -132,6 +134,42 @@ fn survive(
     for node in victims.nodes.into_iter().flatten() {
         node.stop();
     }
+}
+
+#[test]
+fn the_books_show_it_when_a_node_forgets() {
+    let network = Network::pair();
+    let labels = ["PartyA", "PartyB"];
+    let data = network.node("PartyA").root().join("data");
+    let old = network.directory.join("old");
+    let world = World::new(labels.iter().map(|label| Party::new(network.node(label))).collect());
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let pay = |request: &str| {
+        let arguments = serde_json::json!({ "amount": "5.00 USD", "to": world.parties[1].name });
+        let outcome = runtime.block_on(world.ask(0, "CashPay", arguments, request));
+        assert!(matches!(outcome, Outcome::Completed(_)), "{outcome:?}");
+    };
+    let _others = ["Notary", "PartyB"].map(|label| network.start(label));
+    let node = network.start("PartyA");
+    runtime.block_on(world.open());
+    pay("kept");
+    runtime.block_on(world.check());
+    node.stop();
+    std::fs::create_dir(&old).unwrap();
+    for file in std::fs::read_dir(&data).unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), old.join(file.file_name())).unwrap();
+    }
+    let node = network.start("PartyA");
+    pay("forgotten");
+    node.kill();
+    std::fs::remove_dir_all(&data).unwrap();
+    std::fs::rename(&old, &data).unwrap();
+    let _node = network.start("PartyA");
+    let noticed = catch_unwind(AssertUnwindSafe(|| runtime.block_on(world.check())));
+    let noticed = noticed.expect_err("a payment is missing");
+    let noticed = noticed.downcast_ref::<String>().unwrap();
+    assert!(noticed.contains("forgotten") && noticed.contains("is not a flow of its own"), "{noticed}");
 }
 
 #[test]
