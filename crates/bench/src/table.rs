@@ -58,6 +58,16 @@ impl Table {
         self.rows.is_empty()
     }
 
+    /// Its titles, each with the side that the column leans to.
+    pub fn columns(&self) -> impl Iterator<Item = (&str, Align)> {
+        self.columns.iter().map(|(title, align)| (title.as_str(), *align))
+    }
+
+    /// Its rows, each with as many cells as there are columns.
+    pub fn rows(&self) -> impl Iterator<Item = &[String]> {
+        self.rows.iter().map(Vec::as_slice)
+    }
+
     /// The table as lines; the titles are bold where the output is a terminal that wants it ([`styled`]).
     #[must_use]
     pub fn render(&self, styled: bool) -> String {
