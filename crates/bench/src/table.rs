@@ -196,7 +196,7 @@ pub fn bytes(value: f64) -> String {
 /// | unit | shown as |
 /// | --- | --- |
 /// | `s`, `ms`, `us`, `ns` | [`duration`] |
-/// | `B`, `B/s` | [`bytes`], and that per second |
+/// | `B`, `B/s` | [`bytes()`], and that per second |
 /// | `share` | per cent |
 /// | anything else, such as `tx/s` | [`number`] and the unit |
 #[must_use]
