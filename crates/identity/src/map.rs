@@ -1,6 +1,6 @@
 //! Who is in the network: nodes by name, notaries, parameters.
 //!
-//! A [`NetworkMap`] takes what it knows from a folder, or from a [service](service) with a folder as
+//! A [`NetworkMap`] takes what it knows from a folder, or from a [service] with a folder as
 //! its cache, so that a node starts when the service is away. Whatever comes in is verified under the
 //! network's root before it counts; what is refused is told in [`Changes`] and leaves the rest alone.
 //!
@@ -9,7 +9,7 @@
 //! | `manager.pem` | the identity manager's certificate |
 //! | `revoked.crl` | the certificates it revoked (DER) |
 //! | `parameters` | [`SignedParameters`](crate::SignedParameters) |
-//! | `node-infos/*.info` | [`SignedNodeInfo`](crate::SignedNodeInfo), one for each node |
+//! | `node-infos/*.info` | [`SignedNodeInfo`], one for each node |
 
 mod client;
 mod error;

@@ -12,7 +12,7 @@ use std::fmt;
 const ARC: [u64; 14] =
     [1, 2, 840, 113_556, 1, 8000, 2554, 46_324, 21_327, 37_185, 58_893, 53_439, 8_698_523, 10_043_573];
 
-/// Place of a certificate in a network's chain; the value of the private extension [`ROLE_OID`].
+/// Place of a certificate in a network's chain; the value of the private extension `ROLE_OID`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     /// The network's trust anchor.
