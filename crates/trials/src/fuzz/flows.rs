@@ -116,7 +116,7 @@ pub(super) fn message(rng: &mut Rng, _: &Small) {
     }
 }
 
-/// Damaged messages move no money.
+/// Peers that lie, the notary among them, can make a flow fail whose transaction is final; they make no money.
 pub(super) fn engine(rng: &mut Rng, _: &Small) {
     let (mut network, a, b) = network();
     network.run(&a, "CashIssue", json!({ "amount": "100.00 USD" })).expect("an issue");
