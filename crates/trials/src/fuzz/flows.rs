@@ -116,7 +116,8 @@ pub(super) fn message(rng: &mut Rng, _: &Small) {
     }
 }
 
-/// Peers that lie, the notary among them, can make a flow fail whose transaction is final; they make no money.
+/// No message, damaged or of another life of the same network, makes an engine panic or run for ever. What is true of
+/// the ledger afterwards is not asked here: what that other life signed is good here too.
 pub(super) fn engine(rng: &mut Rng, _: &Small) {
     let (mut network, a, b) = network();
     network.run(&a, "CashIssue", json!({ "amount": "100.00 USD" })).expect("an issue");
