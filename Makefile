@@ -8,6 +8,8 @@ endif
 COUNT ?= 1
 SEED ?= 1
 T ?= 30
+# Which ledger is simulated: settlement or flows.
+LEDGER ?= settlement
 
 .PHONY: run demo-flows test lint sim fuzz bench doc setup build
 
@@ -34,9 +36,9 @@ doc:                  ## the documentation of every crate
 	cargo doc --release --locked --workspace --no-deps
 	@echo "$(CARGO_TARGET_DIR)/doc/tally/index.html"
 
-sim: setup            ## simulated networks under faults: one seed, or many
+sim: setup            ## simulated networks under faults, of one LEDGER: one seed, or many
 	cargo build --release --locked -p tally-trials
-	"$(CARGO_TARGET_DIR)/release/tally-sim" "$(SEED)" "$(COUNT)"
+	"$(CARGO_TARGET_DIR)/release/tally-sim" "$(LEDGER)" "$(SEED)" "$(COUNT)"
 
 bench: build          ## limits of this machine, each stage, the whole network, recovery and audit: a quarter of an hour
 	"$(CARGO_TARGET_DIR)/release/tally" bench all --full --progress --out "$(or $(OUT),tally-bench)"

@@ -8,27 +8,36 @@
 //!
 //! | module | what it answers |
 //! | --- | --- |
-//! | `world` | nodes, connections, everything that can happen |
-//! | `run` | which of it happens when, drawn from a seed |
+//! | `world`, `traffic`, `rest` | nodes, connections, everything that can happen |
+//! | `plan`, `run` | which of it happens when, drawn from a seed |
 //! | [`steps`] | a crash at every step of every flow |
 //! | `orders`, `strange` | what users want; flows that only a simulation has |
 //! | `clients` | what users were told |
-//! | `books` | what must be true in the end |
+//! | `books`, `failures`, `tidy` | what must be true in the end, and what must be left |
 //! | `privacy` | what must not have reached whom |
 //! | [`Memory`], `disk` | stores that are quick, and fail on purpose |
 
 mod books;
 mod clients;
 mod disk;
+mod facts;
+mod failures;
 mod machine;
 mod memory;
 mod orders;
+mod plan;
 mod privacy;
+mod rest;
 mod run;
 pub mod steps;
 mod strange;
+mod summary;
+mod tidy;
+mod traffic;
 mod wire;
 mod world;
 
+pub use disk::Forgotten;
 pub use memory::Memory;
-pub use run::{Summary, Total, run};
+pub use run::{run, run_with};
+pub use summary::{Summary, Total};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use tally_store::{Store, contract};
-use tally_trials::flows::{Memory, steps};
+use tally_trials::flows::{Forgotten, Memory, Total, run, run_with, steps};
 
 #[test]
 fn the_store_in_memory_does_what_a_store_must() {
@@ -18,5 +18,33 @@ fn a_crash_at_any_step_changes_nothing() {
         let crashes = steps::crash_everywhere(scene);
         assert!(crashes.runs > crashes.steps && crashes.steps > 2, "{crashes:?}");
         println!("{crashes:?}");
+    }
+}
+
+/// As many as fit into some seconds; the summaries of some are made twice.
+#[test]
+fn no_seed_breaks_a_network_of_nodes() {
+    let mut total = Total::default();
+    for seed in 1..=240 {
+        let summary = run(seed);
+        if seed % 8 == 0 {
+            assert_eq!(run(seed), summary, "seed {seed} replays");
+        }
+        total.add(&summary);
+    }
+    let [races, kills, parts, traces] = total.evidence();
+    assert!(races > 500 && kills > 10 && parts > 1_000 && traces > 10_000, "{total}");
+    for kind in ["conflict", "insufficient", "counterparty", "killed", "outside_time_window"] {
+        assert!(total.failures(kind) > 0, "no user was told of {kind}: {total}");
+    }
+}
+
+/// A store that loses something breaks a promise, and some seed shows it.
+#[test]
+fn what_a_disk_forgets_is_noticed() {
+    for forgotten in Forgotten::ALL {
+        let noticed =
+            (1..=60).find(|seed| std::panic::catch_unwind(|| run_with(*seed, Some(forgotten))).is_err());
+        assert!(noticed.is_some(), "nobody noticed that disks forget {forgotten:?}");
     }
 }

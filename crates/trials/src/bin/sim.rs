@@ -1,4 +1,4 @@
-//! Runs simulated networks, one seed after the other: `tally-sim [flows] [SEED] [COUNT]`.
+//! Runs simulated networks, one seed after the other: `tally-sim [LEDGER] [SEED] [COUNT]`.
 
 use std::panic::catch_unwind;
 use std::process::ExitCode;
@@ -8,17 +8,17 @@ use tally_trials::{flows, post};
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1).peekable();
-    let of_flows = arguments.next_if(|text| text == "flows").is_some();
+    let ledger = arguments.next_if(|text| text == "flows" || text == "settlement");
     let mut numbers = arguments.map(|text| text.parse::<u64>());
     let (Ok(first), Ok(count), None) =
         (numbers.next().unwrap_or(Ok(1)), numbers.next().unwrap_or(Ok(1)), numbers.next())
     else {
         eprintln!(
-            "usage: tally-sim [flows] [SEED] [COUNT]: runs COUNT seeds from SEED on, of settlement or of flows"
+            "usage: tally-sim [settlement|flows] [SEED] [COUNT]: runs COUNT seeds of a ledger from SEED on"
         );
         return ExitCode::from(2);
     };
-    if of_flows { run_flows(first, count) } else { run_settlement(first, count) }
+    if ledger.as_deref() == Some("flows") { run_flows(first, count) } else { run_settlement(first, count) }
 }
 
 fn run_settlement(first: u64, count: u64) -> ExitCode {

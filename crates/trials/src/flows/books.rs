@@ -3,60 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tally_contracts::bond::BondState;
-use tally_contracts::cash::CashState;
-use tally_contracts::iou::IouState;
 use tally_contracts::{Name, PublicKey, SignedTransaction, State, StateRef, TransactionId};
-use tally_flows::{Flow, FlowError, Outcome};
+use tally_flows::{Flow, FlowError};
 use tally_protocols::cash::CashPayAtRate;
 use tally_store::{StateQuery, Status};
 
 use super::clients::Asked;
+use super::facts::Fact;
 use super::machine::rate;
 use super::orders::About;
 use super::world::World;
-
-/// What a state is, read without asking its contract.
-pub(crate) enum Fact {
-    Cash(CashState),
-    Bond(BondState),
-    Iou(IouState),
-}
-
-impl Fact {
-    pub(crate) fn of(state: &State) -> Self {
-        match state.contract.as_str() {
-            "tally.cash" => Self::Cash(state.read().expect("cash")),
-            "tally.bond" => Self::Bond(state.read().expect("a bond")),
-            "tally.iou" => Self::Iou(state.read().expect("an IOU")),
-            other => panic!("nobody makes states of {other}"),
-        }
-    }
-
-    pub(crate) fn participants(&self) -> Vec<PublicKey> {
-        match self {
-            Self::Cash(cash) => vec![cash.owner],
-            Self::Bond(bond) => vec![bond.owner, bond.terms.issuer.key, bond.terms.agent.key],
-            Self::Iou(iou) => vec![iou.lender.key, iou.borrower.key],
-        }
-    }
-
-    /// What the owner has of what: asset, owner, quantity.
-    fn holding(&self) -> Option<(String, PublicKey, u64)> {
-        match self {
-            Self::Cash(cash) => {
-                let asset = format!("{}@{}", cash.amount.currency(), cash.issuer.name);
-                Some((asset, cash.owner, cash.amount.quantity()))
-            }
-            Self::Bond(bond) => {
-                let asset =
-                    format!("{}/{}@{}", bond.terms.isin, bond.nominal.currency(), bond.terms.issuer.name);
-                Some((asset, bond.owner, bond.nominal.quantity()))
-            }
-            Self::Iou(_) => None,
-        }
-    }
-}
 
 /// Every transaction that is final, and what follows from them.
 pub(crate) struct Books {
@@ -64,7 +20,7 @@ pub(crate) struct Books {
     pub(crate) consumer: BTreeMap<StateRef, TransactionId>,
     /// Final, but not with everybody concerned: somebody killed a flow on the way.
     pub(crate) orphans: BTreeSet<TransactionId>,
-    kills: usize,
+    pub(super) kills: usize,
 }
 
 /// Minor units of assets that nodes have.
@@ -104,11 +60,17 @@ impl Books {
         books
     }
 
-    /// What somebody recorded was signed by everybody and committed by its notary, and builds on what was too.
+    /// What somebody recorded was signed by everybody.
+    pub(crate) fn are_signed(&self) {
+        for (id, signed) in &self.recorded {
+            assert_eq!(signed.verify_signatures(), Ok(()), "{id} is recorded");
+        }
+    }
+
+    /// What somebody recorded was committed by its notary, and builds on what was too.
     fn is_final(&self) {
         for (id, signed) in &self.recorded {
             let transaction = signed.transaction();
-            assert_eq!(signed.verify_signatures(), Ok(()), "{id} is recorded");
             for input in transaction.inputs() {
                 assert_eq!(self.consumer.get(input), Some(id), "{id} is recorded and consumes {input}");
             }
@@ -310,77 +272,6 @@ impl Books {
         effects
     }
 
-    /// Nobody was told of a failure that could not happen.
-    pub(crate) fn explain_failures(&self, world: &World, raced: &BTreeSet<StateRef>, skewed: bool) {
-        for (index, asked) in world.clients.asked.iter().enumerate() {
-            let Some(Err(error)) = &asked.outcome else {
-                assert!(
-                    asked.lost || asked.order.about != About::Nonsense,
-                    "order {index} is nonsense, and was carried out"
-                );
-                continue;
-            };
-            let fits = self.explains(asked, error, raced, skewed);
-            assert!(fits, "order {index} failed with {error:?}: {:?}", asked.order);
-        }
-        for machine in &world.machines {
-            let audit = machine.disk.audit();
-            assert!(audit.held.is_empty(), "flows wait for a person: {:?}", audit.held);
-            for outcome in audit.ended.values() {
-                let outcome: Outcome = borsh::from_slice(outcome).expect("an outcome");
-                if let Err(error) = outcome {
-                    assert!(
-                        !is_broken(&error)
-                            || matches!(&error, FlowError::Invalid { reason } if is_value(reason)),
-                        "a flow of {} failed: {error:?}",
-                        machine.me
-                    );
-                }
-            }
-        }
-    }
-
-    fn explains(&self, asked: &Asked, error: &FlowError, raced: &BTreeSet<StateRef>, skewed: bool) -> bool {
-        let about = &asked.order.about;
-        let cut_off = self.kills > 0
-            && match error {
-                FlowError::Killed => asked.killed,
-                FlowError::SessionEnded { .. } => true,
-                FlowError::Counterparty { kind, .. } => {
-                    ["killed", "session_ended", "refused"].contains(&&**kind)
-                }
-                _ => false,
-            };
-        let usual = match error {
-            FlowError::Conflict { state, consumed_by } => {
-                let stale = self.orphans.contains(consumed_by);
-                self.consumer.get(state) == Some(consumed_by) && (raced.contains(state) || stale)
-            }
-            FlowError::Insufficient { .. } => matches!(
-                about,
-                About::Pay { .. }
-                    | About::Exit { .. }
-                    | About::PayAtRate { .. }
-                    | About::Transfer { .. }
-                    | About::Deliver { .. }
-            ),
-            FlowError::OutsideTimeWindow { .. } => {
-                skewed && matches!(about, About::Deliver { .. } | About::Redeem { .. })
-            }
-            FlowError::Refused { .. } => matches!(about, About::Settle { .. } | About::Redeem { .. }),
-            FlowError::Counterparty { kind, reason, .. } => match about {
-                About::Deliver { .. } | About::Redeem { .. } => {
-                    ["refused", "insufficient"].contains(&&**kind)
-                }
-                // An oracle is not bound for long by what it said.
-                About::PayAtRate { .. } => reason.contains("300 s ago"),
-                _ => false,
-            },
-            _ => false,
-        };
-        cut_off || usual || *about == About::Nonsense
-    }
-
     /// Of the flows that raced for a coin exactly one won, and each of the others was told which.
     pub(crate) fn decide_races(&self, world: &World, raced: &BTreeSet<StateRef>) -> u64 {
         let mut decided = 0;
@@ -430,25 +321,6 @@ fn transaction_of(asked: &Asked, output: &[u8]) -> Option<TransactionId> {
         About::Talk | About::Nonsense => None,
         _ => Some(TransactionId::from_bytes(*output.first_chunk().expect("it begins with an id"))),
     }
-}
-
-/// An IOU without a good value, which is what some users ask for.
-fn is_value(reason: &str) -> bool {
-    reason.contains("the value is")
-}
-
-/// What no flow of honest nodes ends with.
-fn is_broken(error: &FlowError) -> bool {
-    matches!(
-        error,
-        FlowError::Invalid { .. }
-            | FlowError::Unexpected { .. }
-            | FlowError::UnknownFlow { .. }
-            | FlowError::Version { .. }
-            | FlowError::Timeout { .. }
-            | FlowError::TooLarge { .. }
-            | FlowError::Busy { .. }
-    )
 }
 
 #[cfg(test)]

@@ -44,6 +44,8 @@ pub(crate) struct Asked {
 #[derive(Default)]
 pub(crate) struct Clients {
     pub(crate) asked: Vec<Asked>,
+    /// Orders of others before them, whose names are taken.
+    pub(crate) before: usize,
     /// Times that an order was repeated, and found what it had begun.
     pub(crate) repeats: u64,
 }
@@ -76,13 +78,14 @@ impl Clients {
 
     /// Hands an order in, once more if it was before. `false`: the node takes nothing now.
     pub(crate) fn hand_in(&mut self, index: usize, core: &Core) -> bool {
+        let number = self.before + index;
         let asked = &mut self.asked[index];
         if !asked.order.named && asked.flow.is_some() {
             return Self::look(asked, core);
         }
         let request = Request {
             user: "user".to_owned(),
-            request: asked.order.named.then(|| format!("order {index}")),
+            request: asked.order.named.then(|| format!("order {number}")),
             flow: asked.order.flow.to_owned(),
             arguments: asked.order.arguments.clone(),
         };

@@ -21,6 +21,47 @@ pub(crate) enum Fault {
     AnswerLost,
 }
 
+/// Something that a disk forgets to write, to see whether that is noticed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forgotten {
+    /// What a notary has seen consumed: as if it did not look.
+    Consumed,
+    /// Messages that arrived for flows.
+    Arrivals,
+    /// Messages to peers.
+    Sends,
+    /// Which flow holds which state.
+    Locks,
+    /// What a transaction consumed in the vault.
+    Vault,
+    /// That a flow has ended.
+    Ends,
+    /// How far the messages of peers have been received.
+    Received,
+}
+
+impl Forgotten {
+    /// Every one.
+    pub const ALL: [Self; 7] =
+        [Self::Consumed, Self::Arrivals, Self::Sends, Self::Locks, Self::Vault, Self::Ends, Self::Received];
+
+    /// What is written instead; nothing at all if `None`.
+    fn instead(self, write: &Write) -> Option<Write> {
+        match (self, write) {
+            (Self::Consumed, Write::Consumed { .. })
+            | (Self::Arrivals, Write::Arrival { .. })
+            | (Self::Sends, Write::Send { .. })
+            | (Self::Locks, Write::Lock { .. })
+            | (Self::Ends, Write::FlowEnded { .. })
+            | (Self::Received, Write::Received { .. }) => None,
+            (Self::Vault, Write::Transaction(recorded)) => {
+                Some(Write::Transaction(tally_store::Recorded { consumed: Vec::new(), ..recorded.clone() }))
+            }
+            (_, other) => Some(other.clone()),
+        }
+    }
+}
+
 enum Medium {
     Memory(Arc<Memory>),
     File { path: PathBuf, open: Option<Arc<Sqlite>> },
@@ -31,6 +72,7 @@ pub(crate) struct Disk {
     medium: Mutex<Medium>,
     faults: Mutex<Faults>,
     audit: Mutex<Audit>,
+    forgotten: Mutex<Option<Forgotten>>,
 }
 
 #[derive(Default)]
@@ -143,7 +185,12 @@ impl Disk {
     }
 
     fn on(medium: Medium) -> Self {
-        Self { medium: Mutex::new(medium), faults: Mutex::default(), audit: Mutex::default() }
+        Self {
+            medium: Mutex::new(medium),
+            faults: Mutex::default(),
+            audit: Mutex::default(),
+            forgotten: Mutex::default(),
+        }
     }
 
     /// Another disk that holds the same.
@@ -173,6 +220,11 @@ impl Disk {
     /// So many of the next reads fail.
     pub(crate) fn fail_reads(&self, count: u32) {
         lock(&self.faults).reads = count;
+    }
+
+    /// From now on something is not written, and the caller is told that it was.
+    pub(crate) fn forget(&self, forgotten: Option<Forgotten>) {
+        *lock(&self.forgotten) = forgotten;
     }
 
     pub(crate) fn heal(&self) {
@@ -245,7 +297,13 @@ impl Store for Disk {
         let store = self.store();
         let mut audit = self.audit();
         let again = audit.unanswered.as_deref() == Some(writes);
-        store.apply(writes)?;
+        match *lock(&self.forgotten) {
+            None => store.apply(writes)?,
+            Some(forgotten) => {
+                let kept: Vec<_> = writes.iter().filter_map(|write| forgotten.instead(write)).collect();
+                store.apply(&kept)?;
+            }
+        }
         if !again {
             assert!(audit.unanswered.is_none(), "another batch came where one was to be repeated");
             audit.see(writes);

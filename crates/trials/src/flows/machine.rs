@@ -7,7 +7,7 @@ use bytes::Bytes;
 use tally_contracts::{Contracts, Name, Party, PublicKey, Scheme, SigningKey, Timestamp};
 use tally_flows::{Limits, Notary, Rate, Registry};
 use tally_messaging::QueueId;
-use tally_node::{Core, Meters, Network, OpenError, Parts, Post};
+use tally_node::{Core, Meters, Network, OpenError, Parts, Post, VaultChange};
 use tally_sim::SimClock;
 
 use super::disk::Disk;
@@ -90,6 +90,8 @@ pub(crate) struct Machine {
     skew_ms: Arc<AtomicI64>,
     pub(crate) core: Option<Core>,
     pub(crate) tray: Arc<Tray>,
+    /// What those who track the vault were told.
+    changes: Arc<Mutex<Vec<VaultChange>>>,
     pub(crate) lives: u64,
 }
 
@@ -103,6 +105,7 @@ impl Machine {
             skew_ms: Arc::default(),
             core: None,
             tray: Arc::default(),
+            changes: Arc::default(),
             lives: 0,
         }
     }
@@ -151,9 +154,30 @@ impl Machine {
         };
         let core = Core::open(parts, registry, limits.clone(), Meters::unread())?;
         core.join(self.tray.clone());
+        let changes = self.changes.clone();
+        core.track(move |change| {
+            changes.lock().unwrap_or_else(PoisonError::into_inner).push(change.clone());
+            true
+        });
         self.core = Some(core);
         self.lives += 1;
         Ok(())
+    }
+
+    /// Whoever tracks the vault is told of what is durable, and as it is.
+    pub(crate) fn check_changes(&self) {
+        let changes = std::mem::take(&mut *self.changes.lock().unwrap_or_else(PoisonError::into_inner));
+        let audit = self.disk.audit();
+        for change in changes {
+            let recorded =
+                audit.recorded.get(&change.transaction).expect("a change is told once it is durable");
+            let transaction = recorded.transaction();
+            assert_eq!(change.consumed, transaction.inputs(), "what {} consumed", change.transaction);
+            for produced in change.produced {
+                let found = transaction.output(produced.index).expect("an output that is told is there");
+                assert_eq!(found.state, produced.state, "what {} produced", change.transaction);
+            }
+        }
     }
 
     /// The process is gone, whatever it was doing.

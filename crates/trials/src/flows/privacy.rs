@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tally_contracts::{PublicKey, TearOff, Transaction, TransactionId};
 
-use super::books::Fact;
+use super::facts::Fact;
 use super::orders::Orders;
 use super::world::World;
 
@@ -217,4 +217,53 @@ fn traces(
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::steps::paid;
+    use super::*;
+    use tally_contracts::Group;
+    use tally_sim::Rng;
+
+    fn found(change: impl FnOnce(&mut World, &Transaction)) -> Result<Findings, String> {
+        let (mut world, transaction) = paid();
+        change(&mut world, &transaction);
+        let orders = Orders::new(Rng::new(1));
+        let searched = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| search(&world, &orders)));
+        searched.map_err(|panic| match panic.downcast::<String>() {
+            Ok(text) => *text,
+            Err(panic) => (*panic.downcast::<&'static str>().expect("a text")).to_owned(),
+        })
+    }
+
+    fn receive(world: &mut World, node: usize, bytes: &[u8]) {
+        world.received[node].insert((0, 1_000), bytes.to_vec().into());
+    }
+
+    #[test]
+    fn finds_what_somebody_may_not_know() {
+        let clean = found(|_, _| {}).expect("a payment tells nobody too much");
+        assert!(clean.transactions > 0 && clean.parts > 0 && clean.traces > 0, "{clean:?}");
+        for node in [3, 5] {
+            // To the notary that does not validate, and to the oracle.
+            let whole =
+                found(|world, transaction| receive(world, node, &tally_contracts::encode(transaction)));
+            assert!(whole.is_err(), "{whole:?}");
+            let part = |group| {
+                found(|world, transaction| {
+                    let part = transaction.tear_off(&[group], |_| false).expect("a part");
+                    receive(world, node, &tally_contracts::encode(&part));
+                })
+            };
+            assert!(part(Group::Outputs).is_err() && part(Group::Contracts).is_err());
+            assert!(node == 5 || part(Group::Commands).is_err());
+            assert!(node == 3 || part(Group::Inputs).is_err());
+            let amount = found(|world, transaction| {
+                let Fact::Cash(cash) = Fact::of(&transaction.outputs()[0]) else { panic!("cash") };
+                receive(world, node, format!("have you heard of {}?", cash.amount.quantity()).as_bytes());
+            });
+            assert!(amount.expect_err("it is none of its business").contains("received"));
+        }
+    }
 }

@@ -6,40 +6,13 @@ use tally_flows::{FlowState, Origin};
 use tally_sim::Rng;
 
 use super::books::Books;
-use super::disk::Fault;
+use super::disk::{Fault, Forgotten};
 use super::orders::Orders;
+use super::plan::Plan;
 use super::privacy;
+use super::summary::Summary;
 use super::world::{Cast, World};
 use crate::witness::Witness;
-
-/// What a run came to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Summary {
-    /// Its seed.
-    pub seed: u64,
-    /// Hash over everything that happened: equal for two runs of one seed.
-    pub trace: u64,
-    /// Things that happened.
-    pub events: u64,
-    /// Times that a node's process was started.
-    pub lives: u64,
-    /// Flows that users started.
-    pub orders: u64,
-    /// Of these, carried out.
-    pub done: u64,
-    /// Times that users asked again for what had begun.
-    pub repeats: u64,
-    /// Final transactions.
-    pub transactions: u64,
-    /// Flows that lost a race for a coin at the notary.
-    pub races: u64,
-    /// Flows that a person killed.
-    pub kills: u64,
-    /// Whole transactions, parts of transactions, and traces of either that nodes received.
-    pub seen: [u64; 3],
-    /// Failures told, by kind.
-    pub failures: BTreeMap<&'static str, u64>,
-}
 
 /// Runs a seed.
 ///
@@ -47,59 +20,23 @@ pub struct Summary {
 /// When anything is not as it should be: this is the purpose. The message names the seed and how to replay it.
 #[must_use]
 pub fn run(seed: u64) -> Summary {
+    run_with(seed, None)
+}
+
+/// Runs a seed with disks that forget something, which must not go unnoticed for long.
+///
+/// # Panics
+/// As [`run`], and this time it should, for some seed.
+#[must_use]
+pub fn run_with(seed: u64, forgotten: Option<Forgotten>) -> Summary {
     let witness = Witness::of_flows(seed);
-    let mut run = Run::new(seed);
+    let mut run = Run::new(seed, forgotten);
     for step in 1..=run.plan.steps {
         witness.sees(step);
         run.act();
     }
     witness.sees(run.plan.steps + 1);
     run.end()
-}
-
-/// How bad a run is.
-struct Plan {
-    steps: u64,
-    /// Weights of: crash, connection, message, partition, disk, clock, a person's hands.
-    faults: [u64; 7],
-    /// A fault in so many steps; none if zero.
-    fault_every: u64,
-    /// An order in so many steps.
-    order_every: u64,
-    kills: bool,
-    skew_ms: u64,
-    /// Messages mostly arrive in order.
-    orderly: bool,
-    asks_again: bool,
-}
-
-impl Plan {
-    fn new(rng: &mut Rng) -> Self {
-        let steps = match rng.below(20) {
-            0 => rng.between(8_000, 16_000),
-            1..5 => rng.between(3_000, 8_000),
-            _ => rng.between(200, 3_000),
-        };
-        let mut faults = [0; 7].map(|_: u64| rng.below(10));
-        // Some runs have one fault only, over and over.
-        if rng.chance(1, 3) {
-            faults = [0; 7];
-            faults[rng.index(7)] = 1;
-        }
-        if faults.iter().sum::<u64>() == 0 {
-            faults[0] = 1;
-        }
-        Self {
-            steps,
-            faults,
-            fault_every: [0, 200, 60, 20][rng.index(4)],
-            order_every: rng.between(15, 80),
-            kills: rng.chance(1, 4),
-            skew_ms: [0, 0, 2_000, 20_000_000][rng.index(4)],
-            orderly: rng.chance(2, 3),
-            asks_again: rng.chance(3, 4),
-        }
-    }
 }
 
 struct Run {
@@ -118,7 +55,7 @@ struct Run {
 }
 
 impl Run {
-    fn new(seed: u64) -> Self {
+    fn new(seed: u64, forgotten: Option<Forgotten>) -> Self {
         let mut rng = Rng::new(seed ^ 0x666c_6f77_7300_0000);
         let plan = Plan::new(&mut rng.fork());
         let cast = Cast {
@@ -142,6 +79,7 @@ impl Run {
             rng,
         };
         for node in 0..run.world.len() {
+            run.world.machines[node].disk.forget(forgotten);
             run.skew(node);
             run.start(node);
         }
@@ -448,6 +386,9 @@ impl Run {
         self.is_tidy();
         let kills = usize::try_from(self.kills).expect("small");
         let books = Books::read(&self.world, kills);
+        if self.seed % 4 == 0 {
+            books.are_signed();
+        }
         books.fit_vaults(&self.world);
         books.fit_orders(&self.world);
         let late = self.world.clock.now_ms() > super::world::START_MS + 3_000_000;
@@ -477,98 +418,5 @@ impl Run {
 
     fn is_tidy(&self) {
         self.world.is_tidy();
-    }
-}
-
-impl World {
-    /// When all flows have ended nothing is left of them: no lock, no fetched transaction, no message.
-    pub(crate) fn is_tidy(&self) {
-        for (node, machine) in self.machines.iter().enumerate() {
-            let store = self.truth(node);
-            let me = &machine.me.name;
-            assert_eq!(store.unfinished_flows(None, 10).expect("the truth can be read"), [], "flows of {me}");
-            assert_eq!(store.locks().expect("the truth can be read"), [], "locks of {me}");
-            let audit = machine.disk.audit();
-            assert_eq!(audit.begun.len(), audit.ended.len(), "every flow of {me} that began has ended");
-            for flow in audit.begun.keys() {
-                let row =
-                    store.flow(*flow).expect("the truth can be read").expect("a flow that began is known");
-                let tally_store::FlowStatus::Ended { outcome, .. } = row.status else {
-                    panic!("it has ended")
-                };
-                assert_eq!(audit.ended.get(flow), Some(&outcome), "a flow of {me} ends in one way");
-                assert_eq!(
-                    store.dependencies(*flow, None, 1).expect("the truth can be read"),
-                    [],
-                    "kept by {me}"
-                );
-            }
-            let queues = store.queues().expect("the truth can be read");
-            for (peer, messages) in &audit.sent {
-                let count = messages.len() as u64;
-                let queue = queues.outbound.get(peer).copied().unwrap_or_default();
-                assert_eq!((queue.sent, queue.acknowledged), (count, count), "from {me} to {peer}");
-                if peer != me {
-                    let receiver = self.machines[self.index(peer)].disk.audit().received.get(me).copied();
-                    assert_eq!(receiver, Some(count), "from {me} to {peer}");
-                }
-            }
-            let core = machine.core.as_ref().expect("it runs");
-            for signed in audit.recorded.values() {
-                for state in signed.transaction().outputs_with_refs() {
-                    assert_eq!(core.holder(&state.reference), None, "a state of {me} is held by nobody");
-                }
-            }
-        }
-    }
-}
-
-/// What many runs came to.
-#[derive(Clone, Debug, Default)]
-pub struct Total {
-    runs: u64,
-    sum: [u64; 10],
-    failures: BTreeMap<&'static str, u64>,
-}
-
-impl Total {
-    /// One more.
-    pub fn add(&mut self, summary: &Summary) {
-        let Summary { events, lives, orders, done, repeats, transactions, races, kills, .. } = summary;
-        let [_, parts, traces] = summary.seen;
-        let all = [*events, *lives, *orders, *done, *repeats, *transactions, *races, *kills, parts, traces];
-        self.runs += 1;
-        for (sum, one) in self.sum.iter_mut().zip(all) {
-            *sum += one;
-        }
-        for (kind, count) in &summary.failures {
-            *self.failures.entry(kind).or_default() += count;
-        }
-    }
-
-    /// Races for a coin that were lost at a notary, kills, tear-offs received, traces found where they may be.
-    pub fn evidence(&self) -> [u64; 4] {
-        let [_, _, _, _, _, _, races, kills, parts, traces] = self.sum;
-        [races, kills, parts, traces]
-    }
-
-    /// Failures of a kind that users were told.
-    pub fn failures(&self, kind: &str) -> u64 {
-        self.failures.get(kind).copied().unwrap_or_default()
-    }
-}
-
-impl std::fmt::Display for Total {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let [events, lives, orders, done, repeats, transactions, races, kills, parts, traces] = self.sum;
-        write!(
-            f,
-            "{orders} flows asked for, {done} carried out, {repeats} asked for again, {transactions} transactions, \
-             {races} races lost, {kills} kills, {lives} lives, {events} events, {parts} tear-offs, {traces} traces"
-        )?;
-        for (kind, count) in &self.failures {
-            write!(f, ", {count} {kind}")?;
-        }
-        Ok(())
     }
 }

@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use tally_sim::Rng;
 use tally_store::StateQuery;
 
-use super::books::{Books, Fact};
+use super::books::Books;
 use super::clients::Order;
+use super::facts::Fact;
 use super::world::World;
 
 mod scenes;
@@ -79,12 +80,13 @@ pub const SCENES: usize = scenes::ALL.len();
 /// When a crash changes anything, or breaks a promise.
 #[must_use]
 pub fn crash_everywhere(scene: usize) -> Crashes {
-    let (name, scene) = scenes::ALL[scene];
-    everywhere(name, &scene())
+    let (name, scene, fails) = scenes::ALL[scene];
+    everywhere(name, &scene(), fails)
 }
 
-fn everywhere(flow: &'static str, scene: &Scene) -> Crashes {
+fn everywhere(flow: &'static str, scene: &Scene, fails: Option<&'static str>) -> Crashes {
     let (expected, steps) = scene.run(None);
+    assert_eq!(expected.told, fails.map_or(Ok(()), Err), "{flow}");
     let mut runs = 0;
     for (place, step) in steps.iter().enumerate() {
         for when in [When::Before, When::Between, When::After] {
@@ -241,4 +243,10 @@ fn result(world: &World, order: usize) -> Result {
         }
     }
     Result { told: told.as_ref().map(|_| ()).map_err(tally_flows::FlowError::code), has, owed }
+}
+
+/// A network in which somebody has paid somebody, and the payment.
+#[cfg(test)]
+pub(crate) fn paid() -> (World, tally_contracts::Transaction) {
+    scenes::paid()
 }

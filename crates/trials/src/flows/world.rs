@@ -6,7 +6,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tally_contracts::{Name, Timestamp};
 use tally_flows::{Limits, Notary};
-use tally_messaging::Refusal;
 use tally_node::OpenError;
 use tally_sim::{Rng, SimClock, Trace};
 use tally_store::Store;
@@ -21,9 +20,6 @@ use super::wire::Link;
 
 /// When every simulation begins.
 pub(crate) const START_MS: u64 = 1_750_000_000_000;
-/// Bytes of messages that a node reads back from its store at once.
-const PAGE_BYTES: usize = 4096;
-
 /// Who is there.
 pub(crate) struct Cast {
     pub(crate) institutions: usize,
@@ -38,7 +34,7 @@ pub(crate) struct World {
     pub(crate) clock: SimClock,
     pub(crate) members: Arc<Members>,
     pub(crate) machines: Vec<Machine>,
-    links: Vec<Link>,
+    pub(super) links: Vec<Link>,
     pub(crate) clients: Clients,
     pub(crate) trace: Trace,
     pub(crate) institutions: usize,
@@ -125,6 +121,7 @@ impl World {
             machine.disk = Arc::new(from.disk.copy());
         }
         copy.received.clone_from(&self.received);
+        copy.clients.before = self.clients.before + self.clients.asked.len();
         copy
     }
 
@@ -153,7 +150,7 @@ impl World {
         &mut self.links[place]
     }
 
-    fn note(&mut self, what: &str, node: usize, detail: u64) {
+    pub(super) fn note(&mut self, what: &str, node: usize, detail: u64) {
         self.events += 1;
         self.trace.record_number(what, (node as u64) << 56 | detail & ((1 << 56) - 1));
     }
@@ -215,6 +212,7 @@ impl World {
         if done {
             let batches = self.machines[node].disk.audit().batches;
             self.note("commit", node, batches);
+            self.machines[node].check_changes();
         }
         self.collect(node, loses);
         done
@@ -238,7 +236,7 @@ impl World {
     }
 
     /// Takes to the network what a process wants done.
-    fn collect(&mut self, node: usize, loses: bool) {
+    pub(super) fn collect(&mut self, node: usize, loses: bool) {
         for wish in self.machines[node].tray.take() {
             match wish {
                 Wish::Send(messages) => {
@@ -266,122 +264,11 @@ impl World {
         }
     }
 
-    fn is_durable(&self, from: usize, to: usize, number: u64, bytes: &[u8]) {
+    pub(super) fn is_durable(&self, from: usize, to: usize, number: u64, bytes: &[u8]) {
         let audit = self.machines[from].disk.audit();
         let place = usize::try_from(number - 1).expect("small");
         let durable = audit.sent.get(&self.members.parties[to].name).and_then(|queue| queue.get(place));
         assert_eq!(durable.map(Vec::as_slice), Some(bytes), "message {number} left and is not durable");
-    }
-
-    /// The sender opens a connection, and goes on where the receiver has got to.
-    pub(crate) fn connect(&mut self, from: usize, to: usize) -> bool {
-        let link = self.link(from, to);
-        if link.cut || link.connected {
-            return false;
-        }
-        let (sender, receiver) = (&self.machines[from], &self.machines[to]);
-        let (Some(sending), Some(receiving)) = (&sender.core, &receiver.core) else { return false };
-        let position = receiving.position(&sender.me.name, sending.queue());
-        let last = sending.last(&receiver.me.name);
-        assert!(position.durable <= position.accepted && position.accepted <= last, "{position:?} of {last}");
-        if position.durable > 0 {
-            sending.acknowledged(&receiver.me.name, position.durable);
-        }
-        let link = self.link(from, to);
-        link.connected = true;
-        link.sent = position.accepted;
-        self.note("connect", from, (to as u64) << 32 | position.accepted);
-        true
-    }
-
-    /// Is there something for this connection that has not been put on the wire?
-    pub(crate) fn is_behind(&self, from: usize, to: usize) -> bool {
-        let link = &self.links[from * self.machines.len() + to];
-        let Some(core) = &self.machines[from].core else { return false };
-        link.connected && !link.stuck && link.sent < core.last(&self.members.parties[to].name)
-    }
-
-    /// Messages are read back from the sender's store.
-    pub(crate) fn read_back(&mut self, from: usize, to: usize) {
-        if !self.is_behind(from, to) {
-            return;
-        }
-        let peer = self.members.parties[to].name.clone();
-        let sent = self.link(from, to).sent;
-        let Some(core) = &self.machines[from].core else { return };
-        let last = core.last(&peer);
-        let Ok(messages) = core.outbound(&peer, sent, PAGE_BYTES) else { return };
-        self.note("read back", from, (to as u64) << 32 | sent);
-        for (number, bytes) in messages.into_iter().take_while(|(number, _)| *number <= last) {
-            self.is_durable(from, to, number, &bytes);
-            let link = self.link(from, to);
-            assert_eq!(number, link.sent + 1, "messages are read back without a gap");
-            link.sent = number;
-            link.wire.push((number, bytes.into()));
-        }
-    }
-
-    /// A message arrives, with those that follow it and are on the wire too, up to `most`. What messaging makes of
-    /// repeats and gaps is made of them here.
-    pub(crate) fn deliver(&mut self, from: usize, to: usize, place: usize, most: usize) {
-        let (number, bytes) = self.link(from, to).wire.remove(place);
-        let sender = &self.machines[from];
-        let (Some(sending), Some(receiving)) = (&sender.core, &self.machines[to].core) else { return };
-        let (peer, queue) = (sender.me.name.clone(), sending.queue());
-        let accepted = receiving.position(&peer, queue).accepted;
-        if number != accepted + 1 {
-            let mut unexpected = vec![(number, bytes.clone())];
-            let refused = receiving.receive(&peer, queue, &mut unexpected);
-            // A node that has no room says so before it looks.
-            assert!(matches!(refused, Err(Refusal::Invalid(_) | Refusal::Busy)), "{refused:?}");
-            assert_eq!(
-                receiving.position(&peer, queue).accepted,
-                accepted,
-                "a refused message changes nothing"
-            );
-            self.note(if number <= accepted { "repeat" } else { "gap" }, to, number);
-            if number > accepted {
-                self.link(from, to).close();
-            }
-            return;
-        }
-        let mut messages = vec![(number, bytes)];
-        while messages.len() < most {
-            let wire = &mut self.links[from * self.machines.len() + to].wire;
-            let next = number + messages.len() as u64;
-            let Some(found) = wire.iter().position(|(number, _)| *number == next) else { break };
-            messages.push(wire.remove(found));
-        }
-        let all = messages.clone();
-        let Some(receiving) = &self.machines[to].core else { return };
-        let result = receiving.receive(&peer, queue, &mut messages);
-        match result {
-            Ok(()) => assert!(messages.is_empty(), "all were taken"),
-            Err(Refusal::Busy) => {}
-            Err(refusal) => panic!("messages {number} and after from {peer} to node {to}: {refusal:?}"),
-        }
-        let taken = all.len() - messages.len();
-        let after = receiving.position(&peer, queue).accepted;
-        assert_eq!(after, accepted + taken as u64, "what was taken is accepted");
-        for (number, bytes) in all {
-            self.trace.record("arrives", &bytes);
-            // It reached the node whether or not that had room for it.
-            let before = self.received[to].insert((from, number), bytes.clone());
-            assert!(before.is_none_or(|before| before == bytes), "a message never changes");
-        }
-        self.link(from, to).wire.splice(0..0, messages);
-        self.note("deliver", to, (from as u64) << 32 | number << 8 | taken as u64);
-        self.collect(to, false);
-    }
-
-    /// An acknowledgement gets back to the sender.
-    pub(crate) fn acknowledge(&mut self, from: usize, to: usize, place: usize) {
-        let up_to = self.link(from, to).acks.remove(place);
-        if let Some(core) = &self.machines[from].core {
-            core.acknowledged(&self.members.parties[to].name, up_to);
-            self.note("acknowledged", from, (to as u64) << 32 | up_to);
-            self.collect(from, false);
-        }
     }
 
     /// Users hear the news, which has to be true.
@@ -416,123 +303,6 @@ impl World {
             let done = self.clients.hand_in(index, core);
             self.note("hand in", node, (index as u64) << 1 | u64::from(done));
         }
-    }
-
-    /// Everything is well from now on: nodes run, disks work, nothing is cut or paused.
-    pub(crate) fn heal(&mut self) {
-        self.note("heal", 0, 0);
-        for node in 0..self.len() {
-            self.machines[node].disk.heal();
-            if !self.runs(node) {
-                assert!(self.start(node), "a node starts on a disk that works");
-            }
-            for other in 0..self.len() {
-                self.link(node, other).cut = false;
-                self.link(node, other).close();
-            }
-            let core = self.machines[node].core.as_ref().expect("it runs");
-            for view in core.engine().views(None, usize::MAX) {
-                if view.state == tally_flows::FlowState::Paused {
-                    core.engine().retry(view.flow).expect("it was paused");
-                }
-            }
-        }
-    }
-
-    /// Lets everything happen that can, in a fixed order, until nothing is left to do.
-    pub(crate) fn drain(&mut self) {
-        let limit = self.events + 400_000;
-        loop {
-            assert!(self.events < limit, "the network does not come to rest: {}", self.unfinished());
-            let mut progress = false;
-            for node in 0..self.len() {
-                for index in self.clients.unattended(node) {
-                    self.hand_in(index);
-                }
-                progress |= self.settle(node);
-            }
-            self.listen();
-            if progress {
-                continue;
-            }
-            if self.is_at_rest() {
-                return;
-            }
-            let next = self.next_deadline();
-            let Some(wait_ms) = next else { panic!("nothing happens any more: {}", self.unfinished()) };
-            self.clock.advance_ms(wait_ms.max(1));
-            for node in 0..self.len() {
-                self.tick(node);
-            }
-        }
-    }
-
-    /// Lets one node do what it can.
-    fn settle(&mut self, node: usize) -> bool {
-        let mut progress = false;
-        self.tick(node);
-        while self.turn(node) {
-            progress = true;
-        }
-        while self.commit(node, false) {
-            progress = true;
-        }
-        for to in 0..self.len() {
-            if to == node {
-                continue;
-            }
-            if !self.link(node, to).connected {
-                progress |= self.connect(node, to);
-            }
-            self.read_back(node, to);
-            let waiting = self.link(node, to).wire.len();
-            for _ in 0..waiting {
-                if !self.link(node, to).wire.is_empty() {
-                    progress = true;
-                    self.deliver(node, to, 0, 16);
-                }
-            }
-            while !self.link(node, to).acks.is_empty() {
-                progress = true;
-                self.acknowledge(node, to, 0);
-            }
-        }
-        progress
-    }
-
-    /// How long until a flow somewhere wants to be woken.
-    pub(crate) fn next_deadline(&self) -> Option<u64> {
-        let waits = self.machines.iter().filter_map(|machine| {
-            let due = machine.core.as_ref()?.engine().next_deadline()?;
-            Some(due.as_millis().saturating_sub(machine.now().as_millis()))
-        });
-        waits.min()
-    }
-
-    fn is_at_rest(&self) -> bool {
-        self.machines.iter().all(|machine| {
-            machine
-                .core
-                .as_ref()
-                .is_some_and(|core| core.engine().is_empty() && core.unacknowledged().is_empty())
-        }) && self.clients.asked.iter().all(|asked| !asked.is_open())
-    }
-
-    fn unfinished(&self) -> String {
-        let mut text = String::new();
-        for machine in &self.machines {
-            let Some(core) = &machine.core else { continue };
-            for view in core.engine().views(None, 20) {
-                text.push_str(&format!("\n{}: {view:?}", machine.me.name));
-            }
-            for peer in core.unacknowledged() {
-                text.push_str(&format!("\n{}: messages to {peer} wait", machine.me.name));
-            }
-        }
-        for (index, asked) in self.clients.asked.iter().enumerate().filter(|(_, asked)| asked.is_open()) {
-            text.push_str(&format!("\norder {index}: {:?}", asked.order));
-        }
-        text
     }
 
     /// The store of a node, without faults.

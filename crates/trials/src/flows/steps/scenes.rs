@@ -20,28 +20,29 @@ const NOTARY: usize = 3;
 const VALIDATOR: usize = 4;
 const ORACLE: usize = 5;
 
-/// A scene, and what is done in it.
-type Named = (&'static str, fn() -> Scene);
+/// What is done, how it is set up, and what the user is told: nothing but success, or the kind of a failure.
+pub(super) type Entry = (&'static str, fn() -> Scene, Option<&'static str>);
 
 /// All scenes.
-pub(super) const ALL: &[Named] = &[
-    ("issue", issue),
-    ("pay", || pay(NOTARY)),
-    ("pay with a history, validated", || pay(VALIDATOR)),
-    ("pay at a rate", pay_at_rate),
-    ("exit", || exit(BETA)),
-    ("exit by the issuer", || exit(ALPHA)),
-    ("lend", lend),
-    ("settle", settle),
-    ("issue a bond", issue_bond),
-    ("transfer a bond", transfer),
-    ("deliver a bond against payment", deliver),
-    ("redeem a bond", redeem),
-    ("ask for a rate", ask_for_a_rate),
-    ("ping", ping),
-    ("chatter", chatter),
-    ("lose a race", lose_a_race),
-    ("have too little", have_too_little),
+pub(super) const ALL: &[Entry] = &[
+    ("issue", issue, None),
+    ("pay", || pay(NOTARY), None),
+    ("pay, validated", || pay(VALIDATOR), None),
+    ("pay with a long history", pay_with_a_long_history, None),
+    ("pay at a rate", pay_at_rate, None),
+    ("exit", || exit(BETA), None),
+    ("exit by the issuer", || exit(ALPHA), None),
+    ("lend", lend, None),
+    ("settle", settle, None),
+    ("issue a bond", issue_bond, None),
+    ("transfer a bond", transfer, None),
+    ("deliver a bond against payment", deliver, None),
+    ("redeem a bond", redeem, None),
+    ("ask for a rate", ask_for_a_rate, None),
+    ("ping", ping, None),
+    ("chatter", chatter, None),
+    ("lose a race", lose_a_race, Some("conflict")),
+    ("have too little", have_too_little, Some("counterparty")),
 ];
 
 /// The network while a scene is set.
@@ -164,6 +165,26 @@ fn pay(notary: usize) -> Scene {
     let mut stage = Stage::new();
     stage.cash(notary);
     let arguments = stage.payment(ALPHA, GAMMA, usd(123), Some(stage.name(notary)));
+    stage.scene::<cash::CashPay>(BETA, &arguments)
+}
+
+/// More than is sent along with a payment: payee and notary have to ask for the rest.
+fn pay_with_a_long_history() -> Scene {
+    let mut stage = Stage::new();
+    stage.cash(NOTARY);
+    let notary = Some(stage.name(NOTARY));
+    for _ in 0..10 {
+        for (from, to) in [(BETA, ALPHA), (ALPHA, BETA)] {
+            let amount = if from == BETA { usd(300) } else { usd(1_000) };
+            let arguments = stage.payment(ALPHA, to, amount, notary.clone());
+            stage.has::<cash::CashPay>(from, &arguments);
+            if from == ALPHA {
+                let arguments = stage.payment(ALPHA, ALPHA, usd(700), notary.clone());
+                stage.has::<cash::CashPay>(BETA, &arguments);
+            }
+        }
+    }
+    let arguments = stage.payment(ALPHA, GAMMA, usd(250), notary);
     stage.scene::<cash::CashPay>(BETA, &arguments)
 }
 
@@ -291,4 +312,19 @@ fn have_too_little() -> Scene {
         notary: Some(stage.name(NOTARY)),
     };
     stage.scene::<bond::DeliveryVersusPayment>(ALPHA, &arguments)
+}
+
+/// A network in which Alpha has paid Beta an amount that occurs nowhere else, and the payment.
+#[cfg(test)]
+pub(super) fn paid() -> (World, tally_contracts::Transaction) {
+    let mut stage = Stage::new();
+    let notary = Some(stage.name(NOTARY));
+    let amount = Amount::new(987_654_321_987, Currency::literal("USD")).expect("an amount");
+    let arguments = cash::CashIssueArguments { amount, outputs: None, notary: notary.clone() };
+    stage.has::<cash::CashIssue>(ALPHA, &arguments);
+    let amount = Amount::new(543_219_876_543, Currency::literal("USD")).expect("an amount");
+    let arguments = cash::CashPayArguments { outputs: None, ..stage.payment(ALPHA, BETA, amount, notary) };
+    let id = stage.has::<cash::CashPay>(ALPHA, &arguments).transaction;
+    let transaction = stage.world.machines[BETA].disk.audit().recorded[&id].transaction().clone();
+    (stage.world, transaction)
 }
