@@ -1,6 +1,6 @@
 //! Messaging as the node's core sees it, and the core as messaging sees it.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use bytes::Bytes;
 use tally_contracts::{Name, Party, PublicKey};
@@ -88,25 +88,38 @@ impl Outbox for Desk {
     }
 }
 
-/// Durable messages on their way out; until messaging runs they stay where they are.
+/// Durable messages on their way out; where messaging does not run they stay where they are.
+///
+/// It does not keep messaging alive: messaging holds the node, and the node holds this.
 #[derive(Default)]
-pub(crate) struct Mail(pub(crate) OnceLock<Arc<Messaging>>);
+pub(crate) struct Mail(OnceLock<Weak<Messaging>>);
+
+impl Mail {
+    /// Messaging runs; said once.
+    pub(crate) fn connect(&self, messaging: &Arc<Messaging>) {
+        assert!(self.0.set(Arc::downgrade(messaging)).is_ok(), "messaging starts once");
+    }
+
+    fn messaging(&self) -> Option<Arc<Messaging>> {
+        self.0.get()?.upgrade()
+    }
+}
 
 impl Post for Mail {
     fn send(&self, messages: Vec<(Name, u64, Bytes)>) {
-        if let Some(messaging) = self.0.get() {
+        if let Some(messaging) = self.messaging() {
             messaging.send_all(messages.iter().map(|(peer, number, bytes)| (peer, *number, bytes.clone())));
         }
     }
 
     fn acknowledge(&self, peer: &Name, queue: QueueId, up_to: u64) {
-        if let Some(messaging) = self.0.get() {
+        if let Some(messaging) = self.messaging() {
             messaging.acknowledge(peer, queue, up_to);
         }
     }
 
     fn resume(&self) {
-        if let Some(messaging) = self.0.get() {
+        if let Some(messaging) = self.messaging() {
             messaging.resume();
         }
     }

@@ -223,7 +223,7 @@ impl Running {
             },
         ))?;
         let messaging = Arc::new(messaging);
-        assert!(mail.0.set(messaging.clone()).is_ok(), "messaging starts once");
+        mail.connect(&messaging);
 
         let about = Arc::new(Told { core: core.clone(), map: map.clone(), started: now });
         let service = Arc::new(Service::new(core.clone(), about));
