@@ -1,10 +1,11 @@
-//! Measures the flows ledger once, for profiling: `flows [issue|pay|pay-at|iou-at] [seconds] [in flight or rate]`.
+//! Measures the flows ledger once, for profiling: `flows [issue|pay|pay-at|iou-at|limit|start|waiting|history|vault|memory] [seconds] [in flight, rate or size]`.
 //! `flows node run … DIR` is a node, as `tally node run` is.
 use std::path::Path;
 use std::time::Duration;
 use tally_bench::flows::network::{Database, Launcher, Layout};
 use tally_bench::flows::outcome::Outcome;
 use tally_bench::flows::plan::Plan;
+use tally_bench::limits::{Area, Options, render};
 use tally_bench::table;
 use tally_node::{Running, Settings};
 use tally_ops::shutdown::Shutdown;
@@ -25,6 +26,9 @@ fn node(directory: &Path) -> Result<(), Box<dyn std::error::Error>> {
 }
 
 fn show(outcome: &Outcome) {
+    for fact in &outcome.facts {
+        println!("{:>10}  {}", table::quantity(fact.value, fact.unit), fact.title);
+    }
     let Some(load) = &outcome.load else { return };
     let p = load.measured.latency.percentiles();
     println!(
@@ -88,12 +92,21 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         duration: Duration::from_secs(number(1, 5)),
         outputs: u32::try_from(number(3, 1))?,
         cores: None,
-        pay_limit: None,
+        pay_limits: Vec::new(),
     };
     match arguments.first().map_or("pay", String::as_str) {
         "issue" => show(&plan.issue()?),
         "pay-at" => show(&plan.pay_at(number(2, 10))?),
         "iou-at" => show(&plan.iou_at(number(2, 10))?),
+        "start" => show(&plan.start(3)?),
+        "waiting" => show(&plan.waiting(number(2, 10_000))?),
+        "history" => show(&plan.history(number(2, 10_000))?),
+        "vault" => show(&plan.vault(number(2, 100_000), 100)?),
+        "memory" => show(&plan.memory(number(2, 10_000))?),
+        "limit" => {
+            let options = Options { areas: vec![Area::Pay], ..Options::default() };
+            println!("{}", render(&tally_bench::limits::run(&options)?, false));
+        }
         _ => plan.issue_and_pay()?.iter().for_each(show),
     }
     Ok(())

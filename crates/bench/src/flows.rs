@@ -8,16 +8,22 @@
 //! | [`work`] | the flows, as a client asks for them |
 //! | [`plan`] | the experiments |
 //! | [`outcome`] | what they found, and its record |
+//! | [`suite`] | which of them are run, and how large |
 
 pub mod drive;
 mod error;
+mod ledger;
 pub mod meters;
 pub mod network;
 pub mod outcome;
 pub mod plan;
+pub mod suite;
 pub mod work;
 
 pub use error::FlowsError;
 
 /// The experiment that runs are recorded under.
 pub const EXPERIMENT: &str = "flows";
+
+#[cfg(test)]
+mod tests;

@@ -13,8 +13,10 @@
 //! | [`stages`] | each stage alone |
 //! | [`settlement`] | the whole network under load |
 //! | [`recovery`] | how fast a journal is read back |
+//! | [`flows`] | nodes of the flows ledger under load, each a process |
+//! | [`processes`] | what processes use over time |
 //! | [`suite`] | the whole network, experiment by experiment |
-//! | [`report`] | measurements in tables, with published figures and limits beside them |
+//! | [`report`] | measurements in tables and pages, with published figures and limits beside them |
 //! | [`table`], [`progress`] | what a person sees |
 //!
 //! How the figures are taken and what they are worth: `docs/decisions/005-benchmarks.md`.

@@ -1,4 +1,8 @@
-//! Measurements in tables, with published figures and the machine's limits beside them.
+//! Measurements in tables, with published figures and the machine's limits beside them; and as pages with charts.
+
+pub mod chart;
+pub mod flows;
+pub mod page;
 
 use std::time::Duration;
 

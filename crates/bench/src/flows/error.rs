@@ -104,6 +104,9 @@ pub enum FlowsError {
         /// How long.
         seconds: u64,
     },
+    /// A result.
+    #[error("a result cannot be kept")]
+    Keep(#[from] crate::result::ResultError),
     /// What was measured contradicts what was done.
     #[error("{0}")]
     Unexpected(String),

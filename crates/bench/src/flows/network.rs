@@ -15,7 +15,7 @@ use tally_node::{
     OracleSection, RpcSection, Settings,
 };
 use tally_rpc::{Permissions, User, Users};
-use tally_store::server::PostgresServer;
+use tally_store::server::{PostgresServer, ServerError};
 
 use super::FlowsError;
 use crate::processes::Watched;
@@ -39,6 +39,14 @@ pub enum Database {
 }
 
 impl Database {
+    /// PostgreSQL on a server of its own, which ends with the last that holds this.
+    ///
+    /// # Errors
+    /// [`ServerError`]; [`ServerError::NotInstalled`] where the machine has no PostgreSQL.
+    pub fn start_server() -> Result<Self, ServerError> {
+        Ok(Self::Started(Arc::new(PostgresServer::start()?)))
+    }
+
     /// What it is called.
     #[must_use]
     pub fn name(&self) -> &'static str {

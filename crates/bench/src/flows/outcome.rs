@@ -10,6 +10,7 @@ use super::meters::{Commits, StepTime};
 use crate::processes::Series;
 use crate::published::Figure;
 use crate::result::{Better, Record};
+use crate::statistics::median;
 
 /// A figure beside the load's own: a time, a size, with what it is to be.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,7 +19,7 @@ pub struct Fact {
     pub name: &'static str,
     /// What it says, for a person.
     pub title: String,
-    /// The value.
+    /// The value; of several samples their median, unless the name says otherwise.
     pub value: f64,
     /// Its unit.
     pub unit: &'static str,
@@ -26,19 +27,39 @@ pub struct Fact {
     pub better: Better,
     /// What it is to be at least or at most.
     pub bar: Option<f64>,
+    /// Raw samples, where there are several.
+    pub samples: Vec<f64>,
 }
 
 impl Fact {
-    /// Something of which less is better, with the most that it is to be.
+    /// Something of which less is better.
     #[must_use]
-    pub fn at_most(
+    pub fn new(name: &'static str, title: impl Into<String>, value: f64, unit: &'static str) -> Self {
+        Self { name, title: title.into(), value, unit, better: Better::Lower, bar: None, samples: Vec::new() }
+    }
+
+    /// A time, of which less is better.
+    #[must_use]
+    pub fn time(name: &'static str, title: impl Into<String>, time: Duration) -> Self {
+        Self::new(name, title, time.as_secs_f64(), "s")
+    }
+
+    /// The median of several samples of which less is better.
+    #[must_use]
+    pub fn sampled(
         name: &'static str,
         title: impl Into<String>,
-        value: f64,
+        samples: Vec<f64>,
         unit: &'static str,
-        bar: Option<f64>,
     ) -> Self {
-        Self { name, title: title.into(), value, unit, better: Better::Lower, bar }
+        let value = median(&samples).unwrap_or(0.0);
+        Self { samples, ..Self::new(name, title, value, unit) }
+    }
+
+    /// The same with the most that it is to be.
+    #[must_use]
+    pub fn at_most(self, bar: f64) -> Self {
+        Self { bar: Some(bar), ..self }
     }
 
     /// Whether it is as it is to be; `None` where nothing was set.
@@ -161,6 +182,9 @@ impl Outcome {
         }
         for fact in &self.facts {
             record = record.metric(fact.name, fact.value, fact.unit, fact.better);
+            if !fact.samples.is_empty() {
+                record.samples.insert(fact.name.to_owned(), fact.samples.clone());
+            }
         }
         if let Some(ceiling) = &self.ceiling
             && self.load.is_some()

@@ -1,4 +1,17 @@
-//! The experiments under load: issue, pay, IOU; in closed and in open loop; over threads, cores and databases.
+//! The experiments: a plan says how, each function of it runs one.
+//!
+//! | module | what |
+//! | --- | --- |
+//! | here | load: issue, pay, IOU, in closed and in open loop |
+//! | `waiting` | flows that wait for a counterparty, through a restart |
+//! | `history` | a payee that has to fetch a long history |
+//! | `vault` | queries of a large vault |
+//! | `memory` | a node's start, and its memory after many payments |
+
+mod history;
+mod memory;
+mod vault;
+mod waiting;
 
 use std::time::Duration;
 
@@ -9,7 +22,7 @@ use super::FlowsError;
 use super::drive::{Load, Run, drive};
 use super::meters::Meters;
 use super::network::{Layout, Network, Pinned};
-use super::outcome::{Ceiling, Loaded, Outcome};
+use super::outcome::{Ceiling, Fact, Loaded, Outcome};
 use super::work::Work;
 use crate::processes::Watch;
 use crate::published::{self, Figure};
@@ -34,8 +47,8 @@ pub struct Plan {
     pub outputs: u32,
     /// On how many cores everything runs, the driver included; all where it is not set.
     pub cores: Option<usize>,
-    /// The most that the machine allows of payments, once it was measured.
-    pub pay_limit: Option<Ceiling>,
+    /// The most that the machine allows of payments, by the number of cores, as far as it was measured.
+    pub pay_limits: Vec<(usize, Ceiling)>,
 }
 
 /// The driver's end: its threads and connections.
@@ -145,12 +158,16 @@ impl Plan {
     }
 
     fn outcome(&self, name: &str, title: String, load: Loaded) -> Outcome {
+        Outcome { load: Some(load), ..self.facts(name, title, Vec::new()) }
+    }
+
+    fn facts(&self, name: &str, title: String, facts: Vec<Fact>) -> Outcome {
         Outcome {
             name: name.to_owned(),
             title,
             settings: self.settings(),
-            load: Some(load),
-            facts: Vec::new(),
+            load: None,
+            facts,
             bars: None,
             ceiling: None,
             published: Vec::new(),
@@ -172,15 +189,23 @@ impl Plan {
     fn issued(&self, load: Loaded) -> Outcome {
         let mut outcome = self.outcome("issue", "Issue (own node)".to_owned(), load);
         outcome.bars = Some((2_500.0, 5_000.0));
-        outcome.published = figures(&["corda-ent-r3-issue"]);
+        outcome.published = figures(&["corda-oss-4.3-issue", "corda-ent-r3-issue"]);
         outcome
     }
 
     fn paid(&self, name: &str, title: String, load: Loaded) -> Outcome {
         let mut outcome = self.outcome(name, title, load);
         outcome.settings.push(("outputs", self.outputs.into()));
-        outcome.ceiling = self.pay_limit.clone();
         outcome
+    }
+
+    /// What the limit was measured of: payments of one coin, with a notary that does not validate, on SQLite.
+    fn pay_limit(&self) -> Option<Ceiling> {
+        if self.outputs != 1 || self.layout.validating || self.layout.database.name() != "sqlite" {
+            return None;
+        }
+        let cores = self.cores.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
+        self.pay_limits.iter().find(|(of, _)| *of == cores).map(|(_, ceiling)| ceiling.clone())
     }
 
     /// Issue + Repeated Pay: issues for as long as is then paid, and pays each coin to PartyB, who meets its issuance
@@ -204,6 +229,7 @@ impl Plan {
             load.run.total = None;
         }
         paid.bars = Some((1_000.0, 2_000.0));
+        paid.ceiling = self.pay_limit();
         paid.published = figures(&[
             "corda-ent-r3-issue-and-pay",
             "corda-ent-4.1-x86-40-cores",
@@ -237,7 +263,19 @@ impl Plan {
         let seconds = (self.warm_up + self.duration).as_secs_f64();
         self.fund(&driver, &clients, (rate as f64 * seconds).ceil() as u64 + 1)?;
         let load = driver.load(&network, &clients, Work::Pay { outputs: self.outputs }, &run)?;
-        Ok(self.paid("pay-open", format!("Pay at {rate}/s"), load))
+        let of = load.measured.latency.percentiles();
+        let mut outcome = self.paid("pay-open", format!("Pay at {rate}/s"), load);
+        if rate == 10 {
+            outcome.published = figures(&["corda-oss-4.3-pay-p50"]);
+            let seconds = |us: u64| us as f64 / 1e6;
+            outcome.facts = vec![
+                Fact::new("pay_p50", "Pay at 10/s: half are done within", seconds(of.p50_us), "s")
+                    .at_most(0.020),
+                Fact::new("pay_p99", "Pay at 10/s: 99 of 100 are done within", seconds(of.p99_us), "s")
+                    .at_most(0.100),
+            ];
+        }
+        Ok(outcome)
     }
 
     /// IOUs of PartyA to PartyB at a fixed rate.

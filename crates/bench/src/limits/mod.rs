@@ -19,6 +19,9 @@
 //! | `update-prefetched` | the same, with each group of 32 rows fetched ahead |
 //! | `write-256k`, `write-4m` | bytes written sequentially and made durable by fdatasync after each block |
 //! | `fdatasync-4k` | time to append 4 KiB and make them durable |
+//! | `pay-signatures` | payments of the flows ledger of which everything is signed and verified |
+//! | `pay-writes` | payments of which the three nodes write to their databases what they write for them |
+//! | `pay-signatures-and-writes` | both at once: more payments the nodes cannot make here |
 //!
 //! A name alone is one core; with `-all` it is every core at once. The rows of the `update` limits are 64 bytes in a
 //! table of [`Options::memory_bytes`], divided among the cores. Files grow while they are written; with `-overwrite`
@@ -28,6 +31,7 @@ mod disk;
 mod hash;
 mod memory;
 mod meter;
+mod pay;
 mod prefetch;
 mod sign;
 
@@ -36,6 +40,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use meter::{Meter, Rates};
+pub use pay::PAY;
 
 use crate::result::{Better, Record, ResultError, ResultWriter};
 use crate::statistics::median;
@@ -60,11 +65,13 @@ pub enum Area {
     Memory,
     /// Durable writes.
     Disk,
+    /// A payment of the flows ledger.
+    Pay,
 }
 
 impl Area {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Hash, Self::Sign, Self::Memory, Self::Disk];
+    pub const ALL: [Self; 5] = [Self::Hash, Self::Sign, Self::Memory, Self::Disk, Self::Pay];
 
     /// How many limits it has, all cores counted apart.
     fn count(self) -> usize {
@@ -73,6 +80,7 @@ impl Area {
             Self::Sign => 2 * sign::COUNT,
             Self::Memory => 2 * memory::COUNT,
             Self::Disk => disk::COUNT,
+            Self::Pay => 2 * pay::COUNT,
         }
     }
 }
@@ -152,6 +160,9 @@ pub enum LimitError {
         #[source]
         source: io::Error,
     },
+    /// Payments could not be made or written.
+    #[error("cannot measure what a payment needs")]
+    Pay(#[from] crate::flows::FlowsError),
 }
 
 /// Measures the limits of this machine.
@@ -187,6 +198,7 @@ pub fn run_each(options: &Options, mut each: impl FnMut(&Limit)) -> Result<Vec<L
             Area::Memory => memory::measure(&meter, options.cores, options.memory_bytes, &mut add)?,
             Area::Disk => disk::measure(&meter, &options.directory, &mut add)
                 .map_err(|source| LimitError::Disk { directory: options.directory.clone(), source })?,
+            Area::Pay => pay::measure(&meter, options.cores, &options.directory, &mut add)?,
         }
     }
     Ok(found)

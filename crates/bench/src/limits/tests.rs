@@ -51,7 +51,11 @@ fn every_limit_of_the_table_is_measured_once() {
     let idle: Vec<_> =
         limits.iter().map(|limit| Limit { processor_share: Some(BUSY), ..limit.clone() }).collect();
     let table = render(&idle, false);
-    assert_eq!(table.lines().count(), 1 + hash::COUNT + sign::COUNT + memory::COUNT + disk::COUNT, "{table}");
+    assert_eq!(
+        table.lines().count(),
+        1 + hash::COUNT + sign::COUNT + memory::COUNT + disk::COUNT + pay::COUNT,
+        "{table}"
+    );
     assert_eq!(find(&limits, "fdatasync-4k").unwrap().better, Better::Lower);
 
     let mut busy = idle;

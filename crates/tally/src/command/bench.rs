@@ -2,6 +2,7 @@
 
 mod all;
 mod compare;
+mod flows;
 mod limits;
 mod recovery;
 mod settlement;
@@ -27,6 +28,8 @@ pub(super) enum Bench {
     Stages(stages::Stages),
     /// The whole network; without a mix, a rate or signatures: the list of experiments
     Settlement(settlement::Settlement),
+    /// Nodes and a notary, each a process: issue, pay, IOU, waiting flows, long histories, large vaults
+    Flows(flows::Flows),
     /// How fast a journal is read back, by a start without snapshots and by an audit
     Recovery(recovery::Recovery),
     /// Limits, stages, the whole network and recovery, one after the other
@@ -41,6 +44,7 @@ impl Bench {
             Self::Limits(command) => command.run(),
             Self::Stages(command) => command.run(),
             Self::Settlement(command) => command.run(),
+            Self::Flows(command) => command.run(),
             Self::Recovery(command) => command.run(),
             Self::All(command) => command.run(),
             Self::Compare(command) => command.run(),

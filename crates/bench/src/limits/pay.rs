@@ -1,0 +1,151 @@
+//! What a payment of the flows ledger needs at the very least: its signatures, and the durable writes of three nodes.
+//!
+//! Nothing is estimated. Payments are made once by three nodes without sockets ([`recording`]), and what they wrote is
+//! written again to new databases, batch by batch, one thread for each node as in a node; beside that, threads sign and
+//! verify the same transactions. Parsing, contracts, TLS, messages, queues and scheduling are not in it.
+//!
+//! The signatures of a payment whose coin was issued in a transaction of its own: the payer signs; the notary verifies
+//! the request and signs; the payer verifies the notary; the payee verifies payer and notary, and the issuer over the
+//! issuance: two made, five verified.
+
+mod recording;
+mod spy;
+
+use std::hint::black_box;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use tally_store::{Sqlite, SqliteOptions, Store, StoreError, Write};
+
+use super::meter::Meter;
+use super::{ALL_CORES, Limit};
+use crate::flows::FlowsError;
+use crate::flows::network::Pinned;
+use crate::result::Better;
+use recording::{Recording, Signatures};
+
+pub(super) const COUNT: usize = 3;
+
+/// The limit that payments are compared with.
+pub const PAY: &str = "pay-signatures-and-writes";
+const UNIT: &str = "tx/s";
+/// Payments of a repetition.
+const PAYMENTS: usize = 512;
+/// Payments under way when they were recorded: about what nodes under load make durable together.
+const TOGETHER: usize = 32;
+
+/// What threads do at once.
+#[derive(Clone, Copy, PartialEq)]
+enum Part {
+    Signatures,
+    Writes,
+    Both,
+}
+
+pub(super) fn measure(
+    meter: &Meter,
+    cores: usize,
+    directory: &Path,
+    add: &mut impl FnMut(Limit),
+) -> Result<(), FlowsError> {
+    let short = meter.repetition.is_zero();
+    let (payments, together) = if short { (4, 2) } else { (PAYMENTS, TOGETHER) };
+    let recording = recording::record(directory, payments, together)?;
+    for (name, part) in
+        [("pay-signatures", Part::Signatures), ("pay-writes", Part::Writes), (PAY, Part::Both)]
+    {
+        for (suffix, cores) in [("", 1), (ALL_CORES, cores)] {
+            // Where there are fewer cores than asked for, all of them do.
+            let _pinned = if cores == 1 { Some(Pinned::to(1)?) } else { None };
+            let repeat = || repetition(&recording, part, cores, directory);
+            let samples = (0..meter.repetitions).map(|_| repeat()).collect::<Result<Vec<f64>, _>>()?;
+            add(Limit { cores, ..Limit::new(format!("{name}{suffix}"), UNIT, Better::Higher, samples) });
+        }
+    }
+    Ok(())
+}
+
+/// Payments a second.
+fn repetition(recording: &Recording, part: Part, cores: usize, directory: &Path) -> Result<f64, FlowsError> {
+    let home = tempfile::Builder::new().prefix(".tally-limits-").tempdir_in(directory);
+    let home = home.map_err(FlowsError::file(directory))?;
+    let mut stores: Vec<(Sqlite, &[Vec<Write>])> = Vec::new();
+    if part != Part::Signatures {
+        for (index, node) in recording.nodes.iter().enumerate() {
+            let store = Sqlite::open(&SqliteOptions::new(home.path().join(format!("{index}.db"))))?;
+            node.before.iter().try_for_each(|batch| store.apply(batch))?;
+            stores.push((store, &node.batches));
+        }
+    }
+    let signers = if part == Part::Writes { 0 } else { cores };
+    let next = Arc::new(AtomicUsize::new(0));
+    let began = Instant::now();
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = stores
+            .iter()
+            .map(|(store, batches)| {
+                scope.spawn(move || batches.iter().try_for_each(|batch| store.apply(batch)))
+            })
+            .collect();
+        for _ in 0..signers {
+            let next = &next;
+            scope.spawn(move || {
+                while let Some(payment) = recording.payments.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    black_box(sign_and_verify(payment));
+                }
+            });
+        }
+        let mut written: Result<(), StoreError> = Ok(());
+        for writer in writers {
+            written = written.and(writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
+        written
+    })?;
+    Ok(recording.payments.len() as f64 / began.elapsed().as_secs_f64())
+}
+
+/// Everything that is signed and verified for one payment; whether all is well.
+fn sign_and_verify(of: &Signatures) -> bool {
+    let id = of.payment.id();
+    let request = tally_contracts::sign(&of.payer, id);
+    let requested = request.verify(id).is_ok();
+    let notarised = tally_contracts::sign(&of.notary, id);
+    let received = notarised.verify(id).is_ok();
+    requested && received && of.payment.verify_signatures().is_ok() && of.issuance.verify_signatures().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_payment_signs_twice_and_verifies_five_times_and_every_node_writes() {
+        let directory = tempfile::tempdir().unwrap();
+        let recording = recording::record(directory.path(), 5, 2).unwrap();
+        assert_eq!(recording.payments.len(), 5);
+        for payment in &recording.payments {
+            // Besides these, the notary verifies the request and the payer verifies the notary.
+            assert_eq!(payment.payment.signatures().len() + payment.issuance.signatures().len(), 3);
+            assert!(sign_and_verify(payment));
+            assert_eq!(payment.payment.transaction().inputs()[0].transaction, payment.issuance.id());
+        }
+        let [payer, payee, notary] = &recording.nodes;
+        let count = |node: &recording::Node, of: fn(&Write) -> bool| {
+            node.batches.iter().flatten().filter(|write| of(write)).count()
+        };
+        let transactions = |write: &Write| matches!(write, Write::Transaction(_));
+        assert_eq!(count(payer, transactions), 5);
+        // Each with its issuance.
+        assert_eq!(count(payee, transactions), 10);
+        assert_eq!(count(notary, |write| matches!(write, Write::Consumed { .. })), 5);
+        assert_eq!(count(notary, transactions), 0);
+        let ended = |write: &Write| matches!(write, Write::FlowEnded { .. } | Write::FlowEndedAtOnce { .. });
+        assert_eq!((count(payer, ended), count(payee, ended), count(notary, ended)), (5, 5, 5));
+        assert!(payer.before.iter().flatten().filter(|write| transactions(write)).count() == 5);
+        for part in [Part::Signatures, Part::Writes, Part::Both] {
+            assert!(repetition(&recording, part, 2, directory.path()).unwrap() > 0.0);
+        }
+    }
+}
