@@ -86,7 +86,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             directory: std::env::temp_dir(),
             launcher: Launcher::this_program()?,
         },
-        in_flight: number(2, 128),
+        in_flight: number(2, 256),
         connections: 2,
         warm_up: Duration::from_secs(1),
         duration: Duration::from_secs(number(1, 5)),

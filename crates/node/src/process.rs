@@ -199,9 +199,8 @@ impl Running {
         core.join(mail.clone());
 
         let tls = tls::Tls::new(&identity)?;
-        let threads = if settings.rpc.threads > 0 { settings.rpc.threads } else { 2 * cores() };
         let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(threads)
+            .worker_threads(settings.network_threads(cores()))
             .thread_name("network")
             .enable_all()
             .build()
@@ -243,8 +242,7 @@ impl Running {
 
         let stopping = Arc::new(AtomicBool::new(false));
         let mut flows = Vec::new();
-        let flow_threads = if settings.flows.threads > 0 { settings.flows.threads } else { 4 * cores() };
-        for _ in 0..flow_threads {
+        for _ in 0..settings.flow_threads(cores()) {
             let core = core.clone();
             flows.push(spawn("flows", move || core.work())?);
         }

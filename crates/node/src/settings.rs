@@ -97,7 +97,7 @@ pub struct RpcSection {
     /// The file with users, password hashes and permissions.
     #[serde(default = "users_file")]
     pub users_file: PathBuf,
-    /// Threads for network input and output; 0 for twice the cores.
+    /// Threads for network input and output; 0 for half the cores, and one at least.
     #[serde(default)]
     pub threads: usize,
 }
@@ -160,10 +160,28 @@ impl Default for DatabaseSection {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FlowsSection {
-    /// Threads that run flows; 0 for four times the cores.
+    /// Threads that run flows. 0 for as many as cores, and two at least; with PostgreSQL four times that, since a thread
+    /// waits for what it reads there.
     pub threads: usize,
     /// Flows under way at most; 0 for 250,000.
     pub limit: usize,
+}
+
+impl Settings {
+    /// How many threads run flows on a machine of so many cores.
+    pub(crate) fn flow_threads(&self, cores: usize) -> usize {
+        match (self.flows.threads, &self.database) {
+            (0, DatabaseSection::Sqlite { .. }) => cores.max(2),
+            (0, DatabaseSection::Postgres { .. }) => 4 * cores.max(2),
+            (threads, _) => threads,
+        }
+    }
+
+    /// How many threads do network input and output on a machine of so many cores. What reads the database for a client
+    /// does so on other threads.
+    pub(crate) fn network_threads(&self, cores: usize) -> usize {
+        if self.rpc.threads > 0 { self.rpc.threads } else { (cores / 2).max(1) }
+    }
 }
 
 /// `[oracle]`

@@ -29,7 +29,7 @@ pub(in crate::command) struct Flows {
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Flows under way in closed loop
-    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..))]
     in_flight: u64,
     /// Connections of the driver
     #[arg(long, value_name = "N", default_value_t = 2)]
