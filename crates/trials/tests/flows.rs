@@ -27,7 +27,7 @@ fn no_seed_breaks_a_network_of_nodes() {
     let mut total = Total::default();
     for seed in 1..=240 {
         let summary = run(seed);
-        if seed % 8 == 0 {
+        if seed.is_multiple_of(8) {
             assert_eq!(run(seed), summary, "seed {seed} replays");
         }
         total.add(&summary);

@@ -386,7 +386,7 @@ impl Run {
         self.is_tidy();
         let kills = usize::try_from(self.kills).expect("small");
         let books = Books::read(&self.world, kills);
-        if self.seed % 4 == 0 {
+        if self.seed.is_multiple_of(4) {
             books.are_signed();
         }
         books.fit_vaults(&self.world);
