@@ -107,7 +107,7 @@ impl World {
         }
     }
 
-    async fn vault(&self, party: usize) -> Vec<VaultState> {
+    pub(crate) async fn vault(&self, party: usize) -> Vec<VaultState> {
         let mut query = VaultQuery { status: StateStatus::Any, page_size: 1000, ..VaultQuery::default() };
         let mut states = Vec::new();
         loop {

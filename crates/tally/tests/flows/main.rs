@@ -5,6 +5,7 @@
 mod books;
 mod commands;
 mod crash;
+mod disk;
 mod load;
 mod refusals;
 mod support;

@@ -127,9 +127,31 @@ impl Drop for Node {
 impl Node {
     /// Starts the process.
     pub(crate) fn spawn(directory: NodeDirectory) -> Self {
+        Self::spawn_as(tally(), directory)
+    }
+
+    /// Starts the process on a disk that takes no file larger than this: writing beyond it fails, as on a full disk.
+    pub(crate) fn spawn_on_small_disk(directory: NodeDirectory, bytes: u64) -> Self {
+        let mut shell = Command::new("sh");
+        // Without the trap the process would be ended by a signal.
+        shell.args(["-c", "trap '' XFSZ; exec prlimit --fsize=\"$0:\" \"$@\""]);
+        shell.arg(bytes.to_string()).arg(tally().get_program());
+        shell.env_remove("TALLY_NETWORK").env_remove("TALLY_PASSPHRASE").env_remove("TALLY_LOG");
+        Self::spawn_as(shell, directory)
+    }
+
+    /// Frees the disk of [`Node::spawn_on_small_disk`].
+    pub(crate) fn free_disk(&self) {
+        let pid = self.child.id().to_string();
+        assert!(
+            Command::new("prlimit").args(["--pid", &pid, "--fsize=unlimited:"]).status().unwrap().success()
+        );
+    }
+
+    fn spawn_as(mut program: Command, directory: NodeDirectory) -> Self {
         let log = OpenOptions::new().create(true).append(true).open(directory.log()).unwrap();
         // It ends when this process does, in whatever way.
-        let mut child = tally()
+        let mut child = program
             .args(["--log", "info", "node", "run", "--until-input-ends"])
             .arg(directory.root())
             .stdin(Stdio::piped())

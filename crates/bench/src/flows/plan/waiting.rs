@@ -29,7 +29,7 @@ impl Plan {
     /// PartyB and waits until every flow has ended.
     ///
     /// # Errors
-    /// [`FlowsError`]; also when a flow is lost.
+    /// [`FlowsError`]; also when a flow is lost or fails.
     pub fn waiting(&self, flows: u64) -> Result<Outcome, FlowsError> {
         let _pinned = self.pin()?;
         let (mut network, driver) = (Network::make(&self.layout)?, Driver::new()?);
@@ -50,6 +50,11 @@ impl Plan {
         network.run(1)?;
         driver.wait(all_ended(network.node(0)))?;
         let resumed = restarted.elapsed();
+        let completed = network.node(0).meters()?.get("tally_flow_completed_flows_total") as u64;
+        if completed != flows {
+            let what = format!("of {flows} flows that waited {completed} completed");
+            return Err(FlowsError::Unexpected(what));
+        }
         let counterparty = read_node(network.node(1)).peak_bytes;
         let peak = read_node(network.node(0)).peak_bytes;
         let bytes = |name, title: &str, bytes: u64| Fact::new(name, title, bytes as f64, "B");
