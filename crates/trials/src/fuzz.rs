@@ -47,6 +47,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "flows-signed-transaction", feed: flows::signed_transaction },
     Target { name: "flows-tear-off", feed: flows::tear_off },
     Target { name: "flows-message", feed: flows::message },
+    Target { name: "flows-engine", feed: flows::engine },
 ];
 
 impl Target {
