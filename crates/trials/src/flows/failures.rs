@@ -21,7 +21,8 @@ impl Books {
                 );
                 continue;
             };
-            let fits = self.explains(asked, error, raced, skewed);
+            let fits = self.explains(asked, error, raced, skewed)
+                || self.was_signed_away(world, asked.order.node, error);
             assert!(fits, "order {index} failed with {error:?}: {:?}", asked.order);
         }
         for machine in &world.machines {
@@ -39,6 +40,16 @@ impl Books {
                 }
             }
         }
+    }
+
+    /// A person killed a flow of this node after it had signed for a state, which others went on to consume: whoever
+    /// takes the state meanwhile learns so from the notary.
+    fn was_signed_away(&self, world: &World, node: usize, error: &FlowError) -> bool {
+        let FlowError::Conflict { state, consumed_by } = error else { return false };
+        let audit = world.machines[node].disk.audit();
+        let is_killed =
+            |outcome: &Vec<u8>| matches!(borsh::from_slice(outcome), Ok(Outcome::Err(FlowError::Killed)));
+        self.consumer.get(state) == Some(consumed_by) && audit.ended.values().any(is_killed)
     }
 
     fn explains(&self, asked: &Asked, error: &FlowError, raced: &BTreeSet<StateRef>, skewed: bool) -> bool {
