@@ -40,8 +40,9 @@ sim: setup            ## simulated networks under faults, of one LEDGER: one see
 	cargo build --release --locked -p tally-trials
 	"$(CARGO_TARGET_DIR)/release/tally-sim" "$(LEDGER)" "$(SEED)" "$(COUNT)"
 
-bench: build          ## limits of this machine, each stage, the whole network, recovery and audit: a quarter of an hour
+bench: build          ## limits of this machine, each stage, the whole network, recovery, audit; nodes: twenty minutes
 	"$(CARGO_TARGET_DIR)/release/tally" bench all --full --progress --out "$(or $(OUT),tally-bench)"
+	"$(CARGO_TARGET_DIR)/release/tally" bench flows --progress --out "$(or $(OUT),tally-bench)" --html "$(or $(OUT),tally-bench)/flows.html"
 
 fuzz: setup           ## every decoder, for T seconds each
 	cargo build --release --locked -p tally-trials

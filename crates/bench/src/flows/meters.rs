@@ -64,7 +64,7 @@ impl Meters {
         Self { values: self.values.iter().map(grown).collect() }
     }
 
-    /// The steps that flows took, with `node` as the node's name; by flow and in order of name.
+    /// The steps that flows took, with `node` as the node's name; by flow, in the order in which flows take them.
     #[must_use]
     pub fn steps(&self, node: &str) -> Vec<StepTime> {
         const SUM: &str = "tally_flow_step_seconds_sum";
@@ -83,7 +83,9 @@ impl Meters {
                 mean_s: sum / count,
             })
         };
-        self.values.iter().filter_map(step).collect()
+        let mut steps: Vec<StepTime> = self.values.iter().filter_map(step).collect();
+        steps.sort_by(|a, b| (&a.flow, place(&a.step), &a.step).cmp(&(&b.flow, place(&b.step), &b.step)));
+        steps
     }
 
     /// How batches were made durable.
@@ -100,6 +102,14 @@ impl Meters {
             writes: self.get("tally_node_store_writes_total") / batches,
         }
     }
+}
+
+/// The order in which shipped flows take steps; a node tells them by name. Others come last.
+const ORDER: [&str; 8] =
+    ["Building", "Verifying", "Proposing", "Committing", "Signing", "Notarising", "Recording", "Sending"];
+
+fn place(step: &str) -> usize {
+    ORDER.iter().position(|known| *known == step).unwrap_or(ORDER.len())
 }
 
 /// The value of a label in `{a="x",b="y"}`.
@@ -156,9 +166,12 @@ mod tests {
         assert_eq!(after.steps("A")[0].count, 3);
         assert_eq!(after.commits(), Commits::default());
         // The names that this module reads are those that a node has.
-        for name in
-            ["tally_node_commit_seconds_sum", "tally_node_commit_units_sum", "tally_node_store_writes_total"]
-        {
+        for name in [
+            "tally_node_commit_seconds_sum",
+            "tally_node_commit_units_sum",
+            "tally_node_store_writes_total",
+            "tally_flow_completed_flows_total",
+        ] {
             assert!(registry.render().contains(name), "{name}");
         }
     }

@@ -39,7 +39,8 @@ pub fn loads<'o>(outcomes: impl IntoIterator<Item = &'o Outcome>) -> Table {
         let of = load.measured.latency.percentiles();
         let bar = |bar: Option<f64>| bar.map(table::number).unwrap_or_default();
         // A median latency is compared with a median latency, a rate with a rate.
-        let published = outcome.published.first();
+        // What is no rate and no latency of flows stands among what is published, and is not compared here.
+        let published = outcome.published.first().filter(|_| outcome.name != "memory");
         let times = published.map(|figure| {
             if figure.id.ends_with("p50") {
                 figure.value / (of.p50_us.max(1) as f64 / 1e6)
@@ -318,8 +319,14 @@ fn headlines(findings: &Findings) -> Section {
         }
         let barred = |fact: &Fact| {
             let bar = fact.bar?;
+            // Most say what they are only beside their experiment.
+            let name = if fact.title.starts_with(&outcome.title) {
+                fact.title.clone()
+            } else {
+                format!("{}: {}", outcome.title, fact.title)
+            };
             Some(Tile {
-                name: fact.title.clone(),
+                name,
                 value: table::quantity(fact.value, fact.unit),
                 note: format!("at most {}", table::quantity(bar, fact.unit)),
                 passes: fact.passes(),
