@@ -259,6 +259,15 @@ impl Context {
         }
     }
 
+    /// Puts an attachment together out of its parts, see [`Session::receive_part`], and keeps it for good: durable
+    /// together with what this flow does until its next wait.
+    ///
+    /// # Errors
+    /// [`FlowError::Invalid`] when the parts are not what the id is the hash of.
+    pub async fn attach(&self, attachment: AttachmentId, parts: u32) -> Result<(), FlowError> {
+        self.done(Request::Attach { attachment, parts }).await
+    }
+
     /// Commits a transaction in this node's memory as a notary.
     ///
     /// # Errors

@@ -124,7 +124,7 @@ pub(crate) enum Step {
     Chose(u32),
     /// It asked its node something.
     Asked { request: u8, answer: Answer },
-    /// It received a message, kept the transactions in it, and made this of it.
+    /// It received a message, kept the transactions or the part of an attachment in it, and made this of it.
     Digested(Vec<u8>),
 }
 
@@ -152,7 +152,7 @@ impl Step {
             Self::Time(_) => "ask for the time".to_owned(),
             Self::Chose(_) => "wait for one of several".to_owned(),
             Self::Asked { request, .. } => format!("ask its node to {}", verb(*request)),
-            Self::Digested(_) => "receive transactions to keep".to_owned(),
+            Self::Digested(_) => "receive something to keep".to_owned(),
         }
     }
 
@@ -226,7 +226,7 @@ impl Answer {
     }
 }
 
-const VERBS: [&str; 14] = [
+const VERBS: [&str; 16] = [
     "find a party",
     "list the notaries",
     "sign",
@@ -241,6 +241,8 @@ const VERBS: [&str; 14] = [
     "read an attachment",
     "commit as a notary",
     "say an exchange rate",
+    "keep a part of an attachment",
+    "put an attachment together",
 ];
 
 fn verb(request: u8) -> &'static str {
@@ -265,6 +267,8 @@ impl Request {
             Self::Attachment(_) => 11,
             Self::Commit(_) => 12,
             Self::Rate { .. } => 13,
+            Self::KeepPart(_) => 14,
+            Self::Attach { .. } => 15,
         }
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use borsh::{BorshDeserialize, BorshSerialize};
+use tally_contracts::limits::ATTACHMENT_BYTES;
 use tally_contracts::{
     Attachment, AttachmentId, Name, Party, PublicKey, SignedTransaction, StateAndRef, StateRef, TimeWindow,
     Timestamp, TransactionId, TransactionSignature,
@@ -55,6 +56,60 @@ pub enum Request {
         /// The currency that it is priced in.
         quote: String,
     },
+    /// Keep a part of an attachment until the attachment is put together, for this flow only. Answered by
+    /// [`Response::Done`].
+    KeepPart(AttachmentPart),
+    /// Put an attachment together out of the first parts kept by this flow, verify it against its hash and keep it for
+    /// good. Answered by [`Response::Done`], or refused when the parts are not that attachment.
+    Attach {
+        /// The attachment.
+        attachment: AttachmentId,
+        /// Of how many parts it consists.
+        parts: u32,
+    },
+}
+
+/// A part of an attachment that is on its way here; nobody has verified it yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttachmentPart {
+    /// The attachment that it is said to be of.
+    pub attachment: AttachmentId,
+    /// Its place among the parts, from zero.
+    pub number: u32,
+    /// What it holds.
+    pub bytes: Arc<[u8]>,
+}
+
+impl AttachmentPart {
+    /// Puts an attachment together.
+    ///
+    /// # Errors
+    /// [`FlowError::Invalid`] when the parts are not what the id is the hash of, [`FlowError::TooLarge`] beyond
+    /// [`ATTACHMENT_BYTES`].
+    pub fn join<'a>(
+        attachment: AttachmentId,
+        parts: impl Iterator<Item = &'a [u8]> + Clone,
+    ) -> Result<Attachment, FlowError> {
+        let length = parts.clone().fold(0_usize, |length, part| length.saturating_add(part.len()));
+        if length > ATTACHMENT_BYTES {
+            return Err(FlowError::TooLarge {
+                what: format!("attachment {attachment}"),
+                bytes: length as u64,
+                limit: ATTACHMENT_BYTES as u64,
+            });
+        }
+        let mut content = Vec::with_capacity(length);
+        parts.for_each(|part| content.extend_from_slice(part));
+        let found = Attachment::new(content).map_err(FlowError::invalid)?;
+        if found.id() == attachment {
+            Ok(found)
+        } else {
+            Err(FlowError::invalid(format!(
+                "the {length} bytes received as attachment {attachment} are another, {}",
+                found.id()
+            )))
+        }
+    }
 }
 
 /// Which states to choose, see [`Request::Select`].
@@ -174,6 +229,10 @@ pub enum LedgerWrite {
         /// Who asked for it.
         requester: Name,
     },
+    /// A part of an attachment that is not complete yet.
+    KeepPart(AttachmentPart),
+    /// An attachment, verified against its hash.
+    Attach(Attachment),
 }
 
 /// A request carried out.

@@ -5,6 +5,8 @@ pub(crate) mod inbound;
 mod notary;
 mod outbound;
 mod recent;
+#[cfg(test)]
+mod tests;
 mod vault;
 pub(crate) mod watch;
 
@@ -12,12 +14,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use tally_contracts::{
-    Attachment, Contracts, Name, Party, PublicKey, SignedTransaction, SigningKey, StateAndRef, Timestamp,
-    TransactionId,
+    Attachment, AttachmentId, Contracts, Name, Party, PublicKey, SignedTransaction, SigningKey, StateAndRef,
+    Timestamp, TransactionId,
 };
 use tally_flows::{
-    Filter, FlowError, FlowId, Host, LedgerWrite, Notary as NetworkNotary, Performed, Rate, Request,
-    Response, Trouble, Unit,
+    AttachmentPart, Filter, FlowError, FlowId, Host, LedgerWrite, Notary as NetworkNotary, Performed, Rate,
+    Request, Response, Trouble, Unit,
 };
 use tally_store::{StateQuery, Status, Store, StoreError};
 
@@ -200,6 +202,48 @@ impl Desk {
         Ok(())
     }
 
+    /// An attachment that is stored, or that this flow has just put together.
+    fn attachment(&self, flow: FlowId, id: AttachmentId) -> Result<Option<Attachment>, Trouble> {
+        let fresh = lock(&self.recent).attachment(flow, &id);
+        if fresh.is_some() {
+            return Ok(fresh);
+        }
+        let Some(bytes) = self.parts.store.attachment(id).map_err(trouble)? else { return Ok(None) };
+        let unusable = |reason: String| {
+            Trouble::Lasting(format!("attachment {id} in the database cannot be used: {reason}"))
+        };
+        let found = Attachment::new(bytes).map_err(|error| unusable(error.to_string()))?;
+        if found.id() != id {
+            return Err(unusable(format!("its bytes are those of {}", found.id())));
+        }
+        Ok(Some(found))
+    }
+
+    /// Puts an attachment together out of the parts that this flow keeps.
+    fn join(
+        &self,
+        flow: FlowId,
+        id: AttachmentId,
+        parts: u32,
+    ) -> Result<Result<Attachment, FlowError>, Trouble> {
+        let mut found: Vec<Arc<[u8]>> = Vec::new();
+        for number in 0..parts {
+            let key = recent::part_key(id, number);
+            let fresh = lock(&self.recent).part(flow, &key);
+            let part = match fresh {
+                Some(part) => Some(part),
+                None => self.parts.store.dependency(flow.0, key).map_err(trouble)?.map(Arc::from),
+            };
+            let Some(part) = part else {
+                return Err(Trouble::Lasting(format!(
+                    "part {number} of attachment {id}, kept before, is gone"
+                )));
+            };
+            found.push(part);
+        }
+        Ok(AttachmentPart::join(id, found.iter().map(AsRef::as_ref)))
+    }
+
     fn find(&self, flow: FlowId, filter: &Filter) -> Result<Vec<StateAndRef>, Trouble> {
         let mut query = StateQuery {
             status: Status::Unconsumed,
@@ -310,19 +354,18 @@ impl Host for Desk {
                 lock(&self.vault).release(flow, states);
                 Performed { response: Response::Done, writes: vec![LedgerWrite::Release(states.clone())] }
             }
-            Request::Attachment(id) => {
-                let bytes = parts.store.attachment(*id).map_err(trouble)?;
-                let attachment = bytes
-                    .map(|bytes| {
-                        Attachment::new(bytes).map_err(|error| {
-                            Trouble::Lasting(format!(
-                                "attachment {id} in the database cannot be used: {error}"
-                            ))
-                        })
-                    })
-                    .transpose()?;
-                Response::Attachment(attachment).into()
+            Request::Attachment(id) => Response::Attachment(self.attachment(flow, *id)?).into(),
+            Request::KeepPart(part) => {
+                lock(&self.recent).keep_part(flow, part);
+                Performed { response: Response::Done, writes: vec![LedgerWrite::KeepPart(part.clone())] }
             }
+            Request::Attach { attachment, parts } => match self.join(flow, *attachment, *parts)? {
+                Ok(attachment) => {
+                    lock(&self.recent).attach(flow, attachment.clone());
+                    Performed { response: Response::Done, writes: vec![LedgerWrite::Attach(attachment)] }
+                }
+                Err(refusal) => Response::Refused(refusal).into(),
+            },
             Request::Commit(_) if !self.is_notary => {
                 Response::Refused(FlowError::refused(format!("{} is not a notary", parts.me.name))).into()
             }

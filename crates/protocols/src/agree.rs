@@ -5,7 +5,7 @@ use tally_contracts::{LedgerTransaction, Party, SignedTransaction, TransactionSi
 use tally_flows::{Context, FlowError, Session};
 
 use crate::check::{self, contracts, dependencies_of, invalid};
-use crate::resolve::{History, Offer, Offered, Reply};
+use crate::resolve::{Attachments, History, Offer, Offered, Reply};
 
 /// Proposes a transaction, which this node has signed, to the `signers` and gives it back with their signatures,
 /// verified. Each session leads to a flow that calls [`review`] and then [`receive`](crate::finalise::receive).
@@ -38,8 +38,7 @@ pub(crate) async fn offer(
     transaction: &SignedTransaction,
     receiver: &Party,
 ) -> Result<(Offered, Offer), FlowError> {
-    let roots = dependencies_of(transaction.transaction());
-    let (offered, history) = Offered::new(context, &roots, &receiver.key).await?;
+    let (offered, history) = Offered::transaction(context, transaction.transaction(), &receiver.key).await?;
     Ok((offered, Offer { transaction: transaction.clone(), history }))
 }
 
@@ -119,8 +118,11 @@ pub(crate) async fn sign_if(
         transaction.required_signers().iter().copied().filter(|key| *key != proposer.key).collect();
     check::signatures(&transaction, &others, &[])?;
     let roots = dependencies_of(transaction.transaction());
-    let history = History::resolve(context, session, &roots, history, &notaries).await?;
-    let ledger = check::ledger_transaction(context, transaction.transaction(), &history.at_hand).await?;
+    let mut attachments = Attachments::from(session);
+    let history = History::resolve(context, session, &mut attachments, &roots, history, &notaries).await?;
+    let ledger =
+        check::ledger_transaction(context, &mut attachments, transaction.transaction(), &history.at_hand)
+            .await?;
     ledger.verify(contracts()).map_err(|error| invalid(&error))?;
     judge(&ledger)?;
     if !history.fresh.is_empty() {

@@ -10,6 +10,8 @@ use tally_contracts::{
 };
 use tally_flows::{Context, FlowError, Notary};
 
+use crate::resolve::Attachments;
+
 static SHIPPED: LazyLock<Contracts> = LazyLock::new(Contracts::shipped);
 
 /// The contracts that these flows build and verify with.
@@ -67,9 +69,10 @@ fn output(at_hand: &ById, reference: &StateRef) -> Result<State, FlowError> {
 /// The transaction with the states and attachments it names. The transactions it builds on are `at_hand`.
 ///
 /// # Errors
-/// A state that is not there; an attachment that this node lacks.
+/// A state that is not there; those of [`Attachments::get`].
 pub(crate) async fn ledger_transaction(
     context: &Context,
+    attachments: &mut Attachments<'_>,
     transaction: &Transaction,
     at_hand: &ById,
 ) -> Result<LedgerTransaction, FlowError> {
@@ -77,23 +80,19 @@ pub(crate) async fn ledger_transaction(
         references.iter().map(|reference| output(at_hand, reference)).collect::<Result<Vec<_>, _>>()
     };
     let (inputs, references) = (find(transaction.inputs())?, find(transaction.references())?);
-    together(context, transaction, inputs, references).await
+    together(context, attachments, transaction, inputs, references).await
 }
 
 async fn together(
     context: &Context,
+    from: &mut Attachments<'_>,
     transaction: &Transaction,
     inputs: Vec<State>,
     references: Vec<State>,
 ) -> Result<LedgerTransaction, FlowError> {
     let mut attachments = Vec::with_capacity(transaction.attachments().len());
     for id in transaction.attachments() {
-        let attachment = context.attachment(*id).await?.ok_or_else(|| {
-            FlowError::invalid(format!(
-                "attachment {id} is not at this node; get it from its author and add it"
-            ))
-        })?;
-        attachments.push(attachment);
+        attachments.push(from.get(context, *id).await?);
     }
     LedgerTransaction::resolve(transaction, inputs, references, attachments).map_err(|error| invalid(&error))
 }
@@ -121,7 +120,7 @@ pub async fn built(
             .collect::<Result<Vec<_>, _>>()
     };
     let (inputs, references) = (find(transaction.inputs())?, find(transaction.references())?);
-    let ledger = together(context, transaction, inputs, references).await?;
+    let ledger = together(context, &mut Attachments::here(), transaction, inputs, references).await?;
     ledger.verify(contracts()).map_err(|error| invalid(&error))?;
     Ok(ledger)
 }
@@ -172,6 +171,7 @@ pub(crate) fn notary<'a>(transaction: &Transaction, notaries: &'a [Notary]) -> R
 /// The first rule broken.
 pub(crate) async fn finished(
     context: &Context,
+    attachments: &mut Attachments<'_>,
     transaction: &SignedTransaction,
     at_hand: &ById,
     notaries: &[Notary],
@@ -179,7 +179,7 @@ pub(crate) async fn finished(
 ) -> Result<LedgerTransaction, FlowError> {
     notary(transaction.transaction(), notaries)?;
     signatures(transaction, &[], verified)?;
-    let ledger = ledger_transaction(context, transaction.transaction(), at_hand).await?;
+    let ledger = ledger_transaction(context, attachments, transaction.transaction(), at_hand).await?;
     ledger.verify(contracts()).map_err(|error| invalid(&error))?;
     Ok(ledger)
 }

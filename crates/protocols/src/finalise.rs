@@ -7,7 +7,7 @@ use tally_flows::{Context, FlowError, Responder, Session};
 
 use crate::check::{self, contracts, dependencies_of, invalid};
 use crate::notarise::notarise;
-use crate::resolve::{History, Offer, Offered, Reply};
+use crate::resolve::{Attachments, History, Offer, Offered, Reply};
 
 /// What sessions are called in which a final transaction is handed over.
 pub const NAME: &str = "Finalise";
@@ -40,7 +40,6 @@ pub async fn finalise(
     let transaction = Arc::new(transaction);
     context.step("Recording");
     context.record(vec![transaction.clone()]).await?;
-    let roots = dependencies_of(transaction.transaction());
     let mut open: Vec<(Session, Offered)> = Vec::new();
     for other in others {
         if *other == *context.me() || open.iter().any(|(session, _)| *session.peer() == other.name) {
@@ -53,7 +52,8 @@ pub async fn finalise(
             Some(session) => (session.clone(), Offered::default(), Vec::new()),
             None => {
                 let session = context.open_as(&other.name, NAME, VERSION).await?;
-                let (offered, history) = Offered::new(context, &roots, &other.key).await?;
+                let (offered, history) =
+                    Offered::transaction(context, transaction.transaction(), &other.key).await?;
                 (session, offered, history)
             }
         };
@@ -127,10 +127,18 @@ pub async fn receive(
             check::notary(transaction.transaction(), &notaries)?;
             check::signatures(&transaction, &[], &[])?;
             let roots = dependencies_of(transaction.transaction());
-            let history = History::resolve(context, session, &roots, history, &notaries).await?;
-            let ledger =
-                check::finished(context, &transaction, &history.at_hand, &notaries, transaction.signatures())
-                    .await?;
+            let mut attachments = Attachments::from(session);
+            let history =
+                History::resolve(context, session, &mut attachments, &roots, history, &notaries).await?;
+            let ledger = check::finished(
+                context,
+                &mut attachments,
+                &transaction,
+                &history.at_hand,
+                &notaries,
+                transaction.signatures(),
+            )
+            .await?;
             if !check::concerns(&ledger, &context.me().key) {
                 return Err(FlowError::refused(format!(
                     "transaction {id} does not concern {}",

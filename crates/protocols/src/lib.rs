@@ -3,7 +3,7 @@
 //! | module | what it answers |
 //! | --- | --- |
 //! | [`check`] | what must hold before a node signs or records |
-//! | [`resolve`] | how a history gets from who offers a transaction to who receives it |
+//! | [`resolve`] | how history and attachments get from who offers a transaction to who receives it |
 //! | [`agree`] | how parties come to sign one transaction |
 //! | [`notarise`] | how it becomes final |
 //! | [`finalise`] | how everybody concerned records it |

@@ -12,7 +12,7 @@ use tally_contracts::{
 use tally_flows::{Commit, Committed, Context, FlowError, Notary, Responder, Session};
 
 use crate::check::{self, dependencies_of, invalid};
-use crate::resolve::{History, Offer, Offered, Reply};
+use crate::resolve::{Attachments, History, Offer, Offered, Reply};
 
 /// What sessions with a notary are called.
 pub const NAME: &str = "Notarise";
@@ -106,8 +106,8 @@ async fn ask(
 ) -> Result<Answer, FlowError> {
     let session = context.open_as(&notary.party.name, NAME, VERSION).await?;
     if notary.validating {
-        let roots = dependencies_of(transaction.transaction());
-        let (mut offered, history) = Offered::new(context, &roots, &notary.party.key).await?;
+        let (mut offered, history) =
+            Offered::transaction(context, transaction.transaction(), &notary.party.key).await?;
         session.send(&Question::Whole(Offer { transaction: transaction.clone(), history })).await;
         return offered.serve(context, &session).await;
     }
@@ -189,10 +189,13 @@ async fn whole(
     facts.check(context.me())?;
     context.step("Resolving");
     let roots = dependencies_of(transaction.transaction());
-    let history = History::resolve(context, session, &roots, history, notaries).await?;
+    let mut attachments = Attachments::from(session);
+    let history = History::resolve(context, session, &mut attachments, &roots, history, notaries).await?;
     context.step("Verifying");
     check::signatures(&transaction, &[context.me().key], &[])?;
-    let ledger = check::ledger_transaction(context, transaction.transaction(), &history.at_hand).await?;
+    let ledger =
+        check::ledger_transaction(context, &mut attachments, transaction.transaction(), &history.at_hand)
+            .await?;
     ledger.verify(check::contracts()).map_err(|error| invalid(&error))?;
     // Verified history is worth keeping even if this transaction comes too late.
     let mut verified = history.fresh;

@@ -4,13 +4,19 @@
 //! The receiver asks for what it lacks, in batches, and answers the offer once it has verified all of it, from the
 //! oldest on. The one who offers hands out nothing but the history of what it offered: the receiver may ask for what
 //! an offered or handed-out transaction names, and for nothing else.
+//!
+//! Attachments are never sent unasked. Once the signatures of a transaction are verified, the receiver asks for those
+//! of its attachments that it lacks, part by part, keeps each once all of it is here and is what the id is the hash
+//! of, and only then verifies the contracts. It may ask for the attachments of what it was offered or handed out.
 
+mod attachments;
 mod offer;
 mod receive;
 
 use borsh::{BorshDeserialize, BorshSerialize};
-use tally_contracts::{SignedTransaction, TransactionId};
+use tally_contracts::{AttachmentId, SignedTransaction, TransactionId};
 
+pub use attachments::Attachments;
 pub use offer::Offered;
 pub use receive::History;
 
@@ -28,6 +34,12 @@ pub const BATCH_BYTES: usize = 512 << 10;
 pub const HISTORY_TRANSACTIONS: usize = 100_000;
 /// Most bytes of a history that is fetched (256 MiB).
 pub const HISTORY_BYTES: u64 = 256 << 20;
+/// Bytes of each part of an attachment but its last.
+pub const PART_BYTES: usize = 256 << 10;
+/// Most attachments that are fetched for one offer.
+pub const FETCHED_ATTACHMENTS: usize = 10_000;
+/// Most bytes of attachments that are fetched for one offer (256 MiB).
+pub const FETCHED_BYTES: u64 = 256 << 20;
 
 /// A transaction, offered with the beginning of its history.
 #[derive(Clone, Debug, BorshSerialize, BorshDeserialize)]
@@ -45,6 +57,18 @@ pub enum Reply<T> {
     Fetch(Vec<TransactionId>),
     /// The history is verified, and this is the answer to the offer.
     Answer(T),
+    /// This part of an attachment, counted from zero, each after the one before. Answered by `Option<`[`Part`]`>`:
+    /// `None` when the one who offers does not have the attachment.
+    Part(AttachmentId, u32),
+}
+
+/// A part of an attachment: [`PART_BYTES`], or what is left of it. An attachment of no bytes has one part.
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub struct Part {
+    /// Bytes of the whole attachment.
+    pub length: u64,
+    /// What this part holds.
+    pub bytes: Vec<u8>,
 }
 
 /// Transactions that were asked for, and further ones that they build on, nearest first.

@@ -11,7 +11,7 @@ use super::Session;
 use crate::cell::{Next, State};
 use crate::journal::Step;
 use crate::message::{Body, encode};
-use crate::service::Request;
+use crate::service::{AttachmentPart, Request};
 use crate::{FlowError, Message};
 
 impl Session {
@@ -28,13 +28,28 @@ impl Session {
         &self,
         digest: impl Fn(T) -> Result<(R, Vec<Arc<SignedTransaction>>), FlowError>,
     ) -> Result<R, FlowError> {
+        let digest = |value| digest(value).map(|(rest, kept)| (rest, Request::Keep(kept)));
+        self.begin().await;
+        poll_fn(|_| self.take_kept(&digest)).await
+    }
+
+    /// The same for a value that holds a part of an attachment, which is kept until
+    /// [`Context::attach`](crate::Context::attach) puts the attachment together or the flow ends.
+    ///
+    /// # Errors
+    /// The other flow failed or ended, or sent something else; what `digest` fails with.
+    pub async fn receive_part<T: BorshDeserialize, R: BorshSerialize + BorshDeserialize>(
+        &self,
+        digest: impl Fn(T) -> Result<(R, AttachmentPart), FlowError>,
+    ) -> Result<R, FlowError> {
+        let digest = |value| digest(value).map(|(rest, part)| (rest, Request::KeepPart(part)));
         self.begin().await;
         poll_fn(|_| self.take_kept(&digest)).await
     }
 
     fn take_kept<T: BorshDeserialize, R: BorshSerialize + BorshDeserialize>(
         &self,
-        digest: &impl Fn(T) -> Result<(R, Vec<Arc<SignedTransaction>>), FlowError>,
+        digest: &impl Fn(T) -> Result<(R, Request), FlowError>,
     ) -> Poll<Result<R, FlowError>> {
         let cell = &self.context.0;
         let bytes = {
@@ -59,7 +74,7 @@ impl Session {
             }
         };
         let digested = self.decode(&bytes).and_then(digest);
-        let (result, transactions) = match digested {
+        let (result, keep) = match digested {
             Ok(digested) => digested,
             Err(error) => return Poll::Ready(Err(error)),
         };
@@ -72,7 +87,7 @@ impl Session {
             state.now
         };
         // The state is not locked while the node works.
-        let performed = cell.host.perform(cell.id, now, &Request::Keep(transactions));
+        let performed = cell.host.perform(cell.id, now, &keep);
         let mut state = cell.state();
         match performed {
             Ok(performed) => {

@@ -8,6 +8,7 @@ use tally_flows::{FlowId, LedgerWrite, Mark, Outcome, Unit};
 use tally_store::{NewFlow, Produced, Recorded, StoreError, Write};
 
 use super::inbound::Progress;
+use super::recent::part_key;
 use super::{Desk, full_text, lock};
 
 /// Units in one batch at most: what is durable first is not kept waiting by what came long after.
@@ -27,6 +28,7 @@ pub(crate) struct Prepared {
     pub(crate) outcome: Option<Outcome>,
     pub(crate) recorded: Vec<Arc<SignedTransaction>>,
     pub(crate) kept: Vec<TransactionId>,
+    pub(crate) attached: Vec<AttachmentId>,
     pub(crate) notarised: Vec<StateRef>,
 }
 
@@ -178,6 +180,7 @@ impl Desk {
             outcome: unit.outcome,
             recorded: Vec::new(),
             kept: Vec::new(),
+            attached: Vec::new(),
             notarised: Vec::new(),
         };
         for write in unit.writes {
@@ -235,6 +238,18 @@ impl Desk {
                 if !ends {
                     prepared.writes.push(Write::Dependency { flow, id: signed.id(), bytes: signed.encode() });
                 }
+            }
+            LedgerWrite::KeepPart(part) => {
+                let id = part_key(part.attachment, part.number);
+                prepared.kept.push(id);
+                if !ends {
+                    prepared.writes.push(Write::Dependency { flow, id, bytes: part.bytes.to_vec() });
+                }
+            }
+            LedgerWrite::Attach(attachment) => {
+                let id = attachment.id();
+                prepared.attached.push(id);
+                prepared.writes.push(Write::Attachment { id, bytes: attachment.content().to_vec() });
             }
             LedgerWrite::Hold(states) if !ends => prepared.writes.push(Write::Lock { flow, states }),
             LedgerWrite::Release(states) if !ends => prepared.writes.push(Write::Unlock { flow, states }),
@@ -320,6 +335,9 @@ impl Desk {
                 }
                 for id in &unit.kept {
                     recent.kept_durably(unit.flow, id);
+                }
+                for id in &unit.attached {
+                    recent.attached_durably(unit.flow, id);
                 }
                 if unit.outcome.is_some() {
                     vault.release_all(unit.flow);

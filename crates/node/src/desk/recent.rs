@@ -3,8 +3,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use tally_contracts::{SignedTransaction, TransactionId};
-use tally_flows::FlowId;
+use tally_contracts::{Attachment, AttachmentId, SignedTransaction, TransactionId};
+use tally_flows::{AttachmentPart, FlowId};
 
 /// Memory for transactions that the store has as well.
 const CACHE_BYTES: usize = 32 << 20;
@@ -24,6 +24,23 @@ pub(crate) struct Recent {
 struct OfFlow {
     recorded: HashMap<TransactionId, Arc<SignedTransaction>>,
     kept: HashMap<TransactionId, Arc<SignedTransaction>>,
+    /// Parts of attachments, by [`part_key`].
+    parts: HashMap<TransactionId, Arc<[u8]>>,
+    attached: HashMap<AttachmentId, Attachment>,
+}
+
+impl OfFlow {
+    fn is_empty(&self) -> bool {
+        self.recorded.is_empty() && self.kept.is_empty() && self.parts.is_empty() && self.attached.is_empty()
+    }
+}
+
+/// What the store calls a part of an attachment, among what a flow keeps: nothing else hashes to the same.
+pub(crate) fn part_key(attachment: AttachmentId, number: u32) -> TransactionId {
+    let mut name = [0; 36];
+    name[..32].copy_from_slice(attachment.as_bytes());
+    name[32..].copy_from_slice(&number.to_le_bytes());
+    TransactionId::from_hash(tally_crypto::keyed(b"tallystick node attachment part\0", &name))
 }
 
 impl Recent {
@@ -53,6 +70,26 @@ impl Recent {
         self.of_flow.entry(flow).or_default().kept.insert(transaction.id(), transaction);
     }
 
+    /// A part of an attachment that this flow keeps.
+    pub(crate) fn part(&self, flow: FlowId, key: &TransactionId) -> Option<Arc<[u8]>> {
+        self.of_flow.get(&flow).and_then(|own| own.parts.get(key)).cloned()
+    }
+
+    /// An attachment that this flow has put together. Others see it when it is durable: what they record must not be
+    /// durable before it.
+    pub(crate) fn attachment(&self, flow: FlowId, id: &AttachmentId) -> Option<Attachment> {
+        self.of_flow.get(&flow).and_then(|own| own.attached.get(id)).cloned()
+    }
+
+    pub(crate) fn keep_part(&mut self, flow: FlowId, part: &AttachmentPart) {
+        let key = part_key(part.attachment, part.number);
+        self.of_flow.entry(flow).or_default().parts.insert(key, part.bytes.clone());
+    }
+
+    pub(crate) fn attach(&mut self, flow: FlowId, attachment: Attachment) {
+        self.of_flow.entry(flow).or_default().attached.insert(attachment.id(), attachment);
+    }
+
     /// The unit that records a transaction has been submitted.
     pub(crate) fn submit(&mut self, transaction: &Arc<SignedTransaction>) {
         let slot = self.submitted.entry(transaction.id()).or_insert_with(|| (transaction.clone(), 0));
@@ -75,10 +112,18 @@ impl Recent {
         self.cache(transaction);
     }
 
-    /// A kept transaction is durable.
+    /// A kept transaction or part of an attachment is durable.
     pub(crate) fn kept_durably(&mut self, flow: FlowId, id: &TransactionId) {
         if let Some(own) = self.of_flow.get_mut(&flow) {
             own.kept.remove(id);
+            own.parts.remove(id);
+        }
+    }
+
+    /// An attachment is durable.
+    pub(crate) fn attached_durably(&mut self, flow: FlowId, id: &AttachmentId) {
+        if let Some(own) = self.of_flow.get_mut(&flow) {
+            own.attached.remove(id);
         }
     }
 
@@ -89,7 +134,7 @@ impl Recent {
 
     /// The flow has nothing on its way.
     pub(crate) fn tidy(&mut self, flow: FlowId) {
-        if self.of_flow.get(&flow).is_some_and(|own| own.recorded.is_empty() && own.kept.is_empty()) {
+        if self.of_flow.get(&flow).is_some_and(OfFlow::is_empty) {
             self.of_flow.remove(&flow);
         }
     }

@@ -13,7 +13,7 @@ use super::{others, read};
 use crate::agree::{collect, offer, sign_if, signature};
 use crate::check::invalid;
 use crate::finalise::{finalise, receive};
-use crate::resolve::{History, Offer, Offered, Reply};
+use crate::resolve::{Attachments, History, Offer, Offered, Reply};
 
 /// What the holder says.
 #[derive(Clone, Debug, BorshSerialize, BorshDeserialize)]
@@ -157,8 +157,16 @@ impl Asked {
         let notaries = context.notaries().await?;
         let refuse = |what: String| FlowError::invalid(format!("{holder} offers {what}"));
         context.step("Verifying");
-        let history =
-            History::resolve(context, session, &transactions_of(&holdings), history, &notaries).await?;
+        let mut attachments = Attachments::from(session);
+        let history = History::resolve(
+            context,
+            session,
+            &mut attachments,
+            &transactions_of(&holdings),
+            history,
+            &notaries,
+        )
+        .await?;
         for StateAndRef { state, reference } in &holdings {
             let found = history.at_hand.get(&reference.transaction);
             let found = found.and_then(|found| found.transaction().output(reference.index));

@@ -1,12 +1,13 @@
 //! The side that offers.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use borsh::BorshDeserialize;
-use tally_contracts::{PublicKey, SignedTransaction, TransactionId};
+use tally_contracts::{Attachment, AttachmentId, PublicKey, SignedTransaction, Transaction, TransactionId};
 use tally_flows::{Context, FlowError, Session};
 
-use super::{ASKED, BATCH_BYTES, BATCH_TRANSACTIONS, Batch, PUSHED_BYTES, PUSHED_TRANSACTIONS, Reply};
+use super::attachments::{cut, parts};
+use super::{ASKED, BATCH_BYTES, BATCH_TRANSACTIONS, Batch, PUSHED_BYTES, PUSHED_TRANSACTIONS, Part, Reply};
 use crate::check::{contracts, dependencies_of};
 
 /// What a receiver may ask for: the history of what it was offered, as far as it can know of it.
@@ -16,6 +17,10 @@ pub struct Offered {
     sent: BTreeSet<TransactionId>,
     /// What was asked for. A good receiver keeps what it gets, so that nobody makes this node send for ever.
     asked: BTreeSet<TransactionId>,
+    /// The attachments of what was offered or handed out: how many parts of each were asked for.
+    attachments: BTreeMap<AttachmentId, u32>,
+    /// The attachment whose parts are being handed out.
+    under_way: Option<Attachment>,
 }
 
 /// How much fits into one message.
@@ -56,11 +61,26 @@ impl Offered {
         Ok((offered, along))
     }
 
-    /// Hands out history until the receiver answers, and gives that answer.
+    /// Offers a transaction, and says what of its history to send along unasked. What `receiver` took part in, it has
+    /// already.
     ///
     /// # Errors
-    /// [`FlowError::Unexpected`] when the receiver asks for what is not part of the history; what the session fails
-    /// with.
+    /// What the node refuses.
+    pub async fn transaction(
+        context: &Context,
+        transaction: &Transaction,
+        receiver: &PublicKey,
+    ) -> Result<(Self, Vec<SignedTransaction>), FlowError> {
+        let (mut offered, along) = Self::new(context, &dependencies_of(transaction), receiver).await?;
+        offered.allow_attachments(transaction);
+        Ok((offered, along))
+    }
+
+    /// Hands out history and attachments until the receiver answers, and gives that answer.
+    ///
+    /// # Errors
+    /// [`FlowError::Unexpected`] when the receiver asks for what is not part of what it was offered; what the session
+    /// fails with.
     pub async fn serve<T: BorshDeserialize>(
         &mut self,
         context: &Context,
@@ -72,6 +92,10 @@ impl Offered {
                 Reply::Fetch(ids) => {
                     let batch = self.fetch(context, session, ids).await?;
                     session.send(&batch).await;
+                }
+                Reply::Part(id, number) => {
+                    let part = self.part(context, session, id, number).await?;
+                    session.send(&part).await;
                 }
             }
         }
@@ -111,6 +135,51 @@ impl Offered {
         Ok(Batch(batch))
     }
 
+    /// `None` when this node does not have the attachment.
+    async fn part(
+        &mut self,
+        context: &Context,
+        session: &Session,
+        id: AttachmentId,
+        number: u32,
+    ) -> Result<Option<Part>, FlowError> {
+        let unexpected = |reason: String| FlowError::Unexpected { party: session.peer().clone(), reason };
+        let Some(next) = self.attachments.get_mut(&id) else {
+            return Err(unexpected(format!(
+                "it asks for attachment {id}, which is not part of what it was offered"
+            )));
+        };
+        if number != *next {
+            return Err(unexpected(format!(
+                "it asks for part {number} of attachment {id}, the next one is {next}"
+            )));
+        }
+        *next = next.saturating_add(1);
+        if number == 0 {
+            context.step("Sending attachments");
+            self.under_way = None;
+        }
+        let found = match self.under_way.take().filter(|found| found.id() == id) {
+            Some(found) => found,
+            // One at a time is held in memory, however many there are.
+            None => match context.attachment(id).await? {
+                Some(found) => found,
+                None => return Ok(None),
+            },
+        };
+        let part = cut(&found, number).ok_or_else(|| {
+            unexpected(format!("it asks for part {number} of attachment {id}, which has fewer"))
+        })?;
+        self.under_way = (*next < parts(part.length)).then_some(found);
+        Ok(Some(part))
+    }
+
+    fn allow_attachments(&mut self, transaction: &Transaction) {
+        for id in transaction.attachments() {
+            self.attachments.entry(*id).or_default();
+        }
+    }
+
     /// Transactions from these on towards the oldest, breadth first, while there is room.
     async fn gather(
         &mut self,
@@ -141,6 +210,7 @@ impl Offered {
                 self.sent.insert(found.id());
                 let dependencies = dependencies_of(found.transaction());
                 self.allowed.extend(&dependencies);
+                self.allow_attachments(found.transaction());
                 next.extend(dependencies);
                 gathered.push(SignedTransaction::clone(&found));
             }

@@ -8,7 +8,7 @@ use borsh::{BorshDeserialize, BorshSerialize};
 use tally_contracts::{SignedTransaction, TransactionId};
 use tally_flows::{Context, FlowError, Notary, Session};
 
-use super::{ASKED, Batch, HISTORY_BYTES, HISTORY_TRANSACTIONS, Reply};
+use super::{ASKED, Attachments, Batch, HISTORY_BYTES, HISTORY_TRANSACTIONS, Reply};
 use crate::check::{self, ById, dependencies_of};
 
 /// Most transactions that are verified and recorded in one go.
@@ -53,7 +53,7 @@ impl Kept {
 
 impl History {
     /// Obtains and verifies the transactions `roots` and all they build on. `along` is what came with the offer, the
-    /// rest is asked for in `session`.
+    /// rest is asked for in `session`, as are the attachments.
     ///
     /// # Errors
     /// [`FlowError::Invalid`] for a history that does not verify, [`FlowError::TooLarge`],
@@ -61,6 +61,7 @@ impl History {
     pub async fn resolve(
         context: &Context,
         session: &Session,
+        attachments: &mut Attachments<'_>,
         roots: &[TransactionId],
         along: Vec<SignedTransaction>,
         notaries: &[Notary],
@@ -78,10 +79,10 @@ impl History {
         }
         let order = unknown.oldest_first(roots);
         let mut history = if fetches {
-            unknown.verify_kept(context, &order, notaries).await?;
+            unknown.verify_kept(context, attachments, &order, notaries).await?;
             Self::default()
         } else {
-            unknown.verify_at_hand(context, &order, at_hand, notaries).await?
+            unknown.verify_at_hand(context, attachments, &order, at_hand, notaries).await?
         };
         let absent: Vec<_> =
             roots.iter().copied().filter(|root| !history.at_hand.contains_key(root)).collect();
@@ -241,6 +242,7 @@ impl Unknown {
     async fn verify_at_hand(
         &self,
         context: &Context,
+        attachments: &mut Attachments<'_>,
         order: &[TransactionId],
         mut at_hand: ById,
         notaries: &[Notary],
@@ -251,7 +253,7 @@ impl Unknown {
         let mut fresh = Vec::with_capacity(order.len());
         for id in order {
             let found = at_hand[id].clone();
-            check::finished(context, &found, &at_hand, notaries, &[]).await?;
+            check::finished(context, attachments, &found, &at_hand, notaries, &[]).await?;
             fresh.push(found);
         }
         Ok(History { at_hand, fresh })
@@ -261,6 +263,7 @@ impl Unknown {
     async fn verify_kept(
         &self,
         context: &Context,
+        attachments: &mut Attachments<'_>,
         order: &[TransactionId],
         notaries: &[Notary],
     ) -> Result<(), FlowError> {
@@ -273,7 +276,7 @@ impl Unknown {
             for (id, found) in part.iter().zip(context.dependencies(part.to_vec()).await?) {
                 let found =
                     found.ok_or_else(|| FlowError::invalid(format!("kept transaction {id} is gone")))?;
-                check::finished(context, &found, &at_hand, notaries, &[]).await?;
+                check::finished(context, attachments, &found, &at_hand, notaries, &[]).await?;
                 at_hand.insert(*id, found.clone());
                 verified.push(found);
             }

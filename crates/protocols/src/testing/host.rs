@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tally_contracts::{Attachment, AttachmentId, Name, Party, SigningKey, Timestamp, TransactionId, sign};
+use tally_contracts::{Name, Party, SigningKey, Timestamp, TransactionId, sign};
 use tally_flows::{
-    Committed, FlowError, FlowId, Host, LedgerWrite, Notary, Performed, Rate, Request, Response, Trouble,
-    Unit,
+    AttachmentPart, Committed, FlowError, FlowId, Host, LedgerWrite, Notary, Performed, Rate, Request,
+    Response, Trouble, Unit,
 };
 
 use super::Ledger;
@@ -51,7 +51,6 @@ pub(super) struct State {
     pub(super) parties: Vec<Party>,
     pub(super) notaries: Vec<Notary>,
     pub(super) rates: BTreeMap<(String, String), Rate>,
-    pub(super) attachments: BTreeMap<AttachmentId, Attachment>,
     pub(super) switches: Switches,
     pub(super) received: Vec<Received>,
     pub(super) progress: Vec<(FlowId, String)>,
@@ -79,7 +78,6 @@ impl Memory {
                 parties: Vec::new(),
                 notaries: Vec::new(),
                 rates: BTreeMap::new(),
-                attachments: BTreeMap::new(),
                 switches: Switches::default(),
                 received: Vec::new(),
                 progress: Vec::new(),
@@ -160,7 +158,19 @@ impl Host for Memory {
             Request::Release(states) => {
                 Performed { response: Response::Done, writes: vec![LedgerWrite::Release(states.clone())] }
             }
-            Request::Attachment(id) => Response::Attachment(state.attachments.get(id).cloned()).into(),
+            Request::Attachment(id) => Response::Attachment(state.now.attachments.get(id).cloned()).into(),
+            Request::KeepPart(part) => {
+                Performed { response: Response::Done, writes: vec![LedgerWrite::KeepPart(part.clone())] }
+            }
+            Request::Attach { attachment, parts } => {
+                let kept = |number| &state.now.parts[&(flow, *attachment, number)];
+                match AttachmentPart::join(*attachment, (0..*parts).map(|number| kept(number).as_ref())) {
+                    Ok(attachment) => {
+                        Performed { response: Response::Done, writes: vec![LedgerWrite::Attach(attachment)] }
+                    }
+                    Err(refusal) => Response::Refused(refusal).into(),
+                }
+            }
             Request::Commit(commit) => {
                 let committed = state.now.decide(commit, now);
                 let writes = match committed {

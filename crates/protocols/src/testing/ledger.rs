@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tally_contracts::{
-    Name, Party, PublicKey, SignedTransaction, State, StateAndRef, StateRef, Summary, TransactionId,
-    select_coins,
+    Attachment, AttachmentId, Name, Party, PublicKey, SignedTransaction, State, StateAndRef, StateRef,
+    Summary, TransactionId, select_coins,
 };
 use tally_flows::{
     Commit, Committed, Filter, FlowError, FlowId, LedgerWrite, Mark, Outcome, Saved, Selection, Unit,
@@ -28,6 +28,10 @@ pub struct Ledger {
     pub spent: BTreeSet<StateRef>,
     /// Transactions that flows have fetched and not verified.
     pub kept: BTreeMap<(FlowId, TransactionId), Arc<SignedTransaction>>,
+    /// Attachments, verified against their hashes.
+    pub attachments: BTreeMap<AttachmentId, Attachment>,
+    /// Parts of attachments that flows have fetched.
+    pub parts: BTreeMap<(FlowId, AttachmentId, u32), Arc<[u8]>>,
     /// Who holds which state.
     pub held: BTreeMap<StateRef, FlowId>,
     /// As a notary: what was consumed by what, on whose request.
@@ -44,6 +48,12 @@ impl Ledger {
             LedgerWrite::Record(transaction) => self.record(me, transaction),
             LedgerWrite::Keep(transaction) => {
                 self.kept.insert((flow, transaction.id()), transaction.clone());
+            }
+            LedgerWrite::KeepPart(part) => {
+                self.parts.insert((flow, part.attachment, part.number), part.bytes.clone());
+            }
+            LedgerWrite::Attach(attachment) => {
+                self.attachments.insert(attachment.id(), attachment.clone());
             }
             LedgerWrite::Hold(states) => {
                 for state in states {
@@ -124,6 +134,7 @@ impl Ledger {
     pub(super) fn end(&mut self, flow: FlowId) {
         self.held.retain(|_, holder| *holder != flow);
         self.kept.retain(|(keeper, _), _| *keeper != flow);
+        self.parts.retain(|(keeper, ..), _| *keeper != flow);
     }
 
     pub(super) fn select(

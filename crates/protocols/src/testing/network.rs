@@ -210,7 +210,9 @@ impl Network {
 
     /// Gives a node an attachment.
     pub fn attach(&mut self, who: &Name, attachment: Attachment) {
-        self.node(who).memory.state().attachments.insert(attachment.id(), attachment);
+        let mut state = self.node(who).memory.state();
+        state.disk.attachments.insert(attachment.id(), attachment.clone());
+        state.now.attachments.insert(attachment.id(), attachment);
     }
 
     /// Changes what is wrong with a node.

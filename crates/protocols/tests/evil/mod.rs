@@ -135,6 +135,7 @@ impl Flow for HandOver {
                 session.receive::<Reply<()>>().await?;
                 Ok(Final { transaction: id })
             }
+            Reply::Part(..) => Err(FlowError::refused("nothing is attached")),
         }
     }
 }
@@ -446,6 +447,7 @@ impl Responder for Buyer {
         loop {
             match session.receive().await? {
                 Reply::<TransactionSignature>::Answer(_) => return Err(FlowError::refused("it is signed")),
+                Reply::Part(..) => return Err(FlowError::refused("nothing is attached")),
                 Reply::Fetch(ids) => {
                     let found = context.transactions(ids).await?.into_iter().flatten();
                     session.send(&Batch(found.map(|found| SignedTransaction::clone(&found)).collect())).await;
