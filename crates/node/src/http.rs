@@ -11,10 +11,12 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 
 use crate::core::Core;
+use crate::metrics::ClientMeters;
 
 #[derive(Clone)]
 struct Seen {
     core: Arc<Core>,
+    clients: ClientMeters,
     ready: Arc<AtomicBool>,
 }
 
@@ -23,6 +25,7 @@ struct Seen {
 pub(crate) async fn serve(
     address: SocketAddr,
     core: Arc<Core>,
+    clients: ClientMeters,
     ready: Arc<AtomicBool>,
 ) -> std::io::Result<SocketAddr> {
     let listener = tokio::net::TcpListener::bind(address).await?;
@@ -31,7 +34,7 @@ pub(crate) async fn serve(
         .route("/health", get(|| async { "alive\n" }))
         .route("/ready", get(is_ready))
         .route("/metrics", get(metrics))
-        .with_state(Seen { core, ready });
+        .with_state(Seen { core, clients, ready });
     tokio::spawn(async move {
         if let Err(error) = axum::serve(listener, routes).await {
             tracing::error!(%error, "health and metrics are served no longer");
@@ -52,6 +55,7 @@ async fn is_ready(State(seen): State<Seen>) -> impl IntoResponse {
 
 async fn metrics(State(seen): State<Seen>) -> impl IntoResponse {
     seen.core.measure();
+    seen.clients.measure();
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     ([(header::CONTENT_TYPE, kind)], seen.core.meters().registry().render())
 }

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use tally_ops::metrics::{BATCH_SIZES, Counter, Gauge, Histogram, LATENCY_SECONDS, MetricError, Registry};
 
+use tally_rpc::Figures;
+
 use crate::desk::lock;
 use crate::desk::watch::Finished;
 
@@ -37,6 +39,47 @@ pub struct Meters {
     pub(crate) store_wait_seconds: Gauge,
     pub(crate) readers_busy: Gauge,
     pub(crate) readers: Gauge,
+}
+
+/// What clients do, as the server for them counts it.
+#[derive(Clone)]
+pub(crate) struct ClientMeters {
+    figures: Arc<Figures>,
+    gauges: [Gauge; 6],
+}
+
+impl ClientMeters {
+    pub(crate) fn new(registry: &Registry, figures: Arc<Figures>) -> Result<Self, MetricError> {
+        let gauge = |name: &str, help: &str| registry.gauge(name, help, &[]);
+        let gauges = [
+            gauge("tally_rpc_open_connections", "Connections of clients.")?,
+            gauge("tally_rpc_refused_connections", "Connections refused because there were too many.")?,
+            gauge("tally_rpc_done_calls", "Calls of clients; a stream is one.")?,
+            gauge("tally_rpc_done_logins", "Logins of clients.")?,
+            gauge("tally_rpc_refused_logins", "Logins refused.")?,
+            gauge(
+                "tally_rpc_slow_clients",
+                "Clients that did not keep up with a stream and were disconnected.",
+            )?,
+        ];
+        Ok(Self { figures, gauges })
+    }
+
+    /// Brings them up to date.
+    pub(crate) fn measure(&self) {
+        let figures = &self.figures;
+        let values = [
+            figures.connections(),
+            figures.connections_refused(),
+            figures.calls(),
+            figures.logins(),
+            figures.logins_refused(),
+            figures.clients_slow(),
+        ];
+        for (gauge, value) in self.gauges.iter().zip(values) {
+            gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
+        }
+    }
 }
 
 impl Meters {

@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 
 use crate::core::{Core, OpenError};
 use crate::desk::{Parts, full_text};
-use crate::metrics::Meters;
+use crate::metrics::{ClientMeters, Meters};
 use crate::peers::{Certificates, Desk, Mail, Map};
 use crate::service::{About, Service};
 use crate::settings::{FILE, Settings, SettingsError};
@@ -229,12 +229,13 @@ impl Running {
         let rpc = tally_rpc::Settings::new(settings.rpc.listen);
         let server = runtime.block_on(Server::bind(rpc, tls.rpc_server(), users, service))?;
         let health = server.health();
+        let clients = ClientMeters::new(core.meters().registry(), server.figures())?;
         let ready = Arc::new(AtomicBool::new(false));
         let http = match settings.http.listen {
             None => None,
             Some(address) => Some(
                 runtime
-                    .block_on(crate::http::serve(address, core.clone(), ready.clone()))
+                    .block_on(crate::http::serve(address, core.clone(), clients, ready.clone()))
                     .map_err(|source| NodeError::Http { address, source })?,
             ),
         };
