@@ -161,6 +161,12 @@ impl Engine {
         lock(&self.flows).by_id.len()
     }
 
+    /// How many flows have not ended durably: those under way, and those whose end is about to be written.
+    pub fn unfinished(&self) -> usize {
+        let flows = lock(&self.flows);
+        flows.by_id.len() + flows.ending.len()
+    }
+
     /// Is no flow under way?
     pub fn is_empty(&self) -> bool {
         self.len() == 0

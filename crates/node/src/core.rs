@@ -453,11 +453,11 @@ impl Core {
     fn release(&self, mut batch: Batch) {
         for unit in &batch.units {
             if let Some(outcome) = &unit.outcome {
-                self.engine.forget(unit.flow);
                 match outcome {
                     Ok(_) => self.desk.meters.completed.increment(),
                     Err(_) => self.desk.meters.failed.increment(),
                 }
+                self.engine.forget(unit.flow);
             }
         }
         self.desk.settle_batch(&mut batch);
@@ -530,7 +530,7 @@ impl Core {
         let meters = &self.desk.meters;
         let gauge = |value: usize| i64::try_from(value).unwrap_or(i64::MAX);
         let long = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
-        meters.under_way.set(gauge(self.engine.len()));
+        meters.under_way.set(gauge(self.engine.unfinished()));
         meters.queued_turns.set(gauge(self.engine.queued()));
         meters.in_hospital.set(gauge(self.engine.in_hospital()));
         meters.held_states.set(gauge(lock(&self.desk.vault).held()));

@@ -445,7 +445,7 @@ impl About for Told {
                 .map(|notary| kind(notary.validating)),
             started_at_ms: self.started.as_millis(),
             now_ms: system_now().as_millis(),
-            unfinished_flows: self.core.engine().len() as u64,
+            unfinished_flows: self.core.engine().unfinished() as u64,
         }
     }
 

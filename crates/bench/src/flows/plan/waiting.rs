@@ -44,7 +44,7 @@ impl Plan {
         network.kill(0)?;
         let restarted = Instant::now();
         let ready = network.run(0)?;
-        // All were run again over their journals before the node served, and wait again.
+        // None was lost: it serves once all are under way again.
         expect(&driver, network.node(0), flows)?;
         let waiting_again = resident(network.node(0));
         network.run(1)?;
@@ -52,8 +52,8 @@ impl Plan {
         let resumed = restarted.elapsed();
         let completed = network.node(0).meters()?.get("tally_flow_completed_flows_total") as u64;
         if completed != flows {
-            let what = format!("of {flows} flows that waited {completed} completed");
-            return Err(FlowsError::Unexpected(what));
+            let text = format!("of {flows} flows that waited {completed} completed");
+            return Err(FlowsError::Unexpected(text));
         }
         let counterparty = read_node(network.node(1)).peak_bytes;
         let peak = read_node(network.node(0)).peak_bytes;
@@ -62,7 +62,7 @@ impl Plan {
             Fact::time("starting", "flows started within", starting),
             bytes("resident_empty", "the node's memory before", empty),
             bytes("resident_waiting", "its memory while they wait", waiting).at_most(BAR_BYTES),
-            Fact::time("restart_to_ready", "from its restart until all wait again", ready),
+            Fact::time("restart_to_ready", "from its restart until it serves with all of them", ready),
             bytes("resident_restarted", "its memory then", waiting_again).at_most(BAR_BYTES),
             Fact::time(
                 "restart_to_ended",
