@@ -120,7 +120,10 @@ enum Ended {
 
 /// Runs the command and says how it ended: 0 well, 1 refused, 2 failed.
 pub fn run(arguments: Arguments) -> ExitCode {
-    tally_ops::memory::share_one_heap();
+    // A node's threads ask for many small pieces at the same time, and would wait for each other.
+    if !matches!(arguments.command, Command::Node(_)) {
+        tally_ops::memory::share_one_heap();
+    }
     let filter = arguments.log.clone().or_else(|| std::env::var("TALLY_LOG").ok());
     let connection = &arguments.connection;
     let ended = telemetry::init(filter.as_deref().unwrap_or("warn"), arguments.log_format)
