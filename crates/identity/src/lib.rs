@@ -51,7 +51,9 @@ pub use map::{Changes, MapError, NetworkFolder, NetworkMap, Refused, Snapshot};
 pub use moment::system_now;
 pub use name::{NameError, server_name};
 pub use node::{Identity, IdentityError, NodeKeys};
-pub use parameters::{MAX_PARAMETERS_BYTES, NetworkParameters, Notary, ParametersError, SignedParameters};
+pub use parameters::{
+    BESIDE_A_TRANSACTION, MAX_PARAMETERS_BYTES, NetworkParameters, Notary, ParametersError, SignedParameters,
+};
 pub use pem::PemError;
 pub use request::{MAX_REQUEST_BYTES, Request, RequestError};
 pub use revocation::{MAX_REVOCATION_LIST_BYTES, RevocationError, Revocations};

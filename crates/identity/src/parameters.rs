@@ -26,6 +26,10 @@ pub struct Notary {
     pub validating: bool,
 }
 
+/// Room that a message needs beside the largest transaction: flows send history in batches of half a mebibyte, to which
+/// the last transaction is added. A message that the receiver does not take would hold up its queue.
+pub const BESIDE_A_TRANSACTION: u32 = 768 << 10;
+
 /// What all nodes of a network agree on.
 #[derive(Debug, Clone, PartialEq, Eq, BorshSerialize, BorshDeserialize, Serialize, Deserialize)]
 pub struct NetworkParameters {
@@ -35,7 +39,7 @@ pub struct NetworkParameters {
     pub minimum_platform_version: u32,
     /// The notaries, by name.
     pub notaries: Vec<Notary>,
-    /// Largest message between nodes, in bytes.
+    /// Largest message between nodes, in bytes: [`BESIDE_A_TRANSACTION`] more than the largest transaction at least.
     pub max_message_bytes: u32,
     /// Largest transaction with its signatures, in bytes.
     pub max_transaction_bytes: u32,
@@ -99,8 +103,10 @@ impl NetworkParameters {
         if self.max_transaction_bytes == 0 {
             return Err(ParametersError::Value("transactions of no bytes"));
         }
-        if self.max_message_bytes < self.max_transaction_bytes {
-            return Err(ParametersError::Value("a message may be smaller than a transaction"));
+        if self.max_message_bytes < self.max_transaction_bytes.saturating_add(BESIDE_A_TRANSACTION) {
+            return Err(ParametersError::Value(
+                "a message may be too small for a transaction and 768 KiB of its history",
+            ));
         }
         Ok(())
     }

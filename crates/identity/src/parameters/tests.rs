@@ -69,8 +69,12 @@ fn parameters_that_make_no_sense_are_neither_signed_nor_read() {
     let twice = NetworkParameters { notaries: vec![sense.notaries[0].clone(); 2], ..sense.clone() };
     let many = NetworkParameters { notaries: vec![sense.notaries[0].clone(); 257], ..sense.clone() };
     let nothing = NetworkParameters { max_transaction_bytes: 0, ..sense.clone() };
-    let small = NetworkParameters { max_message_bytes: 1, ..sense };
-    for senseless in [twice, many, nothing, small] {
+    let small = NetworkParameters { max_message_bytes: 1, ..sense.clone() };
+    let least = sense.max_transaction_bytes + BESIDE_A_TRANSACTION;
+    let tight = NetworkParameters { max_message_bytes: least - 1, ..sense.clone() };
+    SignedParameters::sign(&world.map_key, NetworkParameters { max_message_bytes: least, ..sense })
+        .expect("just enough");
+    for senseless in [twice, many, nothing, small, tight] {
         let content = tally_contracts::encode(&senseless);
         let error = SignedParameters::sign(&world.map_key, senseless).expect_err("senseless");
         let envelope = Envelope {
