@@ -2,4 +2,5 @@
 
 mod behaviour;
 mod crash;
+mod ends;
 mod world;

@@ -45,9 +45,7 @@ impl Engine {
         let reached = if runs { self.advance(&cell, &mut running) } else { Reached::Waits };
         let ended = self.close(&cell, &mut running, runs, reached, now);
         drop(running);
-        if ended {
-            self.remove(&cell);
-        } else {
+        if !ended {
             self.rest(&cell);
         }
     }
@@ -174,7 +172,7 @@ impl Engine {
         }
         let ended = outcome.is_some();
         if ended {
-            lock(&self.flows).ending.insert(cell.id);
+            self.remove(cell, &state);
         }
         if let Some(unit) = unit(cell, &mut state, outcome) {
             drop(state);
@@ -194,14 +192,17 @@ impl Engine {
         }
     }
 
-    fn remove(&self, cell: &Arc<Cell>) {
-        let ids: Vec<_> = cell.state().sessions.iter().map(|session| session.hears).collect();
+    /// A flow has ended and is about to be submitted. It goes over to those that end in one step: once the host has
+    /// forgotten it, which may be before this turn is over, nothing here may say that it is under way. Whoever followed
+    /// it then would wait for ever.
+    fn remove(&self, cell: &Cell, state: &State) {
         {
             let mut flows = lock(&self.flows);
             flows.by_id.remove(&cell.id);
-            for id in ids {
-                flows.sessions.remove(&id);
+            for session in &state.sessions {
+                flows.sessions.remove(&session.hears);
             }
+            flows.ending.insert(cell.id);
         }
         lock(&self.wanting_room).remove(&cell.id);
     }

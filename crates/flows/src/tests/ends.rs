@@ -1,0 +1,84 @@
+//! What an engine says of a flow whose end is durable before the turn that reached it is over.
+
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+
+use tally_contracts::{Name, Timestamp};
+
+use super::world::party;
+use crate::{
+    Context, Engine, Flow, FlowError, FlowId, Host, Limits, Origin, Performed, Registry, Request, Start,
+    Trouble, Unit,
+};
+
+/// Makes everything durable at once, and looks what the engine then says.
+#[derive(Default)]
+struct AtOnce {
+    engine: OnceLock<Weak<Engine>>,
+    /// For each flow that ended: whether it was under way with its end durable.
+    ended: Mutex<Vec<bool>>,
+}
+
+impl Host for AtOnce {
+    fn perform(&self, _: FlowId, _: Timestamp, request: &Request) -> Result<Performed, Trouble> {
+        panic!("the flow does not ask to {}", request.describe());
+    }
+
+    fn submit(&self, unit: Unit) {
+        let engine = self.engine.get().and_then(Weak::upgrade).expect("it runs");
+        if unit.outcome.is_some() {
+            assert!(engine.holds(unit.flow) && engine.unfinished() == 1, "its end is not durable yet");
+            engine.forget(unit.flow);
+            let lingers = engine.holds(unit.flow) || engine.unfinished() > 0;
+            self.ended.lock().unwrap().push(lingers);
+        }
+    }
+
+    fn progress(&self, _: FlowId, _: &str) {}
+
+    fn wake(&self) {}
+
+    fn has_room(&self, _: &Name) -> bool {
+        true
+    }
+
+    fn is_known(&self, _: FlowId) -> Result<bool, Trouble> {
+        Ok(false)
+    }
+}
+
+struct Brief;
+
+impl Flow for Brief {
+    const NAME: &'static str = "Brief";
+    const VERSION: u32 = 1;
+    const ARGUMENTS: &'static [(&'static str, &'static str)] = &[];
+    type Arguments = ();
+    type Output = ();
+
+    async fn run(_: Context, (): ()) -> Result<(), FlowError> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_flow_whose_end_is_durable_is_not_under_way() {
+    let host = Arc::new(AtOnce::default());
+    let registry = Registry::new().flow::<Brief>();
+    let engine = Arc::new(Engine::new(registry, Limits::default(), party("Alice"), host.clone()));
+    host.engine.set(Arc::downgrade(&engine)).unwrap();
+    let now = Timestamp::from_millis(1);
+    let start = Start {
+        flow: FlowId([1; 16]),
+        name: Brief::NAME.into(),
+        version: Brief::VERSION,
+        arguments: Vec::new(),
+        origin: Origin::User { name: "test".to_owned() },
+        seed: [0; 32],
+        at: now,
+    };
+    engine.start(start).unwrap();
+    let turn = engine.next().unwrap();
+    engine.run(turn, now);
+    assert_eq!(*host.ended.lock().unwrap(), [false]);
+    assert_eq!(engine.unfinished(), 0);
+}
