@@ -245,11 +245,7 @@ impl Flow for MoreThanAnIou {
         } else {
             signed(&context, transaction).await
         };
-        let id = transaction.id();
-        let session = context.open_as(&victim.name, "IouCreate", 1).await?;
-        session.send(&Offer { transaction, history: Vec::new() }).await;
-        let _: Reply<TransactionSignature> = session.receive().await?;
-        Ok(Final { transaction: id })
+        propose(&context, &victim, "IouCreate", transaction).await
     }
 }
 
@@ -273,11 +269,7 @@ impl Flow for TakeAsTransfer {
             .output(&CashState { owner: context.me().key, ..coin.cash.clone() })
             .command(&CashCommand::Move, [coin.cash.owner, context.me().key]);
         let transaction = signed(&context, build(&context, builder)).await;
-        let id = transaction.id();
-        let session = context.open_as(&victim.name, "BondTransfer", 1).await?;
-        session.send(&Offer { transaction, history: Vec::new() }).await;
-        let _: Reply<TransactionSignature> = session.receive().await?;
-        Ok(Final { transaction: id })
+        propose(&context, &victim, "BondTransfer", transaction).await
     }
 }
 
@@ -305,17 +297,19 @@ impl Flow for IssueAsTransfer {
             .output(&conjured)
             .command(&CashCommand::Issue { nonce: 1 }, [victim.key, me]);
         let transaction = signed(&context, build(&context, builder)).await;
-        propose_transfer(&context, &victim, transaction).await
+        propose(&context, &victim, "BondTransfer", transaction).await
     }
 }
 
-async fn propose_transfer(
+/// Has `victim` sign a transaction that is said to be what `flow` proposes.
+async fn propose(
     context: &Context,
     victim: &Party,
+    flow: &'static str,
     transaction: SignedTransaction,
 ) -> Result<Final, FlowError> {
     let id = transaction.id();
-    let session = context.open_as(&victim.name, "BondTransfer", 1).await?;
+    let session = context.open_as(&victim.name, flow, 1).await?;
     session.send(&Offer { transaction, history: Vec::new() }).await;
     let _: Reply<TransactionSignature> = session.receive().await?;
     Ok(Final { transaction: id })
@@ -340,7 +334,7 @@ impl Flow for TakeBond {
         let builder = TransactionBuilder::new(found.transaction().notary().clone());
         let builder = bond::transfer(builder, &[holding], nominal, context.me().key).unwrap();
         let transaction = signed(&context, build(&context, builder)).await;
-        propose_transfer(&context, &victim, transaction).await
+        propose(&context, &victim, "BondTransfer", transaction).await
     }
 }
 

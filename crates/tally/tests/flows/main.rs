@@ -8,4 +8,6 @@ mod crash;
 mod disk;
 mod load;
 mod refusals;
+#[path = "../common/said.rs"]
+mod said;
 mod support;

@@ -1,9 +1,10 @@
 //! Networks of nodes in temporary directories, and their processes.
 
+pub(crate) use crate::said::{Said, tally};
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 use tally::flows_network::layout::NodeDirectory;
 use tally::flows_network::reach::NodeArguments;
@@ -12,31 +13,6 @@ use tempfile::TempDir;
 
 /// How long anything may take before a test gives up.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-
-pub(crate) fn tally() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tally"));
-    command.env_remove("TALLY_NETWORK").env_remove("TALLY_PASSPHRASE").env_remove("TALLY_LOG");
-    command.stdin(Stdio::null());
-    command
-}
-
-/// What a command printed and how it ended.
-#[derive(Debug)]
-pub(crate) struct Said {
-    pub(crate) code: Option<i32>,
-    pub(crate) out: String,
-    pub(crate) err: String,
-}
-
-impl From<Output> for Said {
-    fn from(output: Output) -> Self {
-        Self {
-            code: output.status.code(),
-            out: String::from_utf8(output.stdout).unwrap(),
-            err: String::from_utf8(output.stderr).unwrap(),
-        }
-    }
-}
 
 impl Said {
     /// The standard output of a command that went well.

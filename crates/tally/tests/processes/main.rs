@@ -8,4 +8,6 @@ mod measures;
 mod messages;
 mod networks;
 mod reference;
+#[path = "../common/said.rs"]
+mod said;
 mod support;

@@ -1,8 +1,9 @@
 //! A network in a temporary directory, run by a process of its own.
 
+pub(crate) use crate::said::{Said, tally};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use tally::client::Client;
 use tally::connection::RunFile;
 use tally::layout::Layout;
@@ -119,31 +120,6 @@ overdraft = "5.00"
 pub(crate) const ALICE: &str = "DE20999000010000000001";
 pub(crate) const ALBERT: &str = "DE90999000010000000002";
 pub(crate) const BOB: &str = "FR7699999000010000000000115";
-
-pub(crate) fn tally() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tally"));
-    command.env_remove("TALLY_NETWORK").env_remove("TALLY_PASSPHRASE").env_remove("TALLY_LOG");
-    command.stdin(Stdio::null());
-    command
-}
-
-/// What a command printed and how it ended.
-#[derive(Debug)]
-pub(crate) struct Said {
-    pub(crate) code: Option<i32>,
-    pub(crate) out: String,
-    pub(crate) err: String,
-}
-
-impl From<Output> for Said {
-    fn from(output: Output) -> Self {
-        Self {
-            code: output.status.code(),
-            out: String::from_utf8(output.stdout).unwrap(),
-            err: String::from_utf8(output.stderr).unwrap(),
-        }
-    }
-}
 
 impl Said {
     /// The first word of each line.
