@@ -1,0 +1,1 @@
+//! An EVM chain: blocks, pool, production, synchronisation.

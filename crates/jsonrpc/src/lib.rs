@@ -1,0 +1,1 @@
+//! JSON-RPC over HTTP and WebSocket, and the methods of an Ethereum client.

@@ -1,0 +1,1 @@
+//! Mutually authenticated sessions between the known nodes of a chain.
