@@ -1,1 +1,7 @@
 //! Accounts and storage of a chain under one Merkle Patricia root, in an embedded store.
+
+mod changes;
+mod read;
+
+pub use changes::{Account, AccountChange, Changes};
+pub use read::Read;
