@@ -1,0 +1,66 @@
+//! Which ommers a block of work may list.
+
+use std::collections::HashSet;
+
+use alloy_consensus::Header;
+use alloy_primitives::B256;
+
+use super::{BlockError, Sealing, validate_header};
+use crate::schedule::Schedule;
+
+const MOST: usize = 2;
+/// Generations of ancestors whose children may be ommers.
+const REACH: usize = 7;
+
+/// An ancestor of the block whose ommers are checked.
+#[derive(Clone, Debug)]
+pub struct Ancestor {
+    /// Its hash.
+    pub hash: B256,
+    /// Its header.
+    pub header: Header,
+    /// Hashes of the ommers that it lists.
+    pub ommers: Vec<B256>,
+}
+
+/// Checks the ommers of a block.
+///
+/// `ancestors` are its parent, that one's parent and so on; seven are enough, fewer when the chain is
+/// shorter. A block without ommers needs none.
+///
+/// # Errors
+/// The first ommer that may not be listed.
+pub fn validate_ommers(
+    schedule: &Schedule,
+    ommers: &[Header],
+    ancestors: &[Ancestor],
+) -> Result<(), BlockError> {
+    if ommers.len() > MOST {
+        return Err(BlockError::TooManyOmmers(ommers.len()));
+    }
+    if ommers.is_empty() {
+        return Ok(());
+    }
+    let ancestors = &ancestors[..ancestors.len().min(REACH)];
+    let mut known: HashSet<B256> = HashSet::new();
+    for ancestor in ancestors {
+        known.insert(ancestor.hash);
+        known.extend(&ancestor.ommers);
+    }
+    for ommer in ommers {
+        let hash = ommer.hash_slow();
+        if !known.insert(hash) {
+            return Err(BlockError::OmmerKnown(hash));
+        }
+        // A child of the parent would be a sibling of the block itself.
+        let parent = ancestors
+            .iter()
+            .skip(1)
+            .find(|ancestor| ancestor.hash == ommer.parent_hash)
+            .ok_or(BlockError::OmmerParent(hash))?;
+        let sealing = Sealing::Ethereum { parent_total_difficulty: None };
+        validate_header(schedule, ommer, &parent.header, parent.hash, &sealing)
+            .map_err(|error| BlockError::Ommer(Box::new(error)))?;
+    }
+    Ok(())
+}
