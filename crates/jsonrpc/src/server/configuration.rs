@@ -1,0 +1,174 @@
+//! What an endpoint serves, to whom, and how much.
+
+use std::collections::HashSet;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::access::{Hosts, Origins};
+use super::authentication::Authenticator;
+
+/// What holds for the whole server.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Threads that read, answer cheap calls and write.
+    pub threads: usize,
+    /// Threads for costly calls.
+    pub workers: usize,
+    /// Costly calls that may wait for one of them; one more is refused with -32005.
+    pub queue: usize,
+    /// How long a call may take, waiting included.
+    pub call: Duration,
+}
+
+impl Default for Options {
+    /// As many threads of each kind as there are cores, 1,024 waiting calls, 30 s for a call.
+    fn default() -> Self {
+        let cores = std::thread::available_parallelism().map_or(2, usize::from);
+        Self { threads: cores, workers: cores, queue: 1024, call: Duration::from_secs(30) }
+    }
+}
+
+/// One address to listen on.
+#[derive(Debug, Clone)]
+pub struct Endpoint {
+    /// Where; port 0 takes any free one.
+    pub listen: SocketAddr,
+    /// Whether POST requests are answered.
+    pub http: bool,
+    /// Whether a connection may become a WebSocket.
+    pub websocket: bool,
+    /// The methods that may be called, by the part of their names before the underscore.
+    pub namespaces: Namespaces,
+    /// Pages that browsers may let call (`rpc-http-cors-origins`).
+    pub origins: Origins,
+    /// Names under which the node may be addressed (`host-allowlist`).
+    pub hosts: Hosts,
+    /// How callers show who they are; none lets everyone call.
+    pub authentication: Option<Authenticator>,
+    /// Methods that need no authentication (`rpc-http-api-methods-no-auth`), by their whole names.
+    pub free_methods: HashSet<String>,
+    /// How much of everything.
+    pub limits: Limits,
+}
+
+impl Endpoint {
+    /// HTTP and WebSocket at an address, with the defaults of everything else: ETH, NET and WEB3, no
+    /// browser pages, `localhost` only, no authentication.
+    #[must_use]
+    pub fn new(listen: SocketAddr) -> Self {
+        Self {
+            listen,
+            http: true,
+            websocket: true,
+            namespaces: Namespaces::default(),
+            origins: Origins::None,
+            hosts: Hosts::default(),
+            authentication: None,
+            free_methods: HashSet::new(),
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// How much one endpoint and one connection of it may ask for. Bytes and counts; 0 calls a second means any.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Connections at a time (`rpc-http-max-active-connections`); one more is closed at once.
+    pub connections: usize,
+    /// Bytes of a request's body, or of a WebSocket message (`rpc-http-max-request-content-length`).
+    pub request_bytes: usize,
+    /// Bytes of one call's answer.
+    pub answer_bytes: usize,
+    /// Calls in a batch (`rpc-http-max-batch-size`).
+    pub batch_calls: usize,
+    /// Bytes of a batch's answers; calls after that get an error.
+    pub batch_answer_bytes: usize,
+    /// How deep the JSON of a request may nest.
+    pub depth: usize,
+    /// Calls a second on one connection, on average.
+    pub calls_per_second: u32,
+    /// Calls at once after a pause, on one connection.
+    pub burst: u32,
+    /// Costly calls under way on one WebSocket; more are not read until one is answered.
+    pub concurrent_calls: usize,
+    /// Subscriptions on one WebSocket.
+    pub subscriptions: usize,
+    /// Bytes that wait for a WebSocket's reader before it is dropped.
+    pub backlog_bytes: usize,
+    /// How long a connection may take over a request's head, the pause before it included.
+    pub idle: Duration,
+    /// How long it may take over the body.
+    pub body: Duration,
+    /// How long a WebSocket may take nothing of what waits for it.
+    pub stall: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 512,
+            request_bytes: 5 << 20,
+            answer_bytes: 128 << 20,
+            batch_calls: 1024,
+            batch_answer_bytes: 25 << 20,
+            depth: 64,
+            calls_per_second: 0,
+            burst: 1000,
+            concurrent_calls: 16,
+            subscriptions: 128,
+            backlog_bytes: 16 << 20,
+            idle: Duration::from_secs(60),
+            body: Duration::from_secs(30),
+            stall: Duration::from_secs(20),
+        }
+    }
+}
+
+/// Namespaces of methods, as `rpc-http-api` names them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Namespaces(Vec<String>);
+
+/// A name that is no namespace.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no API: use {names}", names = Namespaces::KNOWN.join(", "))]
+pub struct UnknownNamespace(String);
+
+impl Namespaces {
+    /// All that there are.
+    pub const KNOWN: [&'static str; 9] =
+        ["ETH", "NET", "WEB3", "TXPOOL", "DEBUG", "ADMIN", "QBFT", "IBFT", "TESTING"];
+
+    /// Reads names in any case.
+    ///
+    /// # Errors
+    /// [`UnknownNamespace`] names the first that is none.
+    pub fn parse<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, UnknownNamespace> {
+        let mut list: Vec<String> = Vec::new();
+        for name in names {
+            let name = name.trim().to_ascii_uppercase();
+            if !Self::KNOWN.contains(&name.as_str()) {
+                return Err(UnknownNamespace(name));
+            }
+            list.push(name.to_ascii_lowercase());
+        }
+        Ok(Self(list))
+    }
+
+    /// Whether methods whose names begin with `namespace_` (in lower case) may be called.
+    #[must_use]
+    pub fn contains(&self, namespace: &str) -> bool {
+        // `rpc_modules` says what there is and is therefore always there.
+        namespace == "rpc" || self.0.iter().any(|name| name == namespace)
+    }
+
+    /// The namespaces in lower case.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str)
+    }
+}
+
+impl Default for Namespaces {
+    fn default() -> Self {
+        Self(vec!["eth".into(), "net".into(), "web3".into()])
+    }
+}

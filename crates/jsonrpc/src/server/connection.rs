@@ -1,0 +1,269 @@
+//! Connections: accepting them, and what each knows.
+
+use std::collections::HashSet;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use bytes::Bytes;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{oneshot, watch};
+
+use super::access::{Hosts, Origins};
+use super::answer::{Answering, Caller, Outcome, calls_in, write_error};
+use super::authentication::{Authenticator, Permissions, Refused};
+use super::configuration::{Endpoint, Limits, Namespaces, Options};
+use super::meters::Meters;
+use super::pool::Pool;
+use super::rate::Bucket;
+use super::registry::{Place, Registry};
+use super::websocket::Session;
+use crate::error::RpcError;
+
+/// Bytes that a request's head may have.
+const HEAD_BYTES: usize = 64 << 10;
+
+/// What all connections to one endpoint share.
+pub(super) struct Service {
+    pub(super) registry: Arc<Registry>,
+    pub(super) pool: Arc<Pool>,
+    pub(super) meters: Meters,
+    pub(super) http: bool,
+    pub(super) websocket: bool,
+    pub(super) namespaces: Namespaces,
+    pub(super) origins: Origins,
+    pub(super) hosts: Hosts,
+    pub(super) authentication: Option<Authenticator>,
+    pub(super) free_methods: HashSet<String>,
+    pub(super) limits: Limits,
+    call: Duration,
+    open: AtomicUsize,
+}
+
+impl std::fmt::Debug for Service {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Service").field("open", &self.open()).finish_non_exhaustive()
+    }
+}
+
+impl Service {
+    pub(super) fn new(
+        endpoint: Endpoint,
+        registry: Arc<Registry>,
+        pool: Arc<Pool>,
+        meters: Meters,
+        options: &Options,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            registry,
+            pool,
+            meters,
+            http: endpoint.http,
+            websocket: endpoint.websocket,
+            namespaces: endpoint.namespaces,
+            origins: endpoint.origins,
+            hosts: endpoint.hosts,
+            authentication: endpoint.authentication,
+            free_methods: endpoint.free_methods,
+            limits: endpoint.limits,
+            call: options.call,
+            open: AtomicUsize::new(0),
+        })
+    }
+
+    /// Connections now.
+    pub(super) fn open(&self) -> usize {
+        self.open.load(Ordering::Relaxed)
+    }
+}
+
+/// One connection.
+pub(super) struct Connection {
+    pub(super) service: Arc<Service>,
+    pub(super) peer: SocketAddr,
+    pub(super) stopped: watch::Receiver<bool>,
+    bucket: Mutex<Bucket>,
+    token: Mutex<Option<(Box<str>, Arc<Permissions>)>>,
+}
+
+impl Connection {
+    fn new(service: Arc<Service>, peer: SocketAddr, stopped: watch::Receiver<bool>) -> Self {
+        let limits = &service.limits;
+        let bucket = Bucket::new(limits.calls_per_second, limits.burst, Instant::now());
+        service.open.fetch_add(1, Ordering::Relaxed);
+        service.meters.connections.add(1);
+        Self { bucket: Mutex::new(bucket), token: Mutex::new(None), service, peer, stopped }
+    }
+
+    /// Whether the request may be answered now, by the rate of this connection.
+    pub(super) fn may_call(&self, body: &[u8]) -> bool {
+        let mut bucket = self.bucket.lock().unwrap_or_else(PoisonError::into_inner);
+        let may = !bucket.counts() || bucket.take(calls_in(body), Instant::now());
+        if !may {
+            self.service.meters.refused_calls.increment();
+        }
+        may
+    }
+
+    /// Who calls with this `Authorization` header.
+    pub(super) fn caller(&self, header: Option<&str>) -> Result<Caller, Refused> {
+        let Some(authenticator) = &self.service.authentication else { return Ok(Caller::Anyone) };
+        let token = header.and_then(|header| header.strip_prefix("Bearer ")).map(str::trim);
+        let Some(token) = token else {
+            return if self.service.free_methods.is_empty() {
+                Err(Refused::Missing)
+            } else {
+                Ok(Caller::Nobody)
+            };
+        };
+        let now = SystemTime::now();
+        let mut known = self.token.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((text, permissions)) = &*known
+            && text.as_ref() == token
+            && !permissions.expired(now)
+        {
+            return Ok(Caller::Holder(permissions.clone()));
+        }
+        let permissions = Arc::new(authenticator.verify(token, now)?);
+        *known = Some((token.into(), permissions.clone()));
+        Ok(Caller::Holder(permissions))
+    }
+
+    /// Answers a request: inline, or by the pool for what is costly. When the future is dropped, the pool is
+    /// told that nobody waits.
+    pub(super) async fn answer(
+        &self,
+        body: Bytes,
+        caller: Caller,
+        session: Option<Arc<Session>>,
+    ) -> (Vec<u8>, Outcome) {
+        static NEVER: AtomicBool = AtomicBool::new(false);
+        let service = &self.service;
+        let deadline = Instant::now() + service.call;
+        let mut out = Vec::with_capacity(512);
+        let outcome = Answering {
+            service,
+            caller: &caller,
+            session: session.as_ref(),
+            place: Place::Inline,
+            deadline,
+            stop: &NEVER,
+        }
+        .request(&body, 0, &mut out);
+        let Outcome::Costly(from) = outcome else { return (out, outcome) };
+
+        let stop = Arc::new(AtomicBool::new(false));
+        let _told = Told(stop.clone());
+        let (sender, receiver) = oneshot::channel();
+        let job = {
+            let (service, stop) = (service.clone(), stop.clone());
+            move |place| {
+                let answering = Answering {
+                    service: &service,
+                    caller: &caller,
+                    session: session.as_ref(),
+                    place,
+                    deadline,
+                    stop: &stop,
+                };
+                let outcome = answering.request(&body, from, &mut out);
+                // Nobody may wait for it anymore.
+                let _ = sender.send((out, outcome));
+            }
+        };
+        if let Err(job) = service.pool.submit(job) {
+            job(Place::Refused);
+        }
+        service.meters.waiting.set(i64::try_from(service.pool.waiting()).unwrap_or(i64::MAX));
+        let mut receiver = receiver;
+        let answered = match tokio::time::timeout_at(deadline.into(), &mut receiver).await {
+            Ok(answered) => answered,
+            Err(_) => {
+                stop.store(true, Ordering::Relaxed);
+                receiver.await
+            }
+        };
+        answered.unwrap_or_else(|_| {
+            let mut out = Vec::new();
+            write_error(&mut out, None, &RpcError::internal("Internal error"));
+            (out, Outcome::Answered)
+        })
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.service.open.fetch_sub(1, Ordering::Relaxed);
+        self.service.meters.connections.add(-1);
+    }
+}
+
+/// Tells a costly call, by being dropped, that nobody waits.
+struct Told(Arc<AtomicBool>);
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Accepts connections until told to stop.
+pub(super) async fn accept(listener: TcpListener, service: Arc<Service>, mut stopped: watch::Receiver<bool>) {
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = told(&mut stopped) => return,
+        };
+        match accepted {
+            Ok((stream, peer)) => {
+                if service.open() >= service.limits.connections {
+                    service.meters.refused_connections.increment();
+                    continue;
+                }
+                let connection = Arc::new(Connection::new(service.clone(), peer, stopped.clone()));
+                tokio::spawn(serve(stream, connection));
+            }
+            Err(error) => {
+                // Out of descriptors, mostly: what is open must get the time to close.
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+}
+
+/// Ends when the server stops.
+pub(super) async fn told(stopped: &mut watch::Receiver<bool>) {
+    // An error says that the server is gone already.
+    let _ = stopped.wait_for(|stopped| *stopped).await;
+}
+
+async fn serve(stream: TcpStream, connection: Arc<Connection>) {
+    if stream.set_nodelay(true).is_err() {
+        return;
+    }
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(connection.service.limits.idle)
+        .max_buf_size(HEAD_BYTES)
+        .pipeline_flush(true);
+    let mut stopped = connection.stopped.clone();
+    let service = service_fn(|request| super::http::handle(connection.clone(), request));
+    let served = builder.serve_connection(TokioIo::new(stream), service).with_upgrades();
+    let mut served = std::pin::pin!(served);
+    let ended = tokio::select! {
+        ended = &mut served => ended,
+        () = told(&mut stopped) => {
+            served.as_mut().graceful_shutdown();
+            served.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(peer = %connection.peer, %error, "a connection ended early");
+    }
+}
