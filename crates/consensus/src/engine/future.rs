@@ -1,0 +1,124 @@
+//! Messages for later heights, and messages seen before.
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+
+use alloy_primitives::{Address, B256};
+
+use super::Limits;
+use crate::message::Message;
+
+type Kept = (Address, Address, Message);
+
+/// Messages of validators for heights that are not reached, and how far each validator claims to be.
+#[derive(Debug, Default)]
+pub(super) struct Future {
+    by_height: BTreeMap<u64, Vec<(Kept, usize)>>,
+    of_author: BTreeMap<Address, (usize, usize)>,
+    claims: BTreeMap<Address, u64>,
+    asked: u64,
+}
+
+impl Future {
+    /// Keeps a message (sender, author, message) if it is near enough and its author's share is not used up;
+    /// whether it did.
+    pub(super) fn keep(
+        &mut self,
+        limits: &Limits,
+        height: u64,
+        validators: usize,
+        kept: Kept,
+        bytes: usize,
+    ) -> bool {
+        let at = kept.2.view().height;
+        if at.saturating_sub(height) > limits.future_distance {
+            return false;
+        }
+        let validators = validators.max(1);
+        let (count, size) = self.of_author.entry(kept.1).or_default();
+        if *count >= limits.future_messages / validators || *size + bytes > limits.future_bytes / validators {
+            return false;
+        }
+        *count += 1;
+        *size += bytes;
+        self.by_height.entry(at).or_default().push((kept, bytes));
+        true
+    }
+
+    /// The messages for a height, as they came; those for lower ones are dropped.
+    pub(super) fn take(&mut self, height: u64) -> Vec<Kept> {
+        let later = self.by_height.split_off(&height.saturating_add(1));
+        let now = std::mem::replace(&mut self.by_height, later);
+        self.claims.retain(|_, claimed| *claimed > height);
+        let mut taken = Vec::new();
+        for (at, messages) in now {
+            for (kept, bytes) in messages {
+                if let Some((count, size)) = self.of_author.get_mut(&kept.1) {
+                    *count = count.saturating_sub(1);
+                    *size = size.saturating_sub(bytes);
+                }
+                if at == height {
+                    taken.push(kept);
+                }
+            }
+        }
+        self.of_author.retain(|_, (count, _)| *count > 0);
+        taken
+    }
+
+    /// Notes that an author works on `claimed`. The height that more than `faulty` validators have reached,
+    /// and one of them, when that is higher than what was told before.
+    pub(super) fn claim(
+        &mut self,
+        author: Address,
+        claimed: u64,
+        faulty: usize,
+        height: u64,
+    ) -> Option<(u64, Address)> {
+        let known = self.claims.entry(author).or_default();
+        *known = claimed.max(*known);
+        let mut claims: Vec<(u64, Address)> =
+            self.claims.iter().map(|(author, height)| (*height, *author)).collect();
+        claims.sort_unstable_by(|a, b| b.cmp(a));
+        let reached = *claims.get(faulty)?;
+        if reached.0 <= height || reached.0 <= self.asked {
+            return None;
+        }
+        self.asked = reached.0;
+        Some(reached)
+    }
+
+    /// Who claims to be furthest ahead.
+    pub(super) fn furthest_ahead(&self) -> Option<(u64, Address)> {
+        self.claims.iter().map(|(author, height)| (*height, *author)).max()
+    }
+}
+
+/// The identities of the last messages.
+#[derive(Debug)]
+pub(super) struct Seen {
+    limit: usize,
+    order: VecDeque<B256>,
+    known: HashSet<B256>,
+}
+
+impl Seen {
+    pub(super) fn new(limit: usize) -> Self {
+        Self { limit, order: VecDeque::new(), known: HashSet::new() }
+    }
+
+    pub(super) fn contains(&self, id: B256) -> bool {
+        self.known.contains(&id)
+    }
+
+    pub(super) fn insert(&mut self, id: B256) {
+        if self.limit == 0 || !self.known.insert(id) {
+            return;
+        }
+        self.order.push_back(id);
+        if self.order.len() > self.limit
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+    }
+}
