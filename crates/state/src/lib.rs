@@ -2,6 +2,8 @@
 
 mod changes;
 mod read;
+pub mod store;
 
 pub use changes::{Account, AccountChange, Changes};
 pub use read::Read;
+pub use store::{Batch, Database, Durability, Snapshot, StoreError, StoreOptions, Table};
