@@ -222,9 +222,6 @@ impl Engine {
             return;
         }
         self.seen.insert(id);
-        if self.shared.config.relay {
-            out.push(Effect::Relay { packet, except: [from, author] });
-        }
         if view.height == number {
             self.message(now_ms, from, author, message, out);
         }
@@ -265,11 +262,19 @@ impl Engine {
             if !height.validators().contains(author) {
                 return;
             }
-            match message {
-                Message::Proposal(proposal) => height.proposal(step, from, author, *proposal),
+            let relayed = step.shared.config.relay.then(|| message.encode(step.shared.config.protocol));
+            let refused = match message {
+                Message::Proposal(proposal) => height.proposal(step, author, *proposal),
                 Message::Prepare(prepare) => height.prepare(step, author, prepare),
-                Message::Commit(commit) => height.commit(step, from, author, commit),
-                Message::RoundChange(change) => height.round_change(step, from, author, *change),
+                Message::Commit(commit) => height.commit(step, author, commit),
+                Message::RoundChange(change) => height.round_change(step, author, *change),
+            };
+            match (refused, relayed) {
+                (Ok(()), Some(packet)) => step.out.push(Effect::Relay { packet, except: [from, author] }),
+                (Ok(()), None) => {}
+                // Evidence is not under the author's signature: who passes it on answers for it.
+                (Err(what @ Misbehaviour::Unjustified(_)), _) => step.blame(from, what),
+                (Err(what), _) => step.blame(author, what),
             }
         });
     }

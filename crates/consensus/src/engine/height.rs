@@ -27,6 +27,15 @@ use round::{Candidate, Round};
 /// Rounds below the current one whose votes are kept, so that commits that come late still decide.
 const PAST_ROUNDS: u32 = 8;
 
+/// What the host says of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// Nothing yet; it was proposed by this validator.
+    Awaited(Address),
+    Valid,
+    Invalid,
+}
+
 /// The agreement on one block.
 pub(super) struct Height {
     head: Head,
@@ -41,8 +50,8 @@ pub(super) struct Height {
     changes: BTreeMap<Address, RoundChange>,
     prepared: Option<Prepared>,
     own: Own,
-    /// Blocks that the host was asked about, by their hash on the chain; `None` while it has not answered.
-    verdicts: BTreeMap<B256, Option<bool>>,
+    /// What the host says of blocks, by their hash on the chain.
+    verdicts: BTreeMap<B256, Verdict>,
     decided: Option<B256>,
     sync_asked: bool,
     begun_ms: Option<u64>,
@@ -146,7 +155,7 @@ impl Height {
         }
         if let Some(prepared) = &self.prepared {
             let candidate = Candidate::valid(prepared.block.clone(), prepared.proposal_seal);
-            self.verdicts.insert(prepared.block.hash(), Some(true));
+            self.verdicts.insert(prepared.block.hash(), Verdict::Valid);
             let round = self.rounds.entry(prepared.round).or_default();
             round.proposal = Some(candidate);
         }
@@ -386,7 +395,7 @@ impl Height {
         if let Err(what) = self.check_block(step, view, &block) {
             return step.blame(step.shared.me, what);
         }
-        self.verdicts.insert(block.hash(), Some(true));
+        self.verdicts.insert(block.hash(), Verdict::Valid);
         self.send_proposal(step, block);
     }
 
@@ -415,29 +424,22 @@ impl Height {
     pub(super) fn proposal(
         &mut self,
         step: &mut Step<'_>,
-        from: Address,
         author: Address,
         proposal: Proposal,
-    ) {
+    ) -> Result<(), Misbehaviour> {
         let view = proposal.view;
         if view.round < self.round || self.is_decided() || self.mute {
-            return;
+            return Ok(());
         }
         if self.proposer(step.shared, view.round) != Some(author) {
-            return step.blame(from, Misbehaviour::NotProposer(author));
+            return Err(Misbehaviour::NotProposer(author));
         }
         if let Some(known) = self.rounds.get(&view.round).and_then(|round| round.proposal.as_ref()) {
-            if known.block.digest() != proposal.block.digest() {
-                step.blame(author, Misbehaviour::Equivocation(view));
-            }
-            return;
+            let same = known.block.digest() == proposal.block.digest();
+            return if same { Ok(()) } else { Err(Misbehaviour::Equivocation(view)) };
         }
-        if let Err(what) = self.check_block(step, view, &proposal.block) {
-            return step.blame(from, what);
-        }
-        if let Err(what) = self.context(step.shared).proposal(&proposal) {
-            return step.blame(from, Misbehaviour::Unjustified(what));
-        }
+        self.check_block(step, view, &proposal.block)?;
+        self.context(step.shared).proposal(&proposal).map_err(Misbehaviour::Unjustified)?;
         if view.round > self.round || !self.started {
             self.begin(step, view.round);
         }
@@ -445,6 +447,7 @@ impl Height {
             Some(Candidate::waiting(proposal.block, proposal.seal));
         self.check_proposal(step);
         self.check_committed(step, view.round);
+        Ok(())
     }
 
     fn check_block(&self, step: &Step<'_>, view: View, block: &Block) -> Result<(), Misbehaviour> {
@@ -479,14 +482,14 @@ impl Height {
         let latest_s = (step.now_ms / 1_000).saturating_add(MAX_AHEAD_S);
         let timestamp_s = candidate.block.header().timestamp;
         match self.verdicts.get(&hash) {
-            Some(None | Some(false)) => {}
+            Some(Verdict::Awaited(_) | Verdict::Invalid) => {}
             _ if timestamp_s > latest_s => {
                 // Its proposer's clock is ahead, or this one behind: it is good once its time has come.
                 let wait_ms =
                     timestamp_s.saturating_sub(MAX_AHEAD_S).saturating_mul(1_000).saturating_sub(step.now_ms);
                 self.early_timer = Some(step.set_timer(wait_ms));
             }
-            Some(Some(true)) => {
+            Some(Verdict::Valid) => {
                 candidate.valid = true;
                 let digest = candidate.block.digest();
                 let mine = self.proposer(step.shared, self.round) == Some(step.shared.me);
@@ -497,22 +500,22 @@ impl Height {
             }
             None => {
                 let block = candidate.block.clone();
-                self.verdicts.insert(hash, None);
+                let proposer = self.proposer(step.shared, self.round).unwrap_or_default();
+                self.verdicts.insert(hash, Verdict::Awaited(proposer));
                 step.out.push(Effect::Validate(block));
             }
         }
     }
 
     pub(super) fn validated(&mut self, step: &mut Step<'_>, hash: B256, valid: bool) {
-        let Some(verdict) = self.verdicts.get_mut(&hash).filter(|verdict| verdict.is_none()) else { return };
-        *verdict = Some(valid);
-        if self.is_decided() {
-            return;
-        }
-        if !valid && let Some(proposer) = self.proposer(step.shared, self.round) {
+        let Some(&Verdict::Awaited(proposer)) = self.verdicts.get(&hash) else { return };
+        self.verdicts.insert(hash, if valid { Verdict::Valid } else { Verdict::Invalid });
+        if !valid {
             step.blame(proposer, Misbehaviour::InvalidBlock(hash));
         }
-        self.check_proposal(step);
+        if !self.is_decided() {
+            self.check_proposal(step);
+        }
     }
 
     fn sign_prepare(&mut self, step: &mut Step<'_>, digest: B256) {
@@ -528,7 +531,12 @@ impl Height {
     }
 
     /// A prepare message from its author, which is a validator.
-    pub(super) fn prepare(&mut self, step: &mut Step<'_>, author: Address, prepare: Signed<Prepare>) {
+    pub(super) fn prepare(
+        &mut self,
+        step: &mut Step<'_>,
+        author: Address,
+        prepare: Signed<Prepare>,
+    ) -> Result<(), Misbehaviour> {
         let Prepare { view, digest } = prepare.payload;
         let proposed = self.proposer(step.shared, view.round) == Some(author);
         if view.round < self.round
@@ -537,19 +545,18 @@ impl Height {
             || (proposed && !step.shared.config.protocol.proposer_prepares())
             || !self.has_room(step.shared, author, view.round)
         {
-            return;
+            return Ok(());
         }
         let prepares = &mut self.rounds.entry(view.round).or_default().prepares;
         match prepares.get(&author) {
-            Some(known) if known.payload.digest != digest => {
-                step.blame(author, Misbehaviour::Equivocation(view))
-            }
+            Some(known) if known.payload.digest != digest => return Err(Misbehaviour::Equivocation(view)),
             Some(_) => {}
             None => {
                 prepares.insert(author, prepare);
                 self.check_prepared(step);
             }
         }
+        Ok(())
     }
 
     /// Whether votes of `author` for a round are still kept: only for so many rounds that are not reached.
@@ -598,41 +605,36 @@ impl Height {
     pub(super) fn commit(
         &mut self,
         step: &mut Step<'_>,
-        from: Address,
         author: Address,
         commit: Signed<Commit>,
-    ) {
+    ) -> Result<(), Misbehaviour> {
         let Commit { view, digest, commit_seal } = commit.payload;
         if self.is_decided()
             || view.round < self.round.saturating_sub(PAST_ROUNDS)
             || !self.has_room(step.shared, author, view.round)
         {
-            return;
+            return Ok(());
         }
         if step.shared.keys.recover(digest, &commit_seal) != Some(author) {
-            return step.blame(from, Misbehaviour::CommitSeal);
+            return Err(Misbehaviour::CommitSeal);
         }
         let commits = &mut self.rounds.entry(view.round).or_default().commits;
         match commits.get(&author) {
-            Some(known) if known.digest != digest => step.blame(author, Misbehaviour::Equivocation(view)),
+            Some(known) if known.digest != digest => return Err(Misbehaviour::Equivocation(view)),
             Some(_) => {}
             None => {
                 commits.insert(author, commit.payload);
                 self.check_committed(step, view.round);
-                if !self.is_decided()
-                    && view.round > self.round
-                    && self
-                        .rounds
-                        .get(&view.round)
-                        .is_some_and(|round| round.commits.len() > self.head.validators.faulty())
-                    && !self.sync_asked
-                {
+                let sealed = self.rounds.get(&view.round).map_or(0, |round| round.commits.len());
+                let ahead = view.round > self.round && sealed > self.head.validators.faulty();
+                if ahead && !self.is_decided() && !self.sync_asked {
                     // A correct validator is prepared there: whoever it is can pass the block on.
                     self.sync_asked = true;
                     step.out.push(Effect::NeedSync { height: self.number, peer: author });
                 }
             }
         }
+        Ok(())
     }
 
     /// Looks whether a quorum has sealed a block in a round, be it the current one or not.
@@ -683,33 +685,29 @@ impl Height {
     pub(super) fn round_change(
         &mut self,
         step: &mut Step<'_>,
-        from: Address,
         author: Address,
         change: RoundChange,
-    ) {
+    ) -> Result<(), Misbehaviour> {
         let view = change.signed.payload.view;
         if self.is_decided() || self.mute {
-            return;
+            return Ok(());
         }
         if view.round == 0 {
-            return step.blame(from, Misbehaviour::RoundZero);
+            return Err(Misbehaviour::RoundZero);
         }
         if self.changes.get(&author).is_some_and(|known| known.signed.payload.view.round >= view.round) {
-            return;
+            return Ok(());
         }
-        if let Some(block) = &change.block
-            && let Err(what) = self.check_block(step, View { round: block.round(), ..view }, block)
-        {
-            return step.blame(from, what);
-        }
-        if let Err(what) = self.context(step.shared).round_change(&change) {
-            return step.blame(from, Misbehaviour::Unjustified(what));
+        self.context(step.shared).round_change(&change).map_err(Misbehaviour::Unjustified)?;
+        if let Some(block) = &change.block {
+            self.check_block(step, View { round: block.round(), ..view }, block)?;
         }
         self.changes.insert(author, change);
         if view.round < self.round {
             self.repeat_to(step, author);
         }
         self.check_changes(step);
+        Ok(())
     }
 
     /// Sends a peer what this node has said in the current round.
