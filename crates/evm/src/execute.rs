@@ -64,9 +64,17 @@ pub fn execute<R: Read>(
     state: R,
     hashes: &BlockHashes<'_>,
     codes: Option<&Codes>,
+    root: Option<&mut IntermediateRoot<'_>>,
+) -> Result<Executed, BlockError> {
+    execute_all(Executor::new(schedule, env, state, hashes, codes), contents, root)
+}
+
+/// Takes an executor from the start of its block to the end.
+pub(crate) fn execute_all<R: Read>(
+    mut executor: Executor<'_, R>,
+    contents: Contents<'_>,
     mut root: Option<&mut IntermediateRoot<'_>>,
 ) -> Result<Executed, BlockError> {
-    let mut executor = Executor::new(schedule, env, state, hashes, codes);
     executor.begin()?;
     for (index, transaction) in contents.transactions.iter().enumerate() {
         executor.execute(transaction, root.as_deref_mut()).map_err(|refusal| refusal.in_block(index))?;

@@ -4,7 +4,7 @@
 //! keys in any case and comments.
 
 mod bft;
-mod json;
+pub(crate) mod json;
 #[cfg(test)]
 mod tests;
 
@@ -235,8 +235,15 @@ fn consensus(config: &Object<'_>) -> Result<Consensus, GenesisError> {
 }
 
 fn alloc(file: &Object<'_>) -> Result<BTreeMap<Address, Allocation>, GenesisError> {
+    match file.object("alloc")? {
+        Some(alloc) => accounts(&alloc),
+        None => Ok(BTreeMap::new()),
+    }
+}
+
+/// Accounts by address, as `alloc` and the tests list them.
+pub(crate) fn accounts(alloc: &Object<'_>) -> Result<BTreeMap<Address, Allocation>, GenesisError> {
     let mut accounts = BTreeMap::new();
-    let Some(alloc) = file.object("alloc")? else { return Ok(accounts) };
     for (key, value) in alloc.map() {
         let address = json::address(key).map_err(|problem| alloc.error(key, problem))?;
         let entry = Object::new(value, alloc.at(key))?;

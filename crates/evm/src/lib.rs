@@ -4,6 +4,7 @@ pub mod block;
 pub mod execute;
 pub mod genesis;
 pub mod schedule;
+pub mod tool;
 pub mod transaction;
 
 pub use block::{Block, BlockError, Body};

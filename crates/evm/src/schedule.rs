@@ -173,7 +173,8 @@ impl Schedule {
         Ok(schedule)
     }
 
-    fn read_blobs(&mut self, config: &Object<'_>) -> Result<(), GenesisError> {
+    /// Reads the `blobSchedule` of a configuration (EIP-7840).
+    pub(crate) fn read_blobs(&mut self, config: &Object<'_>) -> Result<(), GenesisError> {
         let Some(list) = config.object("blobSchedule")? else { return Ok(()) };
         for fork in Fork::ALL.into_iter().filter(|fork| *fork >= Fork::Cancun) {
             let Some(entry) = list.object(fork.name())? else { continue };

@@ -64,11 +64,16 @@ struct Cached {
     slots: U256Map<Slot>,
 }
 
+/// Stands for the hash of no code where storage is in the way of a creation, which `revm` takes for a
+/// contract then.
+const ONLY_STORAGE: B256 = B256::repeat_byte(0x76);
+
 /// The database of `revm` for one block.
 pub(crate) struct Cache<'a, R> {
     state: R,
     hashes: &'a BlockHashes<'a>,
     shared: Option<&'a Codes>,
+    only_storage: Option<&'a dyn Fn(Address) -> bool>,
     accounts: AddressMap<Cached>,
     codes: B256Map<Bytecode>,
     /// New in this block.
@@ -90,7 +95,8 @@ fn info(account: Account) -> AccountInfo {
 }
 
 fn account(info: &AccountInfo) -> Account {
-    Account { nonce: info.nonce, balance: info.balance, code_hash: info.code_hash }
+    let code_hash = if info.code_hash == ONLY_STORAGE { KECCAK256_EMPTY } else { info.code_hash };
+    Account { nonce: info.nonce, balance: info.balance, code_hash }
 }
 
 impl<'a, R: Read> Cache<'a, R> {
@@ -99,10 +105,19 @@ impl<'a, R: Read> Cache<'a, R> {
             state,
             hashes,
             shared,
+            only_storage: None,
             accounts: AddressMap::default(),
             codes: B256Map::default(),
             created: B256Map::default(),
         }
+    }
+
+    /// Lets creations collide with accounts that have nothing but storage (EIP-7610).
+    ///
+    /// No transaction since EIP-161 makes such an account, but the Ethereum tests begin with some.
+    pub(crate) fn with_storage_collisions(mut self, only_storage: &'a dyn Fn(Address) -> bool) -> Self {
+        self.only_storage = Some(only_storage);
+        self
     }
 
     fn load(&mut self, address: Address) -> Result<&mut Cached, ReadError> {
@@ -110,12 +125,15 @@ impl<'a, R: Read> Cache<'a, R> {
             Entry::Occupied(entry) => Ok(entry.into_mut()),
             Entry::Vacant(entry) => {
                 let before = self.state.account(address).map_err(failed)?;
-                Ok(entry.insert(Cached {
-                    before,
-                    now: before.map(info),
-                    cleared: false,
-                    slots: U256Map::default(),
-                }))
+                let mut now = before.map(info);
+                if let (Some(now), Some(only_storage)) = (&mut now, self.only_storage)
+                    && now.nonce == 0
+                    && now.code_hash == KECCAK256_EMPTY
+                    && only_storage(address)
+                {
+                    now.code_hash = ONLY_STORAGE;
+                }
+                Ok(entry.insert(Cached { before, now, cleared: false, slots: U256Map::default() }))
             }
         }
     }
@@ -257,7 +275,10 @@ impl<R: Read> Database for Cache<'_, R> {
 
 impl<R: Read> DatabaseCommit for Cache<'_, R> {
     fn commit(&mut self, state: EvmState) {
-        for (address, account) in state {
+        for (address, mut account) in state {
+            if account.info.code_hash == ONLY_STORAGE && self.only_storage.is_some() {
+                account.info.code_hash = KECCAK256_EMPTY;
+            }
             // Whatever was touched was loaded first.
             let Some(cached) = self.accounts.get_mut(&address) else { continue };
             if !account.is_touched() {

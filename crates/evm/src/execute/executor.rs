@@ -3,7 +3,7 @@
 use alloy_consensus::{Eip658Value, Header, Receipt, ReceiptEnvelope, ReceiptWithBloom, Transaction as _};
 use alloy_eips::eip4844::DATA_GAS_PER_BLOB;
 use alloy_eips::eip4895::Withdrawal;
-use alloy_primitives::{Bloom, U256};
+use alloy_primitives::{Address, Bloom, U256};
 use revm::context_interface::result::ExecutionResult;
 use revm::{DatabaseCommit, ExecuteEvm};
 use tally_state::{Account, Changes, Read};
@@ -49,7 +49,23 @@ impl<'a, R: Read> Executor<'a, R> {
     ) -> Self {
         // The difficulty alone tells blocks of work from those after the merge.
         let rules = schedule.rules(env.number, env.timestamp, env.difficulty.is_zero());
-        let cache = Cache::new(state, hashes, codes);
+        Self::over(schedule, env, Cache::new(state, hashes, codes), rules)
+    }
+
+    /// As [`Executor::new`] for the tests of the tool: see [`Cache::with_storage_collisions`].
+    pub(crate) fn with_storage_collisions(
+        schedule: &'a Schedule,
+        env: &'a Env,
+        state: R,
+        hashes: &'a BlockHashes<'a>,
+        only_storage: &'a dyn Fn(Address) -> bool,
+    ) -> Self {
+        let rules = schedule.rules(env.number, env.timestamp, env.difficulty.is_zero());
+        let cache = Cache::new(state, hashes, None).with_storage_collisions(only_storage);
+        Self::over(schedule, env, cache, rules)
+    }
+
+    fn over(schedule: &'a Schedule, env: &'a Env, cache: Cache<'a, R>, rules: Rules) -> Self {
         Self {
             machine: machine(&rules, rules.configuration(), env.block(&rules), cache, ()),
             schedule,
@@ -84,7 +100,7 @@ impl<'a, R: Read> Executor<'a, R> {
     ///
     /// # Errors
     /// The state cannot be read.
-    pub fn account(&mut self, address: alloy_primitives::Address) -> Result<Option<Account>, Refusal> {
+    pub fn account(&mut self, address: Address) -> Result<Option<Account>, Refusal> {
         Ok(self.machine.ctx.journaled_state.database.account(address)?)
     }
 

@@ -117,14 +117,14 @@ impl<'a> Object<'a> {
     }
 }
 
-pub(super) fn address(text: &str) -> Result<Address, String> {
+pub(crate) fn address(text: &str) -> Result<Address, String> {
     let bytes = bytes(text)?;
     <[u8; 20]>::try_from(bytes.as_ref())
         .map(Address::from)
         .map_err(|_| format!("an address has 20 bytes, this one {}", bytes.len()))
 }
 
-pub(super) fn bytes(text: &str) -> Result<Bytes, String> {
+pub(crate) fn bytes(text: &str) -> Result<Bytes, String> {
     let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
     let decoded =
         if digits.len().is_multiple_of(2) { hex::decode(digits) } else { hex::decode(format!("0{digits}")) };
@@ -136,14 +136,15 @@ fn digits(value: &Value) -> Result<&str, String> {
 }
 
 /// A number as `0x` with hexadecimal digits, as decimal digits or as a JSON number.
-pub(super) fn quantity(value: &Value) -> Result<U256, String> {
+pub(crate) fn quantity(value: &Value) -> Result<U256, String> {
     match value {
         Value::Number(number) => number
             .as_u64()
             .map(U256::from)
             .ok_or_else(|| "a whole number was expected; write one above 64 bits as a string".into()),
         Value::String(text) => {
-            let text = text.trim();
+            // The Ethereum tests mark numbers that are meant to be too large.
+            let text = text.trim().trim_start_matches("0x:bigint ");
             let parsed = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
                 Some("") => return Ok(U256::ZERO),
                 Some(digits) => U256::from_str_radix(digits, 16),
@@ -159,7 +160,7 @@ pub(super) fn quantity(value: &Value) -> Result<U256, String> {
 }
 
 /// A slot or its value: hexadecimal whether or not it says so.
-pub(super) fn word(text: &str) -> Result<U256, String> {
+pub(crate) fn word(text: &str) -> Result<U256, String> {
     let bytes = bytes(text)?;
     if bytes.len() > 32 {
         return Err("at most 32 bytes were expected".into());

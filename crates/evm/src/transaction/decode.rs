@@ -27,14 +27,24 @@ type Result<T> = std::result::Result<T, TransactionError>;
 /// What is wrong with the encoding. Ranges that do not depend on a fork are checked as well: `v`, `r`
 /// and `s`, but not whether `s` is low.
 pub fn decode(bytes: &[u8]) -> Result<Transaction> {
+    match decode_any_price(bytes)? {
+        (transaction, None) => Ok(transaction),
+        // Well formed, but no type here holds the price, and nobody could pay it.
+        (_, Some(_)) => Err(TransactionError::malformed(Field::GasPrice, Malformed::Overflow)),
+    }
+}
+
+/// As [`decode`], but takes a legacy transaction whose gas price is above 128 bits too: its price is
+/// then given as `u128::MAX`, and the hash that was signed beside it.
+pub(crate) fn decode_any_price(bytes: &[u8]) -> Result<(Transaction, Option<B256>)> {
     let mut rest = bytes;
-    let transaction = match bytes.first() {
+    let decoded = match bytes.first() {
         None => return Err(TransactionError::malformed(Field::Transaction, Malformed::TooShort)),
         Some(0xc0..) => legacy(&mut rest, bytes)?,
-        Some(kind) => typed(*kind, &mut rest, bytes)?,
+        Some(kind) => (typed(*kind, &mut rest, bytes)?, None),
     };
     if rest.is_empty() {
-        Ok(transaction)
+        Ok(decoded)
     } else {
         Err(TransactionError::malformed(Field::Transaction, Malformed::LeftOver))
     }
@@ -247,17 +257,21 @@ fn own_bytes<'a>(all: &'a [u8], rest: &[u8]) -> &'a [u8] {
     &all[..all.len() - rest.len()]
 }
 
-fn legacy(bytes: &mut &[u8], all: &[u8]) -> Result<Transaction> {
+fn legacy(bytes: &mut &[u8], all: &[u8]) -> Result<(Transaction, Option<B256>)> {
     let mut fields = Fields::open(bytes, Field::Transaction)?;
+    let payload = fields.rest;
+    let nonce = fields.small(Field::Nonce)?;
+    let price = fields.number(Field::GasPrice)?;
     let mut transaction = TxLegacy {
         chain_id: None,
-        nonce: fields.small(Field::Nonce)?,
-        gas_price: fields.small(Field::GasPrice)?,
+        nonce,
+        gas_price: u128::try_from(price).unwrap_or(u128::MAX),
         gas_limit: fields.small(Field::GasLimit)?,
         to: fields.kind()?,
         value: fields.number(Field::Value)?,
         input: fields.data()?,
     };
+    let signed_part = own_bytes(payload, fields.rest);
     let v = fields.number(Field::V)?;
     let (r, s) = fields.scalars()?;
     fields.end(Field::Transaction)?;
@@ -274,7 +288,23 @@ fn legacy(bytes: &mut &[u8], all: &[u8]) -> Result<Transaction> {
         _ => return Err(TransactionError::InvalidChainId),
     };
     let hash = keccak256(own_bytes(all, bytes));
-    Ok(Signed::new_unchecked(transaction, Signature::new(r, s, odd), hash).into())
+    let signing_hash =
+        (price > U256::from(u128::MAX)).then(|| legacy_signing_hash(signed_part, transaction.chain_id));
+    Ok((Signed::new_unchecked(transaction, Signature::new(r, s, odd), hash).into(), signing_hash))
+}
+
+/// keccak-256 of the six fields of a legacy transaction, with the chain identifier of EIP-155.
+fn legacy_signing_hash(fields: &[u8], chain_id: Option<u64>) -> B256 {
+    let mut payload = fields.to_vec();
+    if let Some(chain_id) = chain_id {
+        chain_id.encode(&mut payload);
+        0_u8.encode(&mut payload);
+        0_u8.encode(&mut payload);
+    }
+    let mut list = Vec::with_capacity(payload.len() + 9);
+    Header { list: true, payload_length: payload.len() }.encode(&mut list);
+    list.extend_from_slice(&payload);
+    keccak256(list)
 }
 
 fn typed(kind: u8, bytes: &mut &[u8], all: &[u8]) -> Result<Transaction> {

@@ -56,15 +56,22 @@ impl Deref for Recovered {
 /// A signature that no key gives.
 pub fn recover(transaction: impl Into<Arc<Transaction>>) -> Result<Recovered, TransactionError> {
     let transaction = transaction.into();
-    let (signature, hash) = match &*transaction {
-        Transaction::Legacy(signed) => (signed.signature(), signed.tx().signature_hash()),
-        Transaction::Eip2930(signed) => (signed.signature(), signed.tx().signature_hash()),
-        Transaction::Eip1559(signed) => (signed.signature(), signed.tx().signature_hash()),
-        Transaction::Eip4844(signed) => (signed.signature(), signed.tx().signature_hash()),
-        Transaction::Eip7702(signed) => (signed.signature(), signed.tx().signature_hash()),
+    let hash = match &*transaction {
+        Transaction::Legacy(signed) => signed.tx().signature_hash(),
+        Transaction::Eip2930(signed) => signed.tx().signature_hash(),
+        Transaction::Eip1559(signed) => signed.tx().signature_hash(),
+        Transaction::Eip4844(signed) => signed.tx().signature_hash(),
+        Transaction::Eip7702(signed) => signed.tx().signature_hash(),
     };
-    let sender =
-        signature.recover_address_from_prehash(&hash).map_err(|_| TransactionError::Unrecoverable)?;
+    recover_from(transaction, hash)
+}
+
+/// [`recover`], from the hash that was signed.
+pub(crate) fn recover_from(transaction: Arc<Transaction>, hash: B256) -> Result<Recovered, TransactionError> {
+    let sender = transaction
+        .signature()
+        .recover_address_from_prehash(&hash)
+        .map_err(|_| TransactionError::Unrecoverable)?;
     Ok(Recovered { transaction, sender })
 }
 

@@ -1,0 +1,44 @@
+use std::path::{Path, PathBuf};
+
+use super::*;
+
+/// The Ethereum tests, where the environment has them; `None` elsewhere.
+fn reference(suite: &str) -> Option<PathBuf> {
+    let root = std::env::var_os("ETHEREUM_TESTS").map(PathBuf::from).or_else(|| {
+        let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/reference/ethereum");
+        beside.is_dir().then_some(beside)
+    })?;
+    Some(root.join(suite))
+}
+
+fn failures(results: &[TestResult]) -> String {
+    let failed: Vec<_> = results.iter().filter(|result| !result.pass).collect();
+    let lines = failed.iter().take(40).map(|result| {
+        format!("{} ({}): {}\n", result.name, result.fork, result.error.as_deref().unwrap_or_default())
+    });
+    format!("{} of {} failed:\n{}", failed.len(), results.len(), lines.collect::<String>())
+}
+
+#[test]
+fn every_transaction_test_passes() {
+    let Some(path) = reference("transaction-tests") else { return };
+    let results = transaction_tests(&[path], &Options::default()).unwrap();
+    assert!(results.len() > 1000, "{}", results.len());
+    assert!(results.iter().all(|result| result.pass), "{}", failures(&results));
+}
+
+#[test]
+fn every_state_test_passes() {
+    let Some(path) = reference("state-tests") else { return };
+    let results = state_tests(&[path], &Options::default(), &mut std::io::sink()).unwrap();
+    assert!(results.len() > 3000, "{}", results.len());
+    assert!(results.iter().all(|result| result.pass), "{}", failures(&results));
+}
+
+#[test]
+fn every_block_test_passes() {
+    let Some(path) = reference("blockchain-tests") else { return };
+    let results = block_tests(&[path], &Options::default()).unwrap();
+    assert!(results.len() > 50, "{}", results.len());
+    assert!(results.iter().all(|result| result.pass), "{}", failures(&results));
+}
