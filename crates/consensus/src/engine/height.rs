@@ -48,6 +48,8 @@ pub(super) struct Height {
     rounds: BTreeMap<u32, Round>,
     /// The highest round change of each validator.
     changes: BTreeMap<Address, RoundChange>,
+    /// The highest round in which each validator has said anything.
+    reached: BTreeMap<Address, u32>,
     prepared: Option<Prepared>,
     own: Own,
     /// What the host says of blocks, by their hash on the chain.
@@ -71,6 +73,7 @@ impl Height {
             started: false,
             rounds: BTreeMap::new(),
             changes: BTreeMap::new(),
+            reached: BTreeMap::new(),
             prepared: None,
             own: Own::default(),
             verdicts: BTreeMap::new(),
@@ -208,14 +211,35 @@ impl Height {
         self.block_timer = None;
         self.early_timer = None;
         self.begun_ms = Some(step.now_ms);
+        self.round_timer = None;
+        self.arm(step, false);
+        if self.repeat_timer.is_none() {
+            self.repeat_timer = Some(step.set_timer(self.head.settings.request_timeout_ms.max(1)));
+        }
+    }
+
+    /// Lets the time of the current round run, once a quorum is in this round or beyond.
+    ///
+    /// A validator that is cut off would otherwise go through rounds alone, and when it is back the others,
+    /// too few of which are so far, would never meet it. As it is, more than `f` correct validators are at
+    /// most one round behind the highest correct one, and all others join them as soon as they hear of it.
+    /// Nobody waits for ever: for the correct validator in the lowest round, all the others are a quorum.
+    fn arm(&mut self, step: &mut Step<'_>, justified: bool) {
+        if self.round_timer.is_some() || !self.started {
+            return;
+        }
+        let me = step.shared.me;
+        // Itself among them.
+        let there =
+            1 + self.reached.iter().filter(|(author, round)| **author != me && **round >= self.round).count();
+        if self.round > 0 && !justified && there < self.head.validators.quorum() {
+            return;
+        }
         let absent = self
             .proposer(step.shared, self.round)
             .is_some_and(|proposer| step.shared.absent.contains(&self.head.validators, proposer));
         let after_ms = timing::round_ms(&step.shared.config, &self.head.settings, self.round, absent);
         self.round_timer = Some(step.set_timer(after_ms));
-        if self.repeat_timer.is_none() {
-            self.repeat_timer = Some(step.set_timer(self.head.settings.request_timeout_ms.max(1)));
-        }
     }
 
     pub(super) fn timer(&mut self, step: &mut Step<'_>, timer: Timer, ahead: Option<(u64, Address)>) {
@@ -231,16 +255,21 @@ impl Height {
         } else if timer == self.repeat_timer {
             self.repeat_timer = Some(step.set_timer(self.head.settings.request_timeout_ms.max(1)));
             self.repeat(step);
+            // Stuck while somebody is ahead: ask that one, even if it is alone.
+            if let Some((height, peer)) = ahead.filter(|(height, _)| *height > self.number) {
+                step.out.push(Effect::NeedSync { height: height.saturating_sub(1), peer });
+            }
+            self.sync_asked = false;
+            let rounds: Vec<u32> = self.rounds.keys().copied().collect();
+            for round in rounds {
+                self.check_committed(step, round);
+            }
         } else if timer == self.round_timer {
             if self.rounds.get(&self.round).is_none_or(|round| round.proposal.is_none())
                 && let Some(proposer) = self.proposer(step.shared, self.round)
                 && proposer != step.shared.me
             {
                 step.shared.absent.missed_turn(proposer);
-            }
-            // Stuck while somebody is ahead: ask that one, even if it is alone.
-            if let Some((height, peer)) = ahead.filter(|(height, _)| *height > self.number) {
-                step.out.push(Effect::NeedSync { height: height.saturating_sub(1), peer });
             }
             self.change_round(step, self.round.saturating_add(1));
         }
@@ -253,7 +282,7 @@ impl Height {
         }
         self.begin(step, round);
         self.sign_round_change(step);
-        self.check_changes(step);
+        self.check_rounds(step);
     }
 
     fn sign_round_change(&mut self, step: &mut Step<'_>) {
@@ -292,16 +321,12 @@ impl Height {
         seal
     }
 
-    /// Looks whether round changes move this node on, or let it propose.
-    fn check_changes(&mut self, step: &mut Step<'_>) {
+    /// Looks whether the others' rounds move this node on, or let it propose.
+    fn check_rounds(&mut self, step: &mut Step<'_>) {
         let me = step.shared.me;
-        let mut higher: Vec<u32> = self
-            .changes
-            .iter()
-            .filter(|(author, _)| **author != me)
-            .map(|(_, change)| change.signed.payload.view.round)
-            .filter(|round| *round > self.round)
-            .collect();
+        let others = self.reached.iter().filter(|(author, _)| **author != me);
+        let mut higher: Vec<u32> =
+            others.map(|(_, round)| *round).filter(|round| *round > self.round).collect();
         higher.sort_unstable_by(|a, b| b.cmp(a));
         // More than `f` validators are there or beyond, so a correct one is: the highest such round.
         if let Some(&round) = higher.get(self.head.validators.faulty()) {
@@ -309,13 +334,9 @@ impl Height {
             return;
         }
         if self.round > 0 {
+            self.arm(step, false);
             self.propose(step);
         }
-    }
-
-    fn changes_to_here(&self) -> Vec<&RoundChange> {
-        let view = self.view();
-        self.changes.values().filter(|change| change.signed.payload.view == view).collect()
     }
 
     /// Proposes a block, if this is this node's turn and, above round 0, a quorum has moved here.
@@ -329,17 +350,18 @@ impl Height {
         {
             return;
         }
-        let changes = self.changes_to_here();
-        if self.round > 0 && changes.len() < self.head.validators.quorum() {
+        let view = self.view();
+        let changes = self.changes.values().filter(|change| change.signed.payload.view == view);
+        let evidence: Vec<RoundChange> = changes.cloned().collect();
+        if self.round > 0 && evidence.len() < self.head.validators.quorum() {
             return;
         }
-        let again = changes
-            .iter()
-            .filter_map(|change| {
-                Some((change.signed.payload.prepared.as_ref()?.round, change.block.as_ref()?))
-            })
-            .max_by_key(|(round, _)| *round)
-            .map(|(_, block)| block.with_round(self.round));
+        let claims = evidence.iter().filter_map(|change| {
+            Some((change.signed.payload.prepared.as_ref()?.round, change.block.as_ref()?))
+        });
+        let again = claims.max_by_key(|(round, _)| *round).map(|(_, block)| block.with_round(view.round));
+        // Kept while a block is built: their authors may move on, and others say more, in the meantime.
+        self.own.evidence = evidence;
         match again {
             Some(block) => self.send_proposal(step, block),
             None => self.request_block(step),
@@ -403,16 +425,12 @@ impl Height {
         let protocol = step.shared.config.protocol;
         let view = self.view();
         let Some(seal) = self.sign(step, proposal_hash(protocol, view, &block)) else { return };
-        let changes = self.changes_to_here();
-        let highest = changes
+        let evidence = std::mem::take(&mut self.own.evidence);
+        let highest = evidence
             .iter()
             .max_by_key(|change| change.signed.payload.prepared.as_ref().map(|prepared| prepared.round));
-        let (round_changes, prepares) = if view.round == 0 {
-            (Vec::new(), Vec::new())
-        } else {
-            let prepares = highest.map(|change| change.prepares.clone()).unwrap_or_default();
-            (changes.iter().map(|change| change.signed.clone()).collect(), prepares)
-        };
+        let prepares = highest.map(|change| change.prepares.clone()).unwrap_or_default();
+        let round_changes = evidence.into_iter().map(|change| change.signed).collect();
         let proposal = Proposal { view, block: block.clone(), seal, round_changes, prepares };
         let packet = Message::Proposal(Box::new(proposal)).encode(protocol);
         self.own.proposal(block.digest(), packet);
@@ -445,6 +463,8 @@ impl Height {
         }
         self.rounds.entry(view.round).or_default().proposal =
             Some(Candidate::waiting(proposal.block, proposal.seal));
+        self.has_reached(author, view.round);
+        self.arm(step, true);
         self.check_proposal(step);
         self.check_committed(step, view.round);
         Ok(())
@@ -539,9 +559,13 @@ impl Height {
     ) -> Result<(), Misbehaviour> {
         let Prepare { view, digest } = prepare.payload;
         let proposed = self.proposer(step.shared, view.round) == Some(author);
+        if view.round < self.round || self.is_decided() || self.mute {
+            return Ok(());
+        }
+        if self.has_reached(author, view.round) {
+            self.check_rounds(step);
+        }
         if view.round < self.round
-            || self.is_decided()
-            || self.mute
             || (proposed && !step.shared.config.protocol.proposer_prepares())
             || !self.has_room(step.shared, author, view.round)
         {
@@ -557,6 +581,15 @@ impl Height {
             }
         }
         Ok(())
+    }
+
+    /// Notes that a validator has spoken in a round; whether it is its highest.
+    fn has_reached(&mut self, author: Address, round: u32) -> bool {
+        let known = self.reached.get(&author).copied();
+        if known.is_none_or(|known| known < round) {
+            self.reached.insert(author, round);
+        }
+        known.is_none_or(|known| known < round)
     }
 
     /// Whether votes of `author` for a round are still kept: only for so many rounds that are not reached.
@@ -617,6 +650,9 @@ impl Height {
         }
         if step.shared.keys.recover(digest, &commit_seal) != Some(author) {
             return Err(Misbehaviour::CommitSeal);
+        }
+        if !self.mute && self.has_reached(author, view.round) {
+            self.check_rounds(step);
         }
         let commits = &mut self.rounds.entry(view.round).or_default().commits;
         match commits.get(&author) {
@@ -703,10 +739,11 @@ impl Height {
             self.check_block(step, View { round: block.round(), ..view }, block)?;
         }
         self.changes.insert(author, change);
+        self.has_reached(author, view.round);
         if view.round < self.round {
             self.repeat_to(step, author);
         }
-        self.check_changes(step);
+        self.check_rounds(step);
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 use alloy_primitives::B256;
 
 use crate::engine::record::{Prepared, Record};
-use crate::message::{Packet, View};
+use crate::message::{Packet, RoundChange, View};
 
 /// Messages of this node in its current round: at most one of each kind.
 #[derive(Debug, Default)]
@@ -11,6 +11,8 @@ pub(super) struct Own {
     view: Option<View>,
     /// Whether the host was asked for a block.
     pub(super) building: bool,
+    /// The round changes that let this node propose.
+    pub(super) evidence: Vec<RoundChange>,
     proposed: Option<B256>,
     prepare: Option<B256>,
     commit: Option<B256>,
