@@ -21,7 +21,7 @@ pub(crate) use cache::Cache;
 pub use cache::{Codes, ReadError};
 pub use environment::Env;
 pub use executor::Executor;
-pub(crate) use machine::{Machine, machine, transaction_env};
+pub(crate) use machine::{Assembled, Machine, assemble, machine, transaction_env};
 pub use outcome::{Executed, Outcome};
 pub use refusal::Refusal;
 
@@ -80,4 +80,17 @@ pub(crate) fn execute_all<R: Read>(
         executor.execute(transaction, root.as_deref_mut()).map_err(|refusal| refusal.in_block(index))?;
     }
     executor.finish(contents.ommers, contents.withdrawals)
+}
+
+/// The state in which the first transaction of a block is executed.
+pub(crate) fn replay<'a, R: Read>(
+    schedule: &'a Schedule,
+    env: &'a Env,
+    state: R,
+    hashes: &'a BlockHashes<'a>,
+    codes: Option<&'a Codes>,
+) -> Result<Cache<'a, R>, BlockError> {
+    let mut executor = Executor::new(schedule, env, state, hashes, codes);
+    executor.begin()?;
+    Ok(executor.into_cache())
 }

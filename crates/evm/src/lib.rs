@@ -1,10 +1,13 @@
 //! Forks, genesis, transactions and blocks of an EVM chain, and their execution (pure).
 
 pub mod block;
+pub mod call;
 pub mod execute;
 pub mod genesis;
 pub mod schedule;
+pub mod simulate;
 pub mod tool;
+pub mod trace;
 pub mod transaction;
 
 pub use block::{Block, BlockError, Body};

@@ -15,6 +15,7 @@ pub use block_test::block_tests;
 pub use files::ToolError;
 pub use memory::{Memory, UnknownCode};
 pub use opcode_trace::OpcodeTrace;
+pub(crate) use opcode_trace::message;
 pub use report::{Options, TestResult, write_results};
 pub use run::{Run, RunOutcome, run};
 pub use state_test::state_tests;

@@ -1,5 +1,7 @@
 //! What a block has read and written so far, over the state after its parent.
 
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use alloy_primitives::map::{AddressMap, B256Map, Entry, U256Map};
@@ -7,7 +9,7 @@ use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256};
 use revm::bytecode::Bytecode;
 use revm::database_interface::DBErrorMarker;
 use revm::state::{AccountInfo, EvmState};
-use revm::{Database, DatabaseCommit};
+use revm::{Database, DatabaseCommit, DatabaseRef};
 use tally_state::{Account, AccountChange, Changes, Read};
 
 use super::BlockHashes;
@@ -74,6 +76,9 @@ pub(crate) struct Cache<'a, R> {
     hashes: &'a BlockHashes<'a>,
     shared: Option<&'a Codes>,
     only_storage: Option<&'a dyn Fn(Address) -> bool>,
+    stop: Option<&'a AtomicBool>,
+    /// Hashes of blocks that exist only for a call.
+    block_hashes: BTreeMap<u64, B256>,
     accounts: AddressMap<Cached>,
     codes: B256Map<Bytecode>,
     /// New in this block.
@@ -106,6 +111,8 @@ impl<'a, R: Read> Cache<'a, R> {
             hashes,
             shared,
             only_storage: None,
+            stop: None,
+            block_hashes: BTreeMap::new(),
             accounts: AddressMap::default(),
             codes: B256Map::default(),
             created: B256Map::default(),
@@ -118,6 +125,25 @@ impl<'a, R: Read> Cache<'a, R> {
     pub(crate) fn with_storage_collisions(mut self, only_storage: &'a dyn Fn(Address) -> bool) -> Self {
         self.only_storage = Some(only_storage);
         self
+    }
+
+    /// Ends execution soon after the flag is set, where the machine was made to ask for it.
+    pub(crate) fn with_stop(mut self, stop: Option<&'a AtomicBool>) -> Self {
+        self.stop = stop;
+        self
+    }
+
+    /// Gives blocks other hashes than the chain has.
+    pub(crate) fn set_block_hashes(&mut self, hashes: impl IntoIterator<Item = (u64, B256)>) {
+        self.block_hashes.extend(hashes);
+    }
+
+    fn hash_of_block(&self, number: u64) -> B256 {
+        self.block_hashes.get(&number).copied().unwrap_or_else(|| (self.hashes)(number))
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
     }
 
     fn load(&mut self, address: Address) -> Result<&mut Cached, ReadError> {
@@ -269,7 +295,42 @@ impl<R: Read> Database for Cache<'_, R> {
     }
 
     fn block_hash(&mut self, number: u64) -> Result<B256, ReadError> {
-        Ok((self.hashes)(number))
+        Ok(self.hash_of_block(number))
+    }
+}
+
+/// What is there now, without remembering what was asked for.
+impl<R: Read> DatabaseRef for Cache<'_, R> {
+    type Error = ReadError;
+
+    fn basic_ref(&self, address: Address) -> Result<Option<AccountInfo>, ReadError> {
+        match self.accounts.get(&address) {
+            Some(cached) => Ok(cached.now.clone()),
+            None => Ok(self.state.account(address).map_err(failed)?.map(info)),
+        }
+    }
+
+    fn code_by_hash_ref(&self, hash: B256) -> Result<Bytecode, ReadError> {
+        if hash == KECCAK256_EMPTY {
+            return Ok(Bytecode::default());
+        }
+        match self.codes.get(&hash) {
+            Some(code) => Ok(code.clone()),
+            None => Bytecode::new_raw_checked(self.state.code(hash).map_err(failed)?).map_err(failed),
+        }
+    }
+
+    fn storage_ref(&self, address: Address, slot: U256) -> Result<U256, ReadError> {
+        let cached = self.accounts.get(&address);
+        match cached.and_then(|cached| cached.slots.get(&slot)) {
+            Some(slot) => Ok(slot.now),
+            None if cached.is_some_and(|cached| cached.cleared || cached.before.is_none()) => Ok(U256::ZERO),
+            None => self.state.storage(address, slot).map_err(failed),
+        }
+    }
+
+    fn block_hash_ref(&self, number: u64) -> Result<B256, ReadError> {
+        Ok(self.hash_of_block(number))
     }
 }
 

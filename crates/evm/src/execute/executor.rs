@@ -166,6 +166,11 @@ impl<'a, R: Read> Executor<'a, R> {
         Ok(Outcome { success, gas_used: gas.tx_gas_used(), output, created })
     }
 
+    /// What was read and written so far.
+    pub(crate) fn into_cache(self) -> Cache<'a, R> {
+        self.machine.ctx.journaled_state.database
+    }
+
     /// Whether the block has room for the transaction; how many blobs it has.
     fn fits(&self, transaction: &Transaction) -> Result<u64, Refusal> {
         let limit = transaction.gas_limit();

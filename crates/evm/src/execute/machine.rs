@@ -20,6 +20,10 @@ use crate::transaction::{Recovered, Transaction, recover_authorization};
 /// One instance for all transactions of a block.
 pub(crate) type Machine<D, I = ()> = MainnetEvm<MainnetContext<D>, I>;
 
+/// A machine with precompiled contracts of a kind.
+pub(crate) type Assembled<D, P, I> =
+    Evm<MainnetContext<D>, I, EthInstructions<EthInterpreter, MainnetContext<D>>, P, EthFrame<EthInterpreter>>;
+
 /// Sets `revm` up over a database.
 pub(crate) fn machine<D: Database, I>(
     rules: &Rules,
@@ -28,6 +32,18 @@ pub(crate) fn machine<D: Database, I>(
     database: D,
     inspector: I,
 ) -> Machine<D, I> {
+    assemble(rules, configuration, block, database, EthPrecompiles::new(rules.spec), inspector)
+}
+
+/// As [`machine`], with other precompiled contracts.
+pub(crate) fn assemble<D: Database, P, I>(
+    rules: &Rules,
+    configuration: CfgEnv,
+    block: BlockEnv,
+    database: D,
+    precompiles: P,
+    inspector: I,
+) -> Assembled<D, P, I> {
     let context: MainnetContext<D> =
         Context::<BlockEnv, TxEnv, CfgEnv, D, Journal<D>, ()>::new(database, rules.spec)
             .with_cfg(configuration)
@@ -40,7 +56,7 @@ pub(crate) fn machine<D: Database, I>(
         ctx: context,
         inspector,
         instruction,
-        precompiles: EthPrecompiles::new(rules.spec),
+        precompiles,
         frame_stack: FrameStack::<EthFrame<EthInterpreter>>::new_prealloc(8),
     }
 }

@@ -130,7 +130,7 @@ impl<C: ContextTr<Journal: JournalTr>, W: Write> Inspector<C, EthInterpreter> fo
 }
 
 /// What go-ethereum says of a failure.
-pub(super) fn message(result: InstructionResult) -> String {
+pub(crate) fn message(result: InstructionResult) -> String {
     use InstructionResult as R;
     match result {
         R::Revert => "execution reverted".into(),
