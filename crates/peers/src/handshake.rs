@@ -278,7 +278,7 @@ pub enum Refusal {
     #[error("its chain has another genesis block")]
     Genesis,
     /// The proof does not fit the session, or was meant for another node.
-    #[error("the proof of the node's key does not hold in this session")]
+    #[error("the proof of the node's key does not hold in this session, or is meant for another node")]
     Proof,
     /// The node is not on the list of permitted nodes.
     #[error("the node is not on the list of permitted nodes")]

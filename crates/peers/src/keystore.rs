@@ -116,7 +116,7 @@ impl Nonces {
 /// Encrypts a key: the contents of a key store.
 ///
 /// # Errors
-/// [`KeystoreFault::Cost`] when the derivation asks for more than [`decrypt`] would do.
+/// [`KeystoreFault::Cost`] when the derivation asks for more than [`Keystore::parse`] would take.
 pub fn encrypt(
     key: &NodeKey,
     password: &[u8],
@@ -153,55 +153,80 @@ pub fn encrypt(
     serde_json::to_string_pretty(&store).map(|text| text + "\n").map_err(KeystoreFault::Json)
 }
 
-/// Decrypts the contents of a key store.
-///
-/// What the file asks for in memory and time is bounded: 512 MiB and some ten seconds.
-///
-/// # Errors
-/// [`KeystoreFault`]; [`KeystoreFault::Password`] when the password is wrong or the file was changed.
-pub fn decrypt(text: &[u8], password: &[u8]) -> Result<NodeKey, KeystoreFault> {
-    if text.len() as u64 > LARGEST_FILE {
-        return Err(KeystoreFault::Large);
-    }
-    let Store { crypto, version, address, .. } = serde_json::from_slice(text).map_err(KeystoreFault::Json)?;
-    if version != 3 {
-        return Err(KeystoreFault::Version { found: version });
-    }
-    if crypto.cipher != "aes-128-ctr" {
-        return Err(KeystoreFault::Cipher { found: crypto.cipher });
-    }
-    let Params { dklen, n, r, p, c, prf, salt } = crypto.kdfparams;
-    let derivation = match (crypto.kdf.as_str(), n, r, p, c) {
-        ("scrypt", Some(n), Some(r), Some(p), _) => Derivation::Scrypt { n, r, p },
-        ("pbkdf2", _, _, _, Some(c)) => match prf.as_deref() {
-            Some("hmac-sha256") => Derivation::Pbkdf2 { c },
+/// A key store that has been read and not unlocked.
+#[derive(Debug, Clone)]
+pub struct Keystore {
+    /// The address that it states, if it does; the key is checked against it.
+    pub address: Option<Address>,
+    /// How the key is derived from the password; within the bounds of this module.
+    pub derivation: Derivation,
+    salt: Vec<u8>,
+    iv: [u8; 16],
+    ciphertext: [u8; 32],
+    mac: [u8; 32],
+}
+
+impl Keystore {
+    /// Reads the contents of a key store.
+    ///
+    /// # Errors
+    /// [`KeystoreFault`]; among them [`KeystoreFault::Cost`] when unlocking would take more than 512 MiB
+    /// or some ten seconds.
+    pub fn parse(text: &[u8]) -> Result<Self, KeystoreFault> {
+        if text.len() as u64 > LARGEST_FILE {
+            return Err(KeystoreFault::Large);
+        }
+        let Store { crypto, version, address, .. } =
+            serde_json::from_slice(text).map_err(KeystoreFault::Json)?;
+        if version != 3 {
+            return Err(KeystoreFault::Version { found: version });
+        }
+        if crypto.cipher != "aes-128-ctr" {
+            return Err(KeystoreFault::Cipher { found: crypto.cipher });
+        }
+        let Params { dklen, n, r, p, c, prf, salt } = crypto.kdfparams;
+        let derivation = match (crypto.kdf.as_str(), n, r, p, c, prf.as_deref()) {
+            ("scrypt", Some(n), Some(r), Some(p), _, _) => Derivation::Scrypt { n, r, p },
+            ("pbkdf2", _, _, _, Some(c), Some("hmac-sha256")) => Derivation::Pbkdf2 { c },
             _ => return Err(KeystoreFault::Derivation),
-        },
-        _ => return Err(KeystoreFault::Derivation),
-    };
-    if dklen != 32 {
-        return Err(KeystoreFault::Length { field: "dklen", expected: 32, found: dklen as usize });
+        };
+        derivation.check()?;
+        if dklen != 32 {
+            return Err(KeystoreFault::Length { field: "dklen", expected: 32, found: dklen as usize });
+        }
+        let salt = salt.0;
+        if salt.len() > LONGEST_SALT {
+            return Err(KeystoreFault::Length { field: "salt", expected: LONGEST_SALT, found: salt.len() });
+        }
+        Ok(Self {
+            address: address.map(|text| text.parse()).transpose().map_err(|_| KeystoreFault::Address)?,
+            derivation,
+            salt,
+            iv: array("iv", &crypto.cipherparams.iv.0)?,
+            ciphertext: array("ciphertext", &crypto.ciphertext.0)?,
+            mac: array("mac", &crypto.mac.0)?,
+        })
     }
-    if salt.0.len() > LONGEST_SALT {
-        return Err(KeystoreFault::Length { field: "salt", expected: LONGEST_SALT, found: salt.0.len() });
-    }
-    let iv: [u8; 16] = array("iv", &crypto.cipherparams.iv.0)?;
-    let expected: [u8; 32] = array("mac", &crypto.mac.0)?;
-    let mut secret = Zeroizing::new(array::<32>("ciphertext", &crypto.ciphertext.0)?);
-    let derived = derivation.derive(password, &salt.0)?;
-    // Neither is secret to whoever has the file, so the comparison may take its time.
-    if mac(&derived, secret.as_slice()) != expected {
-        return Err(KeystoreFault::Password);
-    }
-    apply_keystream(&derived, &iv, secret.as_mut_slice());
-    let key = NodeKey::new(&secret).map_err(KeystoreFault::Key)?;
-    if let Some(stated) = address {
-        let stated: Address = stated.parse().map_err(|_| KeystoreFault::Address)?;
-        if stated != key.address() {
+
+    /// Decrypts the key.
+    ///
+    /// # Errors
+    /// [`KeystoreFault::Password`] when the password is wrong or the file was changed;
+    /// [`KeystoreFault::Key`] and [`KeystoreFault::Address`] when it was made wrong.
+    pub fn unlock(&self, password: &[u8]) -> Result<NodeKey, KeystoreFault> {
+        let derived = self.derivation.derive(password, &self.salt)?;
+        // Neither is secret to whoever has the file, so the comparison may take its time.
+        if mac(&derived, &self.ciphertext) != self.mac {
+            return Err(KeystoreFault::Password);
+        }
+        let mut secret = Zeroizing::new(self.ciphertext);
+        apply_keystream(&derived, &self.iv, secret.as_mut_slice());
+        let key = NodeKey::new(&secret).map_err(KeystoreFault::Key)?;
+        if self.address.is_some_and(|stated| stated != key.address()) {
             return Err(KeystoreFault::Address);
         }
+        Ok(key)
     }
-    Ok(key)
 }
 
 /// Reads and decrypts a key store.
@@ -213,7 +238,7 @@ pub fn read(path: &Path, password: &[u8]) -> Result<NodeKey, KeystoreError> {
     let io = |error| fail(KeystoreFault::Io(error));
     let mut text = Vec::new();
     fs::File::open(path).map_err(io)?.take(LARGEST_FILE + 1).read_to_end(&mut text).map_err(io)?;
-    decrypt(&text, password).map_err(fail)
+    Keystore::parse(&text).and_then(|store| store.unlock(password)).map_err(fail)
 }
 
 /// The derived key's first half encrypts, in counter mode, which is its own inverse.

@@ -16,6 +16,7 @@ mod event;
 mod file;
 mod flow;
 pub mod frame;
+pub mod fuzz;
 pub mod handshake;
 mod key;
 pub mod keystore;

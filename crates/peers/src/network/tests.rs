@@ -1,1 +1,4 @@
-
+mod conduct;
+mod hostile;
+mod meeting;
+mod support;
