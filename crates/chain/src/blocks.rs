@@ -6,8 +6,6 @@
 
 mod logs;
 mod record;
-#[cfg(test)]
-mod tests;
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -86,6 +84,29 @@ impl FullBlock {
                 withdrawals: self.withdrawals.clone(),
             },
         }
+    }
+
+    /// The block as RLP, as it travels and as files hold it.
+    pub fn encode(&self) -> Vec<u8> {
+        let list = |payload_length| alloy_rlp::Header { list: true, payload_length };
+        let mut transactions = Vec::with_capacity(usize::try_from(self.sealed.size).unwrap_or(0));
+        for transaction in &self.transactions {
+            tally_evm::transaction::encode_in_list(transaction, &mut transactions);
+        }
+        let payload = self.sealed.header.length()
+            + list(transactions.len()).length_with_payload()
+            + self.ommers.length()
+            + self.withdrawals.as_ref().map_or(0, Encodable::length);
+        let mut out = Vec::with_capacity(payload + 10);
+        list(payload).encode(&mut out);
+        self.sealed.header.encode(&mut out);
+        list(transactions.len()).encode(&mut out);
+        out.extend_from_slice(&transactions);
+        self.ommers.encode(&mut out);
+        if let Some(withdrawals) = &self.withdrawals {
+            withdrawals.encode(&mut out);
+        }
+        out
     }
 
     /// About how many bytes it takes in memory.

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use alloy_consensus::Transaction as _;
 use alloy_eips::Encodable2718 as _;
 use alloy_primitives::map::{AddressMap, B256Map, Entry};
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::{Address, B256, Bytes, U256};
 use tally_evm::Recovered;
 use tally_state::Account;
 
@@ -98,6 +98,11 @@ impl Pooled {
     /// The most it can take from its sender: gas limit times fee, value, blobs; in wei.
     pub fn cost(&self) -> U256 {
         self.cost
+    }
+
+    /// The transaction as it is sent.
+    pub fn encode(&self) -> Bytes {
+        tally_evm::transaction::encode(self.transaction.transaction())
     }
 
     fn hash(&self) -> B256 {

@@ -9,8 +9,8 @@ use tally_peers::{Kinds, Lane};
 /// The version of these messages; nodes of different versions do not connect.
 pub const VERSION: u32 = 1;
 
-/// A message of consensus. As long as the largest proposal: a block with justifications.
-pub const CONSENSUS: u8 = 0x10;
+/// Messages of consensus keep the codes that their protocols give them: IBFT 2.0 and QBFT.
+pub const CONSENSUS: [u8; 8] = [0x00, 0x01, 0x02, 0x03, 0x12, 0x13, 0x14, 0x15];
 /// [`Head`]: the newest block of the sender, on connection and after each block.
 pub const HEAD: u8 = 0x20;
 /// [`Transactions`] in full.
@@ -44,8 +44,9 @@ pub const RANGE_COUNT: u64 = 1_024;
 /// The kinds with their limits.
 pub fn kinds() -> Kinds {
     let hashes = u32::try_from(HASHES_COUNT * 33 + 16).unwrap_or(u32::MAX);
-    Kinds::new()
-        .message(CONSENSUS, "consensus", Lane::Urgent, CONSENSUS_BYTES)
+    CONSENSUS
+        .into_iter()
+        .fold(Kinds::new(), |kinds, code| kinds.message(code, "consensus", Lane::Urgent, CONSENSUS_BYTES))
         .message(HEAD, "head", Lane::Urgent, 64)
         .message(TRANSACTIONS, "transactions", Lane::Bulk, TRANSACTIONS_BYTES)
         .message(HASHES, "hashes", Lane::Bulk, hashes)

@@ -1,0 +1,335 @@
+//! A running node: the chain joined with its pool, its peers and, if its key is a validator's, consensus.
+//!
+//! | thread | what it does |
+//! | --- | --- |
+//! | `post` | hands what peers send to whoever it is for |
+//! | `driver` | feeds the round engine and carries out its effects, one after the other |
+//! | `workshop` | builds and validates blocks, so that votes are never kept waiting |
+//! | `gossip` | takes transactions from peers, offers new ones to them |
+//! | `keeper` | makes the transactions of this node's own users durable, many at a time |
+//! | `sync` | fetches blocks that others have and this node has not |
+
+mod driver;
+mod gossip;
+mod keeper;
+mod post;
+mod serve;
+mod submit;
+mod sync;
+mod workshop;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use alloy_primitives::map::B256Set;
+use alloy_primitives::{Address, B256};
+use tally_consensus::{Config as EngineConfig, Keys, Proposals, Status};
+use tally_peers::{Events, Network, Permissions};
+use tally_state::{Durability, Table};
+use tokio::sync::broadcast;
+
+use crate::branch::Candidate;
+use crate::chain::{Chain, Head};
+use crate::error::{ChainError, ImportError};
+use crate::pool::{Conditions, Fate, Limits, Pool};
+
+pub use submit::SubmitError;
+
+/// How a node takes part.
+pub struct Options {
+    /// Bounds of the pool.
+    pub pool: Limits,
+    /// The round engine's options; unused where nobody seals.
+    pub engine: EngineConfig,
+    /// The validator's key; `None` for a node that only follows.
+    pub keys: Option<Arc<dyn Keys>>,
+    /// Which accounts may send transactions.
+    pub permissions: Permissions,
+    /// Threads that recover keys when a block comes whose transactions are not known.
+    pub threads: usize,
+}
+
+/// What is not seen as it happens, for people and metrics.
+#[derive(Clone, Debug)]
+pub enum Notice {
+    /// The engine has something against a peer.
+    Misbehaviour {
+        /// The peer.
+        peer: Address,
+        /// What it did.
+        what: String,
+    },
+    /// Something failed, and is tried again.
+    Failure {
+        /// What was being done.
+        doing: &'static str,
+        /// Why it failed.
+        reason: String,
+    },
+}
+
+/// A node. Cheap to clone; the threads end with [`Node::stop`].
+#[derive(Clone)]
+pub struct Node {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    chain: Chain,
+    pool: Mutex<Pool>,
+    network: Option<Network>,
+    permissions: Permissions,
+    keys: Option<Arc<dyn Keys>>,
+    proposals: Mutex<Proposals>,
+    status: Mutex<Status>,
+    /// Transactions that are in the table of those kept for this node's users.
+    kept: Mutex<B256Set>,
+    pool_table: Table,
+    consensus_table: Table,
+    threads: usize,
+    stopping: AtomicBool,
+    driver: Sender<driver::Told>,
+    gossip: Sender<gossip::Told>,
+    keeper: Sender<keeper::Told>,
+    sync: Sender<sync::Told>,
+    pending: broadcast::Sender<B256>,
+    notices: broadcast::Sender<Notice>,
+    running: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl std::fmt::Debug for Node {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Node").field("chain", &self.shared.chain).finish_non_exhaustive()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Milliseconds since 1970 by this machine's clock.
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl Node {
+    /// Starts a node on a chain, with its sessions with peers if it has any.
+    ///
+    /// # Errors
+    /// The store's, and a record of consensus that cannot be read: a validator does not sign without it.
+    pub fn start(
+        chain: Chain,
+        network: Option<(Network, Events)>,
+        options: Options,
+    ) -> Result<Self, ChainError> {
+        let pool_table = chain.table("pool")?;
+        let consensus_table = chain.table("consensus")?;
+        let (network, events) = network.map_or((None, None), |(network, events)| (Some(network), Some(events)));
+        let (driver, to_driver) = channel();
+        let (gossip, to_gossip) = channel();
+        let (keeper, to_keeper) = channel();
+        let (sync, to_sync) = channel();
+        let head = chain.head();
+        let node = Self {
+            shared: Arc::new(Shared {
+                pool: Mutex::new(Pool::new(options.pool, conditions(&chain, &head))),
+                network,
+                permissions: options.permissions,
+                keys: options.keys.clone(),
+                proposals: Mutex::new(Proposals::default()),
+                status: Mutex::new(Status::default()),
+                kept: Mutex::default(),
+                pool_table,
+                consensus_table,
+                threads: options.threads.max(1),
+                stopping: AtomicBool::new(false),
+                driver,
+                gossip,
+                keeper,
+                sync,
+                pending: broadcast::channel(4_096).0,
+                notices: broadcast::channel(256).0,
+                running: Mutex::default(),
+                chain,
+            }),
+        };
+        node.take_up_kept()?;
+        let engine = node.engine(options.engine)?;
+        node.spawn("keeper", to_keeper, keeper::run);
+        node.spawn("gossip", to_gossip, gossip::run);
+        node.spawn("sync", to_sync, sync::run);
+        if let Some(engine) = engine {
+            let (workshop, jobs) = channel();
+            node.spawn("workshop", jobs, workshop::run);
+            node.spawn("driver", to_driver, move |node, told| driver::run(node, told, engine, workshop));
+        }
+        if let Some(events) = events {
+            node.spawn("post", events, post::run);
+        }
+        Ok(node)
+    }
+
+    fn spawn<T: Send + 'static>(&self, name: &str, what: T, run: impl FnOnce(Node, T) + Send + 'static) {
+        let node = self.clone();
+        let thread = std::thread::Builder::new()
+            .name(name.into())
+            .spawn(move || run(node, what))
+            .expect("the system has room for a thread");
+        lock(&self.shared.running).push(thread);
+    }
+
+    /// The chain.
+    pub fn chain(&self) -> &Chain {
+        &self.shared.chain
+    }
+
+    /// The peers; `None` for a node that runs alone.
+    pub fn network(&self) -> Option<&Network> {
+        self.shared.network.as_ref()
+    }
+
+    /// The pool, locked: for as short as can be.
+    pub fn pool(&self) -> MutexGuard<'_, Pool> {
+        lock(&self.shared.pool)
+    }
+
+    /// Where the round engine stands.
+    pub fn consensus(&self) -> Status {
+        lock(&self.shared.status).clone()
+    }
+
+    /// This node's address as a validator, if it has a key.
+    pub fn validator(&self) -> Option<Address> {
+        self.shared.keys.as_ref().map(|keys| keys.address())
+    }
+
+    /// The votes that this node wants cast.
+    pub fn proposals(&self) -> MutexGuard<'_, Proposals> {
+        lock(&self.shared.proposals)
+    }
+
+    /// Hashes of transactions as they come into the pool.
+    pub fn subscribe_pending(&self) -> broadcast::Receiver<B256> {
+        self.shared.pending.subscribe()
+    }
+
+    /// What goes wrong and is dealt with.
+    pub fn notices(&self) -> broadcast::Receiver<Notice> {
+        self.shared.notices.subscribe()
+    }
+
+    /// The newest block that any peer says it has, while this node is behind it; `None` when it is not.
+    pub fn behind(&self) -> Option<u64> {
+        let highest = sync::highest(self);
+        (highest > self.shared.chain.head().number().saturating_add(1)).then_some(highest)
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.shared.stopping.load(Ordering::Acquire)
+    }
+
+    fn notice(&self, notice: Notice) {
+        let _ = self.shared.notices.send(notice);
+    }
+
+    fn failed(&self, doing: &'static str, error: &dyn std::error::Error) {
+        let mut reason = error.to_string();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            reason.push_str(": ");
+            reason.push_str(&cause.to_string());
+            source = cause.source();
+        }
+        self.notice(Notice::Failure { doing, reason });
+    }
+
+    /// Makes candidates part of the chain and tells everybody: pool, peers, consensus.
+    fn commit(&self, candidates: &[Candidate]) -> Result<Arc<Head>, ImportError> {
+        let head = {
+            // What the blocks hold need not be kept for users any more, from the same moment on.
+            let mut kept = lock(&self.shared.kept);
+            let gone: Vec<B256> = candidates
+                .iter()
+                .flat_map(|candidate| candidate.block.hashes())
+                .filter(|hash| kept.contains(hash))
+                .collect();
+            let head = self.shared.chain.commit(candidates, Durability::Synced, |batch| {
+                for hash in &gone {
+                    batch.delete(self.shared.pool_table, hash);
+                }
+            })?;
+            for hash in &gone {
+                kept.remove(hash);
+            }
+            head
+        };
+        let conditions = conditions(&self.shared.chain, &head);
+        let mut pool = self.pool();
+        for candidate in candidates {
+            let block = &candidate.block;
+            let nonces = block.transactions.iter().map(|transaction| {
+                use alloy_consensus::Transaction as _;
+                (transaction.sender(), transaction.nonce().saturating_add(1))
+            });
+            // The last of a sender has its highest nonce.
+            let nonces: alloy_primitives::map::AddressMap<u64> = nonces.collect();
+            pool.committed(block.number(), block.hashes(), nonces, conditions);
+        }
+        drop(pool);
+        self.announce(&head);
+        let _ = self.shared.driver.send(driver::Told::Head);
+        Ok(head)
+    }
+
+    fn announce(&self, head: &Head) {
+        if let Some(network) = self.network() {
+            let message = crate::protocol::Head { number: head.number(), hash: head.hash() };
+            network.broadcast(crate::protocol::HEAD, &crate::protocol::encode(&message));
+        }
+    }
+
+    /// Takes a transaction out of the pool, and out of those kept for users.
+    fn drop_transaction(&self, hash: B256, fate: Fate) {
+        self.pool().remove(&hash, fate);
+        let _ = self.shared.keeper.send(keeper::Told::Forget(hash));
+    }
+
+    /// Ends all threads; what was acknowledged is durable already.
+    pub fn stop(&self) {
+        self.shared.stopping.store(true, Ordering::Release);
+        if let Some(network) = self.network() {
+            network.stop_and_wait();
+        }
+        let _ = self.shared.driver.send(driver::Told::Stop);
+        let _ = self.shared.gossip.send(gossip::Told::Stop);
+        let _ = self.shared.keeper.send(keeper::Told::Stop);
+        let _ = self.shared.sync.send(sync::Told::Stop);
+        let threads = std::mem::take(&mut *lock(&self.shared.running));
+        for thread in threads {
+            // A thread that panicked has said so.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What the block after `head` allows.
+fn conditions(chain: &Chain, head: &Head) -> Conditions {
+    let header = &head.sealed().header;
+    let base_fee = tally_evm::block::next_base_fee(chain.schedule(), header, header.timestamp);
+    Conditions { base_fee: u128::from(base_fee.unwrap_or(0)), gas_limit: header.gas_limit }
+}
+
+/// Everything that waits, and then what comes within a moment, up to a number.
+fn gather<T>(first: T, more: &Receiver<T>, most: usize) -> Vec<T> {
+    let mut all = vec![first];
+    while all.len() < most
+        && let Ok(next) = more.try_recv()
+    {
+        all.push(next);
+    }
+    all
+}
