@@ -1,0 +1,583 @@
+//! Many changes to tries in one pass.
+//!
+//! First the shape: from each root down along the sorted changes, which reads each touched branch once
+//! and leaves a list of touched branches, children before their parents. Then the hashes: level by
+//! level from below, all nodes of a level of all tries at once.
+
+use std::ops::Range;
+
+use alloy_primitives::{B256, keccak256};
+
+use super::EMPTY_ROOT;
+use super::hashing::Messages;
+use super::node::{
+    BranchWriter, Edge, Kind, Reference, encode_branch, encode_extension, encode_leaf, read_branch,
+};
+use super::path::{KEY_NIBBLES, Path, common, nibble};
+use crate::record::Record;
+
+/// Where an update finds the nodes as they are.
+pub(crate) trait Nodes {
+    type Error;
+
+    /// The record of the trie's root edge; `None` for a trie without keys.
+    fn root_record(&self, trie: &B256) -> Result<Option<Record>, Self::Error>;
+
+    /// The record of the branch at `path`, whose hash is `hash` if it has one.
+    fn branch(&self, trie: &B256, path: &Path, hash: Option<B256>) -> Result<Record, Self::Error>;
+
+    /// A record does not parse.
+    fn damaged(&self, trie: &B256, path: Option<&Path>) -> Self::Error;
+}
+
+/// Bytes within an update's buffer of values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Slice {
+    start: u32,
+    length: u32,
+}
+
+/// One key to be written, or with no value deleted.
+#[derive(Clone, Copy, Debug)]
+struct Change {
+    key: B256,
+    value: Option<Slice>,
+    /// Where to note the value before.
+    number: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Child {
+    Empty,
+    Leaf { key: B256, value: Slice },
+    Branch { extension: Path, below: Below },
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Below {
+    /// Not touched.
+    Known(Reference),
+    /// A number in the list of touched branches.
+    Touched(usize),
+}
+
+/// A branch that is new or has other children than before.
+struct Touched {
+    trie: usize,
+    path: Path,
+    /// What it was, if it was; children that are not in `changed` are in there.
+    record: Option<Record>,
+    changed: Vec<(u8, Child)>,
+}
+
+/// What an update costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UpdateCost {
+    /// Branches that were read.
+    pub branches_read: usize,
+    /// Branches that were written.
+    pub branches_written: usize,
+    /// Keccak-256 hashes of nodes.
+    pub hashes: usize,
+    /// Bytes that were hashed.
+    pub hashed_bytes: usize,
+    /// Keccak permutations that took.
+    pub permutations: usize,
+}
+
+impl std::ops::AddAssign for UpdateCost {
+    fn add_assign(&mut self, other: Self) {
+        self.branches_read += other.branches_read;
+        self.branches_written += other.branches_written;
+        self.hashes += other.hashes;
+        self.hashed_bytes += other.hashed_bytes;
+        self.permutations += other.permutations;
+    }
+}
+
+/// A node that an update writes: its trie, its path or `None` for the root, its record or `None` when
+/// it is gone.
+pub(crate) struct NodeChange {
+    pub(crate) trie: B256,
+    pub(crate) path: Option<Path>,
+    pub(crate) record: Option<Vec<u8>>,
+    /// The node's hash, for a branch that is worth remembering: one with branches below.
+    pub(crate) upper: Option<B256>,
+}
+
+/// What an update does.
+pub(crate) struct Outcome {
+    /// The new root of each trie, in the order in which they were added.
+    pub(crate) roots: Vec<B256>,
+    pub(crate) nodes: Vec<NodeChange>,
+    pub(crate) cost: UpdateCost,
+}
+
+/// Changes to tries of one kind.
+pub(crate) struct Update<'n, N> {
+    nodes: &'n N,
+    kind: Kind,
+    tries: Vec<B256>,
+    roots: Vec<Option<Child>>,
+    values: Vec<u8>,
+    touched: Vec<Touched>,
+    removed: Vec<(usize, Path)>,
+    before: Vec<Option<Slice>>,
+    cost: UpdateCost,
+}
+
+impl<'n, N: Nodes> Update<'n, N> {
+    pub(crate) fn new(nodes: &'n N, kind: Kind) -> Self {
+        Self {
+            nodes,
+            kind,
+            tries: Vec::new(),
+            roots: Vec::new(),
+            values: Vec::new(),
+            touched: Vec::new(),
+            removed: Vec::new(),
+            before: Vec::new(),
+            cost: UpdateCost::default(),
+        }
+    }
+
+    /// Applies changes with ascending keys, none twice, to the trie named `trie`; an empty value
+    /// deletes. Returns the numbers under which [`before`](Self::before) has the values before.
+    pub(crate) fn apply<'c>(
+        &mut self,
+        trie: B256,
+        changes: impl Iterator<Item = (B256, &'c [u8])>,
+    ) -> Result<Range<usize>, N::Error> {
+        let first = self.before.len();
+        let changes: Vec<Change> = changes
+            .enumerate()
+            .map(|(at, (key, value))| {
+                let value = (!value.is_empty()).then(|| self.keep(value));
+                Change { key, value, number: first + at }
+            })
+            .collect();
+        debug_assert!(changes.is_sorted_by(|a, b| a.key < b.key));
+        self.before.resize(first + changes.len(), None);
+        self.tries.push(trie);
+        let root = match self.nodes.root_record(&trie)? {
+            None => Child::Empty,
+            Some(record) => {
+                let edge =
+                    Edge::decode_root(self.kind, &record).ok_or_else(|| self.nodes.damaged(&trie, None))?;
+                self.child(&edge)
+            }
+        };
+        let root = self.edge(root, 0, &changes)?;
+        self.roots.push(root);
+        Ok(first..self.before.len())
+    }
+
+    /// The stored value that a change replaced.
+    pub(crate) fn before(&self, number: usize) -> Option<&[u8]> {
+        self.before[number].map(|slice| self.value(slice))
+    }
+
+    fn keep(&mut self, value: &[u8]) -> Slice {
+        let start = self.values.len() as u32;
+        self.values.extend_from_slice(value);
+        Slice { start, length: value.len() as u32 }
+    }
+
+    fn value(&self, slice: Slice) -> &[u8] {
+        &self.values[slice.start as usize..(slice.start + slice.length) as usize]
+    }
+
+    fn child(&mut self, edge: &Edge<'_>) -> Child {
+        match edge {
+            Edge::Empty => Child::Empty,
+            Edge::Leaf { key, value } => Child::Leaf { key: *key, value: self.keep(value) },
+            Edge::Branch { extension, below } => {
+                Child::Branch { extension: *extension, below: Below::Known(*below) }
+            }
+        }
+    }
+
+    /// What comes in the place of `child`, which hangs at `depth`; `None` if it stays as it is.
+    fn edge(&mut self, child: Child, depth: usize, changes: &[Change]) -> Result<Option<Child>, N::Error> {
+        match child {
+            Child::Empty => {
+                let inserted = inserts(changes);
+                Ok((!inserted.is_empty()).then(|| self.build(depth, &inserted)))
+            }
+            Child::Leaf { key, value } => Ok(self.leaf(key, value, depth, changes)),
+            Child::Branch { extension, below: Below::Known(below) } => {
+                self.branch(extension, below, depth, changes)
+            }
+            Child::Branch { below: Below::Touched(_), .. } => {
+                unreachable!("each edge is visited once")
+            }
+        }
+    }
+
+    fn leaf(&mut self, key: B256, value: Slice, depth: usize, changes: &[Change]) -> Option<Child> {
+        let mut inserted = inserts(changes);
+        match changes.binary_search_by(|change| change.key.cmp(&key)) {
+            Ok(own) => {
+                let change = &changes[own];
+                self.before[change.number] = Some(value);
+                let same = change.value.is_some_and(|new| self.value(new) == self.value(value));
+                if same && inserted.len() == 1 {
+                    return None;
+                }
+            }
+            Err(_) if inserted.is_empty() => return None,
+            Err(_) => {
+                let at = inserted.partition_point(|(other, _)| *other < key);
+                inserted.insert(at, (key, value));
+            }
+        }
+        Some(self.build(depth, &inserted))
+    }
+
+    /// A subtree of these leaves alone, at `depth`.
+    fn build(&mut self, depth: usize, leaves: &[(B256, Slice)]) -> Child {
+        let (key, value) = match leaves {
+            [] => return Child::Empty,
+            [leaf] => *leaf,
+            [first, .., last] => {
+                let fork = common(&first.0, &last.0, depth);
+                let changed = leaves
+                    .chunk_by(|a, b| nibble(&a.0, fork) == nibble(&b.0, fork))
+                    .map(|group| (nibble(&group[0].0, fork), self.build(fork + 1, group)))
+                    .collect();
+                let path = Path::prefix(&first.0, fork);
+                let below = self.touch(path, None, changed);
+                return Child::Branch { extension: Path::of(&first.0, depth, fork), below };
+            }
+        };
+        Child::Leaf { key, value }
+    }
+
+    fn touch(&mut self, path: Path, record: Option<Record>, changed: Vec<(u8, Child)>) -> Below {
+        let trie = self.tries.len() - 1;
+        self.touched.push(Touched { trie, path, record, changed });
+        Below::Touched(self.touched.len() - 1)
+    }
+
+    fn branch(
+        &mut self,
+        extension: Path,
+        below: Reference,
+        depth: usize,
+        changes: &[Change],
+    ) -> Result<Option<Child>, N::Error> {
+        let path = Path::prefix(&changes[0].key, depth).join(&extension);
+        let low = path.low_key();
+        let shared = |change: &Change| common(&change.key, &low, depth).min(path.len());
+        let fork = changes.iter().filter(|change| change.value.is_some()).map(shared).min();
+        match fork {
+            Some(fork) if fork < path.len() => {
+                let child = Child::Branch { extension: path.from(fork + 1), below: Below::Known(below) };
+                let extension = extension.truncated(fork - depth);
+                let stays = path.nibble(fork);
+                let changes = reaching(changes, fork, shared);
+                self.fork(path.truncated(fork), extension, stays, child, &changes)
+            }
+            _ => {
+                let reached = reaching(changes, path.len(), shared);
+                if reached.is_empty() { Ok(None) } else { self.descend(path, extension, below, &reached) }
+            }
+        }
+    }
+
+    /// A new branch at `path`, within what was an extension; what was below it is `child` now, at the
+    /// nibble `stays`.
+    fn fork(
+        &mut self,
+        path: Path,
+        extension: Path,
+        stays: u8,
+        child: Child,
+        changes: &[Change],
+    ) -> Result<Option<Child>, N::Error> {
+        let mut children = [Child::Empty; 16];
+        children[usize::from(stays)] = child;
+        for group in groups(changes, path.len()) {
+            let at = usize::from(nibble(&group[0].key, path.len()));
+            if let Some(new) = self.edge(children[at], path.len() + 1, group)? {
+                children[at] = new;
+            }
+        }
+        let changed = present(&children);
+        if let [(at, only)] = changed[..] {
+            return Ok(Some(pulled_up(extension, at, only)));
+        }
+        if changed.is_empty() {
+            return Ok(Some(Child::Empty));
+        }
+        let below = self.touch(path, None, changed);
+        Ok(Some(Child::Branch { extension, below }))
+    }
+
+    /// Into the branch at `path`, which all changes lie below.
+    fn descend(
+        &mut self,
+        path: Path,
+        extension: Path,
+        below: Reference,
+        changes: &[Change],
+    ) -> Result<Option<Child>, N::Error> {
+        let trie = self.tries[self.tries.len() - 1];
+        let record = self.nodes.branch(&trie, &path, below.as_hash())?;
+        self.cost.branches_read += 1;
+        let held = record.clone();
+        let edges =
+            read_branch(self.kind, &path, &held).ok_or_else(|| self.nodes.damaged(&trie, Some(&path)))?;
+        let mut changed: Vec<(u8, Child)> = Vec::with_capacity(4);
+        for group in groups(changes, path.len()) {
+            let at = nibble(&group[0].key, path.len());
+            let child = self.child(&edges[usize::from(at)]);
+            if let Some(new) = self.edge(child, path.len() + 1, group)? {
+                changed.push((at, new));
+            }
+        }
+        if changed.is_empty() {
+            return Ok(None);
+        }
+        let mut left: u16 = 0;
+        for (at, edge) in edges.iter().enumerate() {
+            left |= u16::from(*edge != Edge::Empty) << at;
+        }
+        for (at, child) in &changed {
+            let bit = 1 << at;
+            left = if matches!(child, Child::Empty) { left & !bit } else { left | bit };
+        }
+        if left.count_ones() < 2 {
+            self.removed.push((self.tries.len() - 1, path));
+            if left == 0 {
+                return Ok(Some(Child::Empty));
+            }
+            let at = left.trailing_zeros() as u8;
+            let only = match changed.iter().find(|(changed, _)| *changed == at) {
+                Some((_, child)) => *child,
+                None => self.child(&edges[usize::from(at)]),
+            };
+            return Ok(Some(pulled_up(extension, at, only)));
+        }
+        let below = self.touch(path, Some(record), changed);
+        Ok(Some(Child::Branch { extension, below }))
+    }
+
+    /// Hashes what was touched.
+    pub(crate) fn finish(mut self) -> Result<Outcome, N::Error> {
+        let mut levels: Vec<Vec<usize>> = (0..=KEY_NIBBLES).map(|_| Vec::new()).collect();
+        for (number, touched) in self.touched.iter().enumerate() {
+            levels[touched.path.len()].push(number);
+        }
+        let mut references: Vec<Option<Reference>> = vec![None; self.touched.len()];
+        let mut nodes = Vec::with_capacity(self.touched.len() + self.removed.len() + self.tries.len());
+        for (trie, path) in &self.removed {
+            nodes.push(NodeChange { trie: self.tries[*trie], path: Some(*path), record: None, upper: None });
+        }
+        for level in levels.iter().rev().filter(|level| !level.is_empty()) {
+            self.level(level, &mut references, &mut nodes)?;
+        }
+        let mut roots = Vec::with_capacity(self.tries.len());
+        for (trie, root) in self.tries.iter().zip(&self.roots) {
+            let edge = match root {
+                Some(child) => Some(self.resolve(child, &references)),
+                None => None,
+            };
+            let hash = match &edge {
+                Some(edge) => root_hash(self.kind, edge),
+                None => {
+                    let record = self.nodes.root_record(trie)?;
+                    let edge = record
+                        .as_deref()
+                        .map_or(Some(Edge::Empty), |record| Edge::decode_root(self.kind, record));
+                    root_hash(self.kind, &edge.ok_or_else(|| self.nodes.damaged(trie, None))?)
+                }
+            };
+            roots.push(hash);
+            if let Some(edge) = edge {
+                let record = (edge != Edge::Empty).then(|| {
+                    let mut record = Vec::new();
+                    edge.encode_root(&mut record);
+                    record
+                });
+                nodes.push(NodeChange { trie: *trie, path: None, record, upper: None });
+            }
+        }
+        self.cost.branches_written = self.touched.len();
+        Ok(Outcome { roots, nodes, cost: self.cost })
+    }
+
+    fn resolve<'a>(&'a self, child: &Child, references: &[Option<Reference>]) -> Edge<'a> {
+        match child {
+            Child::Empty => Edge::Empty,
+            Child::Leaf { key, value } => Edge::Leaf { key: *key, value: self.value(*value) },
+            Child::Branch { extension, below } => Edge::Branch {
+                extension: *extension,
+                below: match below {
+                    Below::Known(reference) => *reference,
+                    Below::Touched(number) => references[*number].expect("hashed with its level"),
+                },
+            },
+        }
+    }
+
+    /// Hashes the touched branches of one level, and the leaves in them.
+    fn level(
+        &mut self,
+        level: &[usize],
+        references: &mut [Option<Reference>],
+        nodes: &mut Vec<NodeChange>,
+    ) -> Result<(), N::Error> {
+        /// Branches that are taken together: enough to fill the lanes of the hash function, few enough
+        /// for the processor's cache.
+        const TOGETHER: usize = 256;
+        let mut cost = self.cost;
+        let mut messages = Messages::default();
+        for part in level.chunks(TOGETHER) {
+            let mut branches = Vec::with_capacity(part.len());
+            messages.clear();
+            for number in part {
+                let children = self.children(&self.touched[*number], references)?;
+                let depth = self.touched[*number].path.len();
+                let own = children.each_ref().map(|edge| match edge {
+                    Edge::Empty => Own::Nothing,
+                    Edge::Leaf { key, value } => {
+                        let start = messages.start();
+                        encode_leaf(self.kind, key, depth + 1, value, &mut messages.bytes);
+                        Own::end(&mut messages, start)
+                    }
+                    Edge::Branch { extension, below } if extension.is_empty() => Own::Known(*below),
+                    Edge::Branch { extension, below } => {
+                        let start = messages.start();
+                        encode_extension(extension, below, &mut messages.bytes);
+                        Own::end(&mut messages, start)
+                    }
+                });
+                branches.push((children, own));
+            }
+            cost.hashes += messages.len();
+            cost.hashed_bytes += messages.bytes.len();
+            cost.permutations += messages.permutations();
+            let hashes = messages.hash();
+            messages.clear();
+            let mut encoded = Vec::with_capacity(part.len());
+            for (_, own) in &branches {
+                let children = own.each_ref().map(|own| own.reference(&hashes));
+                let start = messages.start();
+                encode_branch(&children, &mut messages.bytes);
+                encoded.push(Own::end(&mut messages, start));
+            }
+            cost.hashes += messages.len();
+            cost.hashed_bytes += messages.bytes.len();
+            cost.permutations += messages.permutations();
+            let hashes = messages.hash();
+            for ((number, (children, _)), own) in part.iter().zip(&branches).zip(&encoded) {
+                let touched = &self.touched[*number];
+                let reference = own.reference(&hashes).expect("a branch has a reference");
+                references[*number] = Some(reference);
+                let mut writer = BranchWriter::default();
+                for (nibble, edge) in children.iter().enumerate() {
+                    writer.add(nibble as u8, touched.path.len(), edge);
+                }
+                let has_branches = children.iter().any(|edge| matches!(edge, Edge::Branch { .. }));
+                nodes.push(NodeChange {
+                    trie: self.tries[touched.trie],
+                    path: Some(touched.path),
+                    record: Some(writer.finish()),
+                    upper: reference.as_hash().filter(|_| has_branches),
+                });
+            }
+        }
+        self.cost = cost;
+        Ok(())
+    }
+
+    fn children<'a>(
+        &'a self,
+        touched: &'a Touched,
+        references: &[Option<Reference>],
+    ) -> Result<[Edge<'a>; 16], N::Error> {
+        let mut edges = match &touched.record {
+            Some(record) => read_branch(self.kind, &touched.path, record)
+                .ok_or_else(|| self.nodes.damaged(&self.tries[touched.trie], Some(&touched.path)))?,
+            None => [const { Edge::Empty }; 16],
+        };
+        for (at, child) in &touched.changed {
+            edges[usize::from(*at)] = self.resolve(child, references);
+        }
+        Ok(edges)
+    }
+}
+
+/// A child's reference, or the message whose hash it will be.
+enum Own {
+    Nothing,
+    Known(Reference),
+    Message(usize),
+}
+
+impl Own {
+    /// Ends the node that begins at `start`: one of less than 32 bytes stands for itself.
+    fn end(messages: &mut Messages, start: usize) -> Self {
+        if messages.bytes.len() - start < 32 {
+            let reference = Reference::of(&messages.bytes[start..]);
+            messages.bytes.truncate(start);
+            Self::Known(reference)
+        } else {
+            Self::Message(messages.end())
+        }
+    }
+
+    fn reference(&self, hashes: &[B256]) -> Option<Reference> {
+        match self {
+            Self::Nothing => None,
+            Self::Known(reference) => Some(*reference),
+            Self::Message(number) => Some(Reference::hash(hashes[*number])),
+        }
+    }
+}
+
+/// The hash of the node that a root's edge stands for.
+pub(crate) fn root_hash(kind: Kind, edge: &Edge<'_>) -> B256 {
+    let mut encoding = Vec::new();
+    match edge {
+        Edge::Empty => return EMPTY_ROOT,
+        Edge::Leaf { key, value } => encode_leaf(kind, key, 0, value, &mut encoding),
+        Edge::Branch { extension, below } if extension.is_empty() => match below.as_hash() {
+            Some(hash) => return hash,
+            None => encoding.extend_from_slice(below.as_slice()),
+        },
+        Edge::Branch { extension, below } => encode_extension(extension, below, &mut encoding),
+    }
+    keccak256(encoding)
+}
+
+fn inserts(changes: &[Change]) -> Vec<(B256, Slice)> {
+    changes.iter().filter_map(|change| Some((change.key, change.value?))).collect()
+}
+
+fn groups(changes: &[Change], depth: usize) -> impl Iterator<Item = &[Change]> {
+    changes.chunk_by(move |a, b| nibble(&a.key, depth) == nibble(&b.key, depth))
+}
+
+/// Without deletes of keys that leave the way before `depth`, and so do not exist.
+fn reaching(changes: &[Change], depth: usize, shared: impl Fn(&Change) -> usize) -> Vec<Change> {
+    changes.iter().filter(|change| shared(change) >= depth).copied().collect()
+}
+
+fn present(children: &[Child; 16]) -> Vec<(u8, Child)> {
+    let numbered = children.iter().enumerate().map(|(at, child)| (at as u8, *child));
+    numbered.filter(|(_, child)| !matches!(child, Child::Empty)).collect()
+}
+
+/// The only child of a branch takes its place.
+fn pulled_up(extension: Path, at: u8, child: Child) -> Child {
+    match child {
+        Child::Branch { extension: further, below } => {
+            let mut joined = extension;
+            joined.push(at);
+            Child::Branch { extension: joined.join(&further), below }
+        }
+        other => other,
+    }
+}
