@@ -41,6 +41,11 @@ pub enum ChainError {
     /// A block could not be executed because the state failed.
     #[error("the state cannot be read")]
     Unreadable(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// What this validator has signed cannot be read.
+    #[error(
+        "the record of what this validator has signed cannot be read; restore it, or wait until the chain has passed the height that it was at and remove it"
+    )]
+    Record(#[source] tally_consensus::RestoreError),
     /// State and blocks are not of the same commit: the store was damaged.
     #[error(
         "the state's root is {found}, but block {number} says {expected}; the data directory is damaged, restore it or synchronise anew"

@@ -85,6 +85,8 @@ struct Shared {
     keys: Option<Arc<dyn Keys>>,
     proposals: Mutex<Proposals>,
     status: Mutex<Status>,
+    /// Newest blocks of peers, as they say.
+    heads: Mutex<sync::Heads>,
     /// Transactions that are in the table of those kept for this node's users.
     kept: Mutex<B256Set>,
     pool_table: Table,
@@ -128,7 +130,8 @@ impl Node {
     ) -> Result<Self, ChainError> {
         let pool_table = chain.table("pool")?;
         let consensus_table = chain.table("consensus")?;
-        let (network, events) = network.map_or((None, None), |(network, events)| (Some(network), Some(events)));
+        let (network, events) =
+            network.map_or((None, None), |(network, events)| (Some(network), Some(events)));
         let (driver, to_driver) = channel();
         let (gossip, to_gossip) = channel();
         let (keeper, to_keeper) = channel();
@@ -141,7 +144,8 @@ impl Node {
                 permissions: options.permissions,
                 keys: options.keys.clone(),
                 proposals: Mutex::new(Proposals::default()),
-                status: Mutex::new(Status::default()),
+                status: Mutex::default(),
+                heads: Mutex::default(),
                 kept: Mutex::default(),
                 pool_table,
                 consensus_table,

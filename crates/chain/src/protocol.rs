@@ -121,7 +121,7 @@ pub struct Malformed {
 }
 
 /// The bytes of a message.
-pub fn encode(message: &impl Encodable) -> Bytes {
+pub fn encode(message: &impl Encodable) -> bytes::Bytes {
     let mut out = Vec::with_capacity(message.length());
     message.encode(&mut out);
     out.into()

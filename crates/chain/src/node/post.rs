@@ -30,7 +30,7 @@ pub(super) fn run(node: Node, events: Events) {
                 let _ = shared.sync.send(sync::Told::Disconnected(peer));
             }
             Event::Message { peer, kind, payload } if CONSENSUS.contains(&kind) => {
-                let packet = Packet { code: kind, bytes: payload };
+                let packet = Packet { code: kind, bytes: payload.into() };
                 let _ = shared.driver.send(driver::Told::Packet { from: peer, packet });
             }
             Event::Message { peer, kind: HEAD, payload } => match protocol::decode("head", &payload) {
@@ -40,10 +40,11 @@ pub(super) fn run(node: Node, events: Events) {
                 Err(error) => blame(&node, peer, &error),
             },
             Event::Message { peer, kind: TRANSACTIONS, payload } => {
-                let _ = shared.gossip.send(gossip::Told::Transactions { from: peer, payload });
+                let _ =
+                    shared.gossip.send(gossip::Told::Transactions { from: peer, payload: payload.into() });
             }
             Event::Message { peer, kind: HASHES, payload } => {
-                let _ = shared.gossip.send(gossip::Told::Hashes { from: peer, payload });
+                let _ = shared.gossip.send(gossip::Told::Hashes { from: peer, payload: payload.into() });
             }
             Event::Message { .. } => {}
             Event::Request { peer, kind, payload, respond } => {

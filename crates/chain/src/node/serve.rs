@@ -12,7 +12,7 @@ use crate::protocol::{
     RESPONSE_TARGET_BYTES, Range, Transactions,
 };
 
-pub(super) fn answer(node: &Node, peer: Address, kind: u8, request: &Bytes, respond: Responder) {
+pub(super) fn answer(node: &Node, peer: Address, kind: u8, request: &[u8], respond: Responder) {
     let answer = match kind {
         GET_BLOCKS => protocol::decode("get blocks", request).map(|range| blocks(node, range)),
         GET_HEADERS => protocol::decode("get headers", request).map(|range| headers(node, range)),
@@ -53,12 +53,12 @@ fn fill(
     Ok(found)
 }
 
-fn blocks(node: &Node, range: Range) -> Result<Bytes, ReadError> {
+fn blocks(node: &Node, range: Range) -> Result<bytes::Bytes, ReadError> {
     let reader = node.chain().reader();
     Ok(protocol::encode(&Blocks { blocks: fill(range, |number| reader.rlp(number))? }))
 }
 
-fn headers(node: &Node, range: Range) -> Result<Bytes, ReadError> {
+fn headers(node: &Node, range: Range) -> Result<bytes::Bytes, ReadError> {
     let reader = node.chain().reader();
     let headers = fill(range, |number| {
         let header = reader.header(BlockId::Number(number))?;
@@ -67,7 +67,7 @@ fn headers(node: &Node, range: Range) -> Result<Bytes, ReadError> {
     Ok(protocol::encode(&Headers { headers }))
 }
 
-fn transactions(node: &Node, hashes: &Hashes) -> Bytes {
+fn transactions(node: &Node, hashes: &Hashes) -> bytes::Bytes {
     let pool = node.pool();
     let found: Vec<_> =
         hashes.hashes.iter().take(HASHES_COUNT).filter_map(|hash| pool.get(hash).cloned()).collect();

@@ -1,0 +1,228 @@
+//! Takes transactions from peers and offers new ones to them.
+//!
+//! What this node's users submit goes to every peer in full. What came from a peer is offered to the others by hash,
+//! and they ask for it if it has not reached them some other way after a moment.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use alloy_primitives::map::{AddressMap, B256Map};
+use alloy_primitives::{Address, B256, Bytes, keccak256};
+use tally_evm::recover_all;
+use tally_evm::transaction::decode;
+
+use super::post::blame;
+use super::{Node, gather};
+use crate::protocol::{self, GET_TRANSACTIONS, HASHES, HASHES_COUNT, Hashes, TRANSACTIONS, Transactions};
+
+/// How long new transactions gather before they are sent on.
+const GATHER: Duration = Duration::from_millis(10);
+/// How long an offered transaction may come in full by itself.
+const PATIENCE: Duration = Duration::from_millis(300);
+/// How long an answer may take.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// Bytes of one message of transactions.
+const MESSAGE_BYTES: usize = 512 << 10;
+/// The most hashes of offered transactions that are remembered.
+const WANTED: usize = 65_536;
+
+/// What this thread is told.
+pub(super) enum Told {
+    /// One of this node's users submitted a transaction.
+    Own { encoded: Bytes },
+    /// A peer sent transactions.
+    Transactions { from: Address, payload: Bytes },
+    /// A peer offers transactions.
+    Hashes { from: Address, payload: Bytes },
+    /// A peer is there.
+    Connected(Address),
+    /// A peer is gone.
+    Disconnected(Address),
+    /// The node stops.
+    Stop,
+}
+
+struct Gossip {
+    node: Node,
+    own: Vec<Bytes>,
+    /// New here, and who sent it.
+    fresh: Vec<(B256, Address)>,
+    wanted: B256Map<(Address, Instant)>,
+    fetch: Sender<(Address, Vec<B256>)>,
+}
+
+pub(super) fn run(node: Node, told: Receiver<Told>) {
+    let (fetch, to_fetch) = channel();
+    let fetching = node.clone();
+    node.spawn("fetch", to_fetch, |_, asked| run_fetch(fetching, asked));
+    let mut gossip = Gossip { node, own: Vec::new(), fresh: Vec::new(), wanted: B256Map::default(), fetch };
+    loop {
+        let busy = !gossip.own.is_empty() || !gossip.fresh.is_empty();
+        let wait = if busy { GATHER } else { PATIENCE };
+        match told.recv_timeout(wait) {
+            Ok(first) => {
+                let mut received = Vec::new();
+                for told in gather(first, &told, 1_024) {
+                    match told {
+                        Told::Own { encoded } => gossip.own.push(encoded),
+                        Told::Transactions { from, payload } => received.push((from, payload)),
+                        Told::Hashes { from, payload } => gossip.offered(from, &payload),
+                        Told::Connected(peer) => gossip.introduce(peer),
+                        Told::Disconnected(peer) => gossip.wanted.retain(|_, (from, _)| *from != peer),
+                        Told::Stop => return,
+                    }
+                }
+                gossip.take(received);
+                if gossip.own.iter().map(|encoded| encoded.len()).sum::<usize>() >= MESSAGE_BYTES {
+                    gossip.send();
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                gossip.send();
+                gossip.ask();
+            }
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}
+
+/// Asks peers for transactions and waits for their answers.
+fn run_fetch(node: Node, asked: Receiver<(Address, Vec<B256>)>) {
+    while let Ok((peer, hashes)) = asked.recv() {
+        let Some(network) = node.network() else { return };
+        let request = protocol::encode(&Hashes { hashes });
+        if let Ok(payload) = network.request(&peer, GET_TRANSACTIONS, request, TIMEOUT).wait() {
+            let _ = node.shared.gossip.send(Told::Transactions { from: peer, payload: payload.into() });
+        }
+    }
+}
+
+impl Gossip {
+    fn is_known(&self, hash: &B256) -> bool {
+        let pool = self.node.pool();
+        pool.get(hash).is_some() || pool.fate(hash).is_some()
+    }
+
+    fn offered(&mut self, from: Address, payload: &Bytes) {
+        let offered: Hashes = match protocol::decode("hashes", payload) {
+            Ok(offered) => offered,
+            Err(error) => return blame(&self.node, from, &error),
+        };
+        for hash in offered.hashes.into_iter().take(HASHES_COUNT) {
+            if self.wanted.len() < WANTED && !self.is_known(&hash) {
+                self.wanted.entry(hash).or_insert_with(|| (from, Instant::now()));
+            }
+        }
+    }
+
+    fn take(&mut self, received: Vec<(Address, Bytes)>) {
+        let mut senders = Vec::new();
+        let mut transactions = Vec::new();
+        for (from, payload) in received {
+            let message: Transactions = match protocol::decode("transactions", &payload) {
+                Ok(message) => message,
+                Err(error) => {
+                    blame(&self.node, from, &error);
+                    continue;
+                }
+            };
+            for encoded in message.transactions {
+                let hash = keccak256(&encoded);
+                self.wanted.remove(&hash);
+                if self.is_known(&hash) {
+                    continue;
+                }
+                match decode(&encoded) {
+                    Ok(transaction) => {
+                        senders.push(from);
+                        transactions.push(transaction);
+                    }
+                    Err(error) => {
+                        blame(&self.node, from, &error);
+                        break;
+                    }
+                }
+            }
+        }
+        let recovered = recover_all(transactions, self.node.shared.threads);
+        for (recovered, from) in recovered.into_iter().zip(senders) {
+            match recovered {
+                // What is refused here may be right for the peer, whose head is another.
+                Ok(transaction) => {
+                    if let Ok(added) = self.node.accept(transaction) {
+                        self.fresh.push((added.transaction().hash(), from));
+                    }
+                }
+                Err(error) => blame(&self.node, from, &error),
+            }
+        }
+    }
+
+    /// Tells peers of what is new.
+    fn send(&mut self) {
+        let own = std::mem::take(&mut self.own);
+        let fresh = std::mem::take(&mut self.fresh);
+        let Some(network) = self.node.network() else { return };
+        let mut message = Transactions::default();
+        let mut bytes = 0;
+        let flush = |message: &mut Transactions| {
+            if !message.transactions.is_empty() {
+                // A peer whose queue is full hears of them from others, or when it connects again.
+                network.broadcast(TRANSACTIONS, &protocol::encode(message));
+                message.transactions.clear();
+            }
+        };
+        for encoded in own {
+            if bytes + encoded.len() > MESSAGE_BYTES {
+                flush(&mut message);
+                bytes = 0;
+            }
+            bytes += encoded.len();
+            message.transactions.push(encoded);
+        }
+        flush(&mut message);
+        if fresh.is_empty() {
+            return;
+        }
+        for peer in network.peers() {
+            let hashes: Vec<B256> =
+                fresh.iter().filter(|(_, from)| *from != peer.peer).map(|(hash, _)| *hash).collect();
+            for hashes in hashes.chunks(HASHES_COUNT) {
+                let _ =
+                    network.send(&peer.peer, HASHES, protocol::encode(&Hashes { hashes: hashes.to_vec() }));
+            }
+        }
+    }
+
+    /// Asks for what was offered and has not come.
+    fn ask(&mut self) {
+        let mut ripe: AddressMap<Vec<B256>> = AddressMap::default();
+        let late: Vec<B256> = self
+            .wanted
+            .iter()
+            .filter(|(_, (_, since))| since.elapsed() >= PATIENCE)
+            .map(|(hash, _)| *hash)
+            .collect();
+        for hash in late {
+            if let Some((from, _)) = self.wanted.remove(&hash)
+                && !self.is_known(&hash)
+            {
+                ripe.entry(from).or_default().push(hash);
+            }
+        }
+        for (peer, hashes) in ripe {
+            for hashes in hashes.chunks(HASHES_COUNT) {
+                let _ = self.fetch.send((peer, hashes.to_vec()));
+            }
+        }
+    }
+
+    /// Offers a peer that has connected what waits here.
+    fn introduce(&self, peer: Address) {
+        let Some(network) = self.node.network() else { return };
+        let hashes: Vec<B256> = self.node.pool().hashes().take(4 * HASHES_COUNT).collect();
+        for hashes in hashes.chunks(HASHES_COUNT) {
+            let _ = network.send(&peer, HASHES, protocol::encode(&Hashes { hashes: hashes.to_vec() }));
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Makes transactions durable that this node's own users submitted, many with one write, and forgets them when they
+//! are in a block or can never be.
+
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::Duration;
+
+use alloy_consensus::Transaction as _;
+use alloy_primitives::{B256, Bytes};
+use tally_evm::transaction::decode;
+use tally_evm::{Recovered, recover_all};
+use tally_state::{Batch, Durability, Read, StoreError};
+
+use super::{Node, gather, lock, now_ms};
+use crate::error::ChainError;
+
+/// The most that is written at once.
+const MOST: usize = 4_096;
+/// How often transactions are looked through that wait for a nonce.
+const EXPIRY: Duration = Duration::from_secs(30);
+
+/// What the keeper is told.
+pub(super) enum Told {
+    /// Keep a transaction, and say when it is durable.
+    Keep { hash: B256, encoded: Bytes, done: Sender<Result<(), StoreError>> },
+    /// A transaction is not in the pool any more.
+    Forget(B256),
+    /// The node stops.
+    Stop,
+}
+
+pub(super) fn run(node: Node, told: Receiver<Told>) {
+    let mut expired = std::time::Instant::now();
+    loop {
+        match told.recv_timeout(EXPIRY) {
+            Ok(first) => {
+                let all = gather(first, &told, MOST);
+                let stop = all.iter().any(|told| matches!(told, Told::Stop));
+                keep(&node, all);
+                if stop {
+                    return;
+                }
+            }
+            Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {}
+            Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => return,
+        }
+        if expired.elapsed() >= EXPIRY {
+            expired = std::time::Instant::now();
+            expire(&node);
+        }
+    }
+}
+
+fn keep(node: &Node, all: Vec<Told>) {
+    let shared = &node.shared;
+    let mut batch = Batch::new();
+    let mut waiting = Vec::new();
+    let result = {
+        let mut kept = lock(&shared.kept);
+        for told in all {
+            match told {
+                Told::Keep { hash, encoded, done } => {
+                    batch.put(shared.pool_table, hash, &encoded);
+                    kept.insert(hash);
+                    waiting.push((hash, done));
+                }
+                Told::Forget(hash) => {
+                    if kept.remove(&hash) {
+                        batch.delete(shared.pool_table, hash);
+                    }
+                }
+                Told::Stop => {}
+            }
+        }
+        let durability = if waiting.is_empty() { Durability::Buffered } else { Durability::Synced };
+        let result =
+            if batch.is_empty() { Ok(()) } else { shared.chain.database().commit(batch, durability) };
+        if result.is_err() {
+            for (hash, _) in &waiting {
+                kept.remove(hash);
+            }
+        }
+        result
+    };
+    if let Err(error) = &result {
+        node.failed("keeping transactions", error);
+    }
+    for (_, done) in waiting {
+        // Whoever waited may have gone.
+        let _ = done.send(result.clone());
+    }
+}
+
+fn expire(node: &Node) {
+    node.pool().expire(now_ms());
+    // What expired is no longer of use to keep.
+    let gone: Vec<B256> = {
+        let kept = lock(&node.shared.kept);
+        let pool = node.pool();
+        kept.iter().filter(|hash| pool.get(hash).is_none() && pool.fate(hash).is_some()).copied().collect()
+    };
+    if !gone.is_empty() {
+        keep(node, gone.into_iter().map(Told::Forget).collect());
+    }
+}
+
+impl Node {
+    /// Puts the transactions back into the pool that were kept when the node last ran.
+    pub(super) fn take_up_kept(&self) -> Result<(), ChainError> {
+        let shared = &self.shared;
+        let mut found = Vec::new();
+        let mut batch = Batch::new();
+        let snapshot = shared.chain.database().snapshot();
+        for entry in snapshot.prefix(shared.pool_table, &[]) {
+            let (key, value) = entry?;
+            match decode(&value) {
+                Ok(transaction) => found.push(transaction),
+                Err(_) => batch.delete(shared.pool_table, key),
+            }
+        }
+        let mut recovered: Vec<Recovered> =
+            recover_all(found, shared.threads).into_iter().filter_map(Result::ok).collect();
+        recovered.sort_by_key(|transaction| transaction.nonce());
+        let head = shared.chain.head();
+        let mut kept = lock(&shared.kept);
+        let mut pool = self.pool();
+        for transaction in recovered {
+            let hash = transaction.hash();
+            let account = head.branch.view.account(transaction.sender())?.unwrap_or_default();
+            match pool.add(transaction, &account, now_ms()) {
+                Ok(_) => {
+                    kept.insert(hash);
+                }
+                Err(_) => batch.delete(shared.pool_table, hash),
+            }
+        }
+        drop((pool, kept));
+        if !batch.is_empty() {
+            shared.chain.database().commit(batch, Durability::Synced)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,282 @@
+//! Fetches blocks that others have and this node has not, and executes each of them (full sync).
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use alloy_primitives::Address;
+use alloy_primitives::map::{AddressMap, AddressSet};
+use tally_evm::Block;
+use tally_peers::Pending;
+
+use super::post::{UNREADABLE, blame};
+use super::{Node, lock};
+use crate::branch::Candidate;
+use crate::error::ImportError;
+use crate::protocol::{self, Blocks, GET_BLOCKS, Head, Range};
+use crate::sealed::Seals;
+
+/// How long an answer may take.
+const TIMEOUT: Duration = Duration::from_secs(15);
+/// Blocks asked for at once.
+const COUNT: u64 = 256;
+/// Bytes of blocks that are committed together.
+const TOGETHER_BYTES: u64 = 8 << 20;
+/// Blocks that are committed together.
+const TOGETHER: usize = 64;
+/// How long a validator waits for consensus to bring the next block before it asks for it.
+const GRACE: Duration = Duration::from_millis(500);
+/// How long this thread waits for news before it looks around.
+const IDLE: Duration = Duration::from_millis(250);
+/// An invalid block: consensus never agrees on one, so whoever sends it means harm.
+const INVALID: u32 = 60;
+
+/// What this thread is told.
+pub(super) enum Told {
+    /// A peer's newest block.
+    Head { peer: Address, head: Head },
+    /// Consensus knows that blocks are missing; the peer is zero when any will do.
+    Need { height: u64, peer: Address },
+    /// A peer is gone.
+    Disconnected(Address),
+    /// The node stops.
+    Stop,
+}
+
+/// Newest blocks of peers, as they say.
+pub(super) type Heads = AddressMap<Head>;
+
+/// The highest block that any peer says it has.
+pub(super) fn highest(node: &Node) -> u64 {
+    lock(&node.shared.heads).values().map(|head| head.number).max().unwrap_or(0)
+}
+
+struct Sync {
+    node: Node,
+    /// Peers whose last answer was of no use; they are asked after the others.
+    useless: AddressSet,
+    /// Since when the next block alone is missing.
+    missing_since: Option<(u64, Instant)>,
+    /// Consensus asks for blocks up to here at once.
+    needed: u64,
+}
+
+pub(super) fn run(node: Node, told: Receiver<Told>) {
+    let mut sync = Sync { node, useless: AddressSet::default(), missing_since: None, needed: 0 };
+    loop {
+        match told.recv_timeout(IDLE) {
+            Ok(told) => {
+                if !sync.take(told) {
+                    return;
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+        while let Ok(told) = told.try_recv() {
+            if !sync.take(told) {
+                return;
+            }
+        }
+        sync.catch_up(&told);
+        if sync.node.is_stopping() {
+            return;
+        }
+    }
+}
+
+impl Sync {
+    /// Whether to go on.
+    fn take(&mut self, told: Told) -> bool {
+        let mut heads = lock(&self.node.shared.heads);
+        match told {
+            Told::Head { peer, head } => {
+                heads.insert(peer, head);
+                self.useless.remove(&peer);
+            }
+            Told::Need { height, peer } => {
+                self.needed = self.needed.max(height);
+                if let Some(head) = heads.get_mut(&peer) {
+                    head.number = head.number.max(height);
+                }
+            }
+            Told::Disconnected(peer) => {
+                heads.remove(&peer);
+                self.useless.remove(&peer);
+            }
+            Told::Stop => return false,
+        }
+        true
+    }
+
+    /// Whether there is something to fetch now: the next block alone is left to consensus for a moment, where this node
+    /// takes part in it.
+    fn is_behind(&mut self, own: u64) -> bool {
+        let highest = highest(&self.node);
+        if highest <= own {
+            self.missing_since = None;
+            return false;
+        }
+        if highest > own + 1 || self.needed > own || !self.takes_part() {
+            return true;
+        }
+        match self.missing_since {
+            Some((number, since)) if number == highest => since.elapsed() >= GRACE,
+            _ => {
+                self.missing_since = Some((highest, Instant::now()));
+                false
+            }
+        }
+    }
+
+    fn takes_part(&self) -> bool {
+        let head = self.node.chain().head();
+        let validators = head.branch.validators.as_ref();
+        self.node
+            .validator()
+            .is_some_and(|own| validators.is_some_and(|validators| validators.set.contains(own)))
+    }
+
+    /// The peer with the highest block above `own`, of those whose answers were of use if there is one.
+    fn choose(&self, own: u64) -> Option<(Address, u64)> {
+        let heads = lock(&self.node.shared.heads);
+        heads
+            .iter()
+            .filter(|(_, head)| head.number > own)
+            .max_by_key(|(peer, head)| (!self.useless.contains(*peer), head.number))
+            .map(|(peer, head)| (*peer, head.number))
+    }
+
+    fn ask(&self, peer: Address, first: u64, until: u64) -> Option<Pending> {
+        let count = until.checked_sub(first)?.saturating_add(1).min(COUNT);
+        let request = protocol::encode(&Range { first, count });
+        Some(self.node.network()?.request(&peer, GET_BLOCKS, request, TIMEOUT))
+    }
+
+    fn catch_up(&mut self, told: &Receiver<Told>) {
+        let mut ahead: Option<(Address, u64, Pending)> = None;
+        while !self.node.is_stopping() {
+            let own = self.node.chain().head().number();
+            if !self.is_behind(own) {
+                return;
+            }
+            let Some((peer, until)) = self.choose(own) else { return };
+            let pending = match ahead.take() {
+                Some((of, first, pending)) if of == peer && first == own + 1 => Some(pending),
+                _ => self.ask(peer, own + 1, until),
+            };
+            let Some(pending) = pending else { return };
+            let blocks = match pending.wait() {
+                Ok(payload) => match protocol::decode::<Blocks>("blocks", &payload) {
+                    Ok(blocks) => blocks.blocks,
+                    Err(error) => {
+                        blame(&self.node, peer, &error);
+                        self.forget(peer);
+                        continue;
+                    }
+                },
+                Err(error) => {
+                    self.node.failed("fetching blocks", &error);
+                    self.useless.insert(peer);
+                    self.forget(peer);
+                    continue;
+                }
+            };
+            if blocks.is_empty() {
+                // It does not have what it said it has.
+                self.forget(peer);
+                continue;
+            }
+            // The next blocks travel while these are executed.
+            let next = own + 1 + blocks.len() as u64;
+            ahead = self.ask(peer, next, until).map(|pending| (peer, next, pending));
+            if !self.execute(peer, &blocks) {
+                ahead = None;
+            }
+            while let Ok(news) = told.try_recv() {
+                if !self.take(news) {
+                    self.node.shared.stopping.store(true, std::sync::atomic::Ordering::Release);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// What a peer said of its head is no longer believed, until it says it again.
+    fn forget(&self, peer: Address) {
+        lock(&self.node.shared.heads).remove(&peer);
+    }
+
+    /// Whether all went well.
+    fn execute(&mut self, peer: Address, blocks: &[alloy_primitives::Bytes]) -> bool {
+        let mut branch = self.node.chain().head().branch.clone();
+        let mut candidates: Vec<Candidate> = Vec::new();
+        let mut bytes = 0;
+        for encoded in blocks {
+            let block = match Block::decode(encoded) {
+                Ok(block) => block,
+                Err(error) => {
+                    self.accuse(peer, UNREADABLE, &error);
+                    return false;
+                }
+            };
+            let threads = self.node.shared.threads;
+            let executed = self.node.chain().execute(
+                &branch,
+                block,
+                encoded.len() as u64,
+                Seals::Quorum,
+                &|_| None,
+                threads,
+            );
+            match executed {
+                Ok(candidate) => {
+                    branch = candidate.branch.clone();
+                    bytes += candidate.block.sealed.size;
+                    candidates.push(candidate);
+                }
+                Err(ImportError::Chain(error)) => {
+                    self.node.failed("executing a block", &error);
+                    std::thread::sleep(IDLE);
+                    return false;
+                }
+                Err(error) => {
+                    // Another block of consensus may have been committed meanwhile.
+                    if self.node.chain().head().number() < branch.number() + 1 {
+                        self.accuse(peer, INVALID, &error);
+                    }
+                    break;
+                }
+            }
+            if bytes >= TOGETHER_BYTES || candidates.len() >= TOGETHER {
+                if !self.commit(&mut candidates) {
+                    return false;
+                }
+                // What is committed need not be carried along.
+                branch = self.node.chain().head().branch.clone();
+                bytes = 0;
+            }
+        }
+        self.commit(&mut candidates)
+    }
+
+    fn commit(&self, candidates: &mut Vec<Candidate>) -> bool {
+        match self.node.commit(&std::mem::take(candidates)) {
+            Ok(_) => true,
+            // Consensus was faster.
+            Err(ImportError::Final { .. }) => false,
+            Err(error) => {
+                self.node.failed("committing fetched blocks", &error);
+                std::thread::sleep(IDLE);
+                false
+            }
+        }
+    }
+
+    fn accuse(&mut self, peer: Address, weight: u32, error: &dyn std::error::Error) {
+        self.node.failed("taking blocks from a peer", error);
+        if let Some(network) = self.node.network() {
+            network.report(&peer, weight);
+        }
+        self.forget(peer);
+    }
+}

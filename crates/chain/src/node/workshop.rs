@@ -1,0 +1,152 @@
+//! Builds blocks and validates those of others, one at a time, beside the driver.
+
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
+
+use alloy_primitives::{B256, Bytes};
+use tally_consensus::{Block as Proposed, BuildRequest, MIX_HASH, Settings, View};
+use tally_evm::{Block, Recovered, Refusal};
+
+use super::{Node, driver};
+use crate::branch::{Branch, Candidate};
+use crate::chain::{Attributes, Skipped};
+use crate::error::ImportError;
+use crate::pool::Fate;
+use crate::sealed::Seals;
+
+/// What the driver wants done.
+pub(super) enum Job {
+    /// A block on `parent`.
+    Build { request: BuildRequest, parent: Box<Branch>, settings: Settings },
+    /// Whether a proposed block can follow `parent`.
+    Validate { block: Proposed, parent: Box<Branch> },
+}
+
+pub(super) fn run(node: Node, jobs: Receiver<Job>) {
+    while let Ok(job) = jobs.recv() {
+        if node.is_stopping() {
+            break;
+        }
+        let told = match job {
+            Job::Build { request, parent, settings } => {
+                let view = request.view;
+                match build(&node, request, &parent, settings) {
+                    Ok((bytes, candidate)) => {
+                        driver::Told::Built { view, block: Some((bytes, Box::new(candidate))) }
+                    }
+                    Err(error) => {
+                        node.failed("building a block", &error);
+                        driver::Told::Built { view, block: None }
+                    }
+                }
+            }
+            Job::Validate { block, parent } => {
+                let hash = block.hash();
+                match validate(&node, &block, &parent) {
+                    Ok(candidate) => driver::Told::Validated { hash, candidate: Some(Box::new(candidate)) },
+                    Err(error) => {
+                        node.failed("validating a proposed block", &error);
+                        driver::Told::Validated { hash, candidate: None }
+                    }
+                }
+            }
+        };
+        let _ = node.shared.driver.send(told);
+    }
+}
+
+/// How long a block may take to execute here, so that others have time to do so as well within round 0.
+fn time_to_build(settings: &Settings) -> Duration {
+    Duration::from_millis((settings.request_timeout_ms / 4).clamp(20, 2_000))
+}
+
+fn build(
+    node: &Node,
+    request: BuildRequest,
+    parent: &Branch,
+    settings: Settings,
+) -> Result<(Bytes, Candidate), ImportError> {
+    let header = &parent.sealed.header;
+    let gas_limit = header.gas_limit;
+    let base_fee =
+        tally_evm::block::next_base_fee(node.chain().schedule(), header, request.timestamp_s).unwrap_or(0);
+    let waiting = {
+        let pool = node.pool();
+        // Most transactions use less gas than they may.
+        pool.best(u128::from(base_fee), gas_limit.saturating_mul(4))
+    };
+    let attributes = Attributes {
+        timestamp: request.timestamp_s,
+        beneficiary: request.proposer,
+        extra_data: request.extra_data,
+        mix_hash: MIX_HASH,
+        gas_limit,
+        withdrawals: Vec::new(),
+        parent_beacon_block_root: None,
+        until: Some(Instant::now() + time_to_build(&settings)),
+    };
+    let transactions = waiting.iter().map(|pooled| pooled.transaction().clone());
+    let built = node.chain().build(parent, attributes, transactions)?;
+    for skipped in &built.skipped {
+        settle(node, skipped);
+    }
+    let bytes = built.candidate.block.encode().into();
+    Ok((bytes, built.candidate))
+}
+
+/// Lets go of what no later block can take either.
+fn settle(node: &Node, skipped: &Skipped) {
+    match &skipped.reason {
+        // Its turn comes in a later block, or the pool learns from one that it never will.
+        Refusal::BlockGas { .. }
+        | Refusal::BlobGas { .. }
+        | Refusal::FeeTooLow
+        | Refusal::BlobFeeTooLow
+        | Refusal::NonceTooHigh { .. }
+        | Refusal::NonceTooLow { .. }
+        | Refusal::State(_) => {}
+        reason => {
+            node.drop_transaction(skipped.hash, Fate::Invalid { reason: reason.to_string() });
+        }
+    }
+}
+
+fn validate(node: &Node, proposed: &Proposed, parent: &Branch) -> Result<Candidate, ImportError> {
+    execute(node, proposed, parent, Seals::Proposal)
+}
+
+/// Executes a block of the consensus; senders are known from the pool as far as the transactions are.
+pub(super) fn execute(
+    node: &Node,
+    proposed: &Proposed,
+    parent: &Branch,
+    seals: Seals,
+) -> Result<Candidate, ImportError> {
+    let bytes = proposed.bytes();
+    let block = Block::decode(bytes).map_err(|source| ImportError::Invalid {
+        number: proposed.number(),
+        hash: proposed.hash(),
+        source,
+    })?;
+    let known = known(node, &block);
+    let find = |hash: &B256| known.get(hash).cloned();
+    node.chain().execute(parent, block, bytes.len() as u64, seals, &find, node.shared.threads)
+}
+
+fn known(node: &Node, block: &Block) -> alloy_primitives::map::B256Map<Recovered> {
+    let pool = node.pool();
+    block
+        .body
+        .transactions
+        .iter()
+        .filter_map(|transaction| {
+            let hash = *transaction.tx_hash();
+            Some((hash, pool.get(&hash)?.transaction().clone()))
+        })
+        .collect()
+}
+
+/// Whether a view is of a time that has passed; answers for it are of no use.
+pub(super) fn is_stale(view: View, height: u64) -> bool {
+    view.height <= height
+}

@@ -1,0 +1,19 @@
+//! Setting up a private network, and reading what a node is configured with.
+//!
+//! [`init`] writes what `besu operator generate-blockchain-config` and the steps after it in Besu's
+//! documentation give: a genesis file, and for each node its key, its peers and its configuration. A
+//! node's configuration is read by [`Settings`], whose options have Besu's names.
+
+mod directory;
+mod genesis;
+mod init;
+mod nearest;
+mod options;
+mod settings;
+
+pub use genesis::{GenesisPlan, genesis_json};
+pub use init::{Account, Init, InitError, Made, MadeNode, Plan, init};
+pub use options::{SettingsError, SettingsFault};
+pub use settings::{
+    Api, Metrics, P2p, PermissionFiles, PoolSettings, RpcServer, Settings, StateHistory, SyncMode,
+};
