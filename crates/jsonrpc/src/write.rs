@@ -2,6 +2,17 @@
 
 use alloy_primitives::{U256, hex};
 
+mod block;
+mod receipt;
+mod transaction;
+
+#[cfg(test)]
+mod tests;
+
+pub use block::{Transactions, block, header};
+pub use receipt::{Outcome, log, receipt};
+pub use transaction::{Placed, access_list, transaction};
+
 /// Writes a JSON string, escaped.
 pub fn string(out: &mut Vec<u8>, text: &str) {
     if text.bytes().all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\') {
@@ -97,6 +108,33 @@ impl Object {
         out.push(b'"');
         out.extend_from_slice(name.as_bytes());
         out.extend_from_slice(b"\":");
+    }
+
+    /// Writes a member whose value is data.
+    pub fn data(&mut self, out: &mut Vec<u8>, name: &str, bytes: impl AsRef<[u8]>) {
+        self.member(out, name);
+        data(out, bytes.as_ref());
+    }
+
+    /// Writes a member whose value is a quantity.
+    pub fn quantity(&mut self, out: &mut Vec<u8>, name: &str, value: u64) {
+        self.member(out, name);
+        quantity(out, value);
+    }
+
+    /// Writes a member whose value is a quantity of up to 256 bits.
+    pub fn quantity_u256(&mut self, out: &mut Vec<u8>, name: &str, value: U256) {
+        self.member(out, name);
+        quantity_u256(out, value);
+    }
+
+    /// Writes a member whose value is data, or null.
+    pub fn data_or_null(&mut self, out: &mut Vec<u8>, name: &str, bytes: Option<impl AsRef<[u8]>>) {
+        self.member(out, name);
+        match bytes {
+            Some(bytes) => data(out, bytes.as_ref()),
+            None => out.extend_from_slice(b"null"),
+        }
     }
 
     /// Closes the object.

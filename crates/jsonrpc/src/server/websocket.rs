@@ -199,6 +199,8 @@ async fn serve(stream: hyper::upgrade::Upgraded, connection: Arc<Connection>, ca
     tokio::select! {
         () = reading => {}
         () = writing => {}
+        // More waits than may.
+        () = session.outbox.gone() => {}
         () = told(&mut stopped) => {}
     }
     if session.outbox.overflown() {
