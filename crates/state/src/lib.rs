@@ -50,6 +50,8 @@ mod state;
 pub mod store;
 mod sync;
 mod tables;
+#[cfg(test)]
+mod tests;
 pub mod trie;
 mod view;
 

@@ -19,6 +19,8 @@ pub(crate) mod path;
 pub(crate) mod proof;
 pub(crate) mod range;
 pub(crate) mod rlp;
+#[cfg(test)]
+mod tests;
 pub(crate) mod update;
 
 pub use memory::{MemoryTrie, ProofError};

@@ -167,7 +167,7 @@ impl<'n, N: Nodes> Update<'n, N> {
                 self.child(&edge)
             }
         };
-        let root = self.edge(root, 0, &changes)?;
+        let root = if changes.is_empty() { None } else { self.edge(root, 0, &changes)? };
         self.roots.push(root);
         Ok(first..self.before.len())
     }
