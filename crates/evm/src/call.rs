@@ -7,6 +7,8 @@ mod machine;
 mod overrides;
 mod precompiles;
 mod request;
+#[cfg(test)]
+mod tests;
 
 use std::sync::atomic::AtomicBool;
 
@@ -20,10 +22,10 @@ use tally_state::Read;
 pub use access_list::{AccessListOutcome, access_list};
 pub use error::{CallError, Failure};
 pub use estimate::estimate;
-pub(crate) use machine::{CallParts, call_configuration, call_machine, error_of};
-pub(crate) use overrides::{apply_block, apply_state};
+pub(crate) use machine::{CallParts, call_configuration, call_machine, error_of, is_free, refused};
+pub(crate) use overrides::{apply_blob_price, apply_block, apply_state};
 pub(crate) use precompiles::Precompiled;
-pub(crate) use request::{Fees, environment, input};
+pub(crate) use request::environment;
 
 use crate::execute::{BlockHashes, Codes, Env};
 use crate::schedule::Schedule;

@@ -24,6 +24,7 @@ pub use executor::Executor;
 pub(crate) use machine::{Assembled, Machine, assemble, machine, transaction_env};
 pub use outcome::{Executed, Outcome};
 pub use refusal::Refusal;
+pub(crate) use system::{begin, requests};
 
 use crate::block::BlockError;
 use crate::schedule::Schedule;

@@ -1,9 +1,12 @@
 //! The tool around the machine: the Ethereum tests, traces, and runs of single codes.
 
 mod block_test;
+mod chain;
 mod files;
 mod memory;
 mod opcode_trace;
+#[cfg(test)]
+pub(crate) mod reference;
 mod report;
 mod run;
 mod state_test;
@@ -12,6 +15,7 @@ mod tests;
 mod transaction_test;
 
 pub use block_test::block_tests;
+pub(crate) use chain::Chain;
 pub use files::ToolError;
 pub use memory::{Memory, UnknownCode};
 pub use opcode_trace::OpcodeTrace;

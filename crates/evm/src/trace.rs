@@ -85,8 +85,7 @@ pub fn trace_block<R: Read>(
         let precompiled = Precompiled::new(rules.spec);
         let configuration = rules.configuration();
         if !traced {
-            let mut machine =
-                call_machine(&rules, configuration, block.clone(), &mut cache, precompiled, ());
+            let mut machine = call_machine(&rules, configuration, block.clone(), &mut cache, precompiled, ());
             let result = revm::ExecuteEvm::transact(&mut machine, environment.clone());
             let state = result.map_err(|error| failed(error, &environment))?.state;
             cache.commit(state);

@@ -141,9 +141,8 @@ fn revert_reason(data: &[u8]) -> Option<String> {
     const ERROR: [u8; 4] = [0x08, 0xc3, 0x79, 0xa0];
     const PANIC: [u8; 4] = [0x4e, 0x48, 0x7b, 0x71];
     let (selector, arguments) = data.split_first_chunk::<4>()?;
-    let word = |at: usize| -> Option<U256> {
-        arguments.get(at..at.checked_add(32)?).map(U256::from_be_slice)
-    };
+    let word =
+        |at: usize| -> Option<U256> { arguments.get(at..at.checked_add(32)?).map(U256::from_be_slice) };
     match *selector {
         ERROR => {
             let at = usize::try_from(word(0)?).ok()?;
@@ -174,7 +173,13 @@ fn revert_reason(data: &[u8]) -> Option<String> {
 }
 
 /// What clients are used to read about a refusal.
-pub(super) fn describe(refusal: &Refusal, sender: Address, fee: u128, tip: Option<u128>, base_fee: u64) -> String {
+pub(super) fn describe(
+    refusal: &Refusal,
+    sender: Address,
+    fee: u128,
+    tip: Option<u128>,
+    base_fee: u64,
+) -> String {
     match refusal {
         Refusal::NonceTooLow { expected, found } => {
             format!("nonce too low: address {sender}, tx: {found} state: {expected}")
@@ -186,7 +191,9 @@ pub(super) fn describe(refusal: &Refusal, sender: Address, fee: u128, tip: Optio
             format!("nonce has max value: address {sender}, nonce: {}", u64::MAX)
         }
         Refusal::Funds { balance, needed } => {
-            format!("insufficient funds for gas * price + value: address {sender} have {balance} want {needed}")
+            format!(
+                "insufficient funds for gas * price + value: address {sender} have {balance} want {needed}"
+            )
         }
         Refusal::FeeTooLow => format!(
             "max fee per gas less than block base fee: address {sender}, maxFeePerGas: {fee}, baseFee: {base_fee}"

@@ -55,10 +55,9 @@ pub fn estimate<R: Read>(
     // One that spends less cannot pass.
     let mut low = result.tx_gas_used().saturating_sub(1);
     // Enough for what was spent before refunds, and for the 64th that each call keeps.
-    let likely = u64::try_from(
-        u128::from(result.gas().total_gas_spent().saturating_add(CALL_STIPEND)) * 64 / 63,
-    )
-    .unwrap_or(u64::MAX);
+    let likely =
+        u64::try_from(u128::from(result.gas().total_gas_spent().saturating_add(CALL_STIPEND)) * 64 / 63)
+            .unwrap_or(u64::MAX);
     if likely < high {
         match probe.run(likely)? {
             Ok(_) => high = likely,

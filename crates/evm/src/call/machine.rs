@@ -13,8 +13,7 @@ use revm::interpreter::{Instruction, InstructionContext, InstructionExecResult, 
 use tally_state::Read;
 
 use super::error::describe;
-use super::overrides::apply_blob_price;
-use super::{CallError, Place, Precompiled, apply_block, apply_state, environment};
+use super::{CallError, Place, Precompiled, apply_blob_price, apply_block, apply_state, environment};
 use crate::execute::{Assembled, Cache, Env, ReadError, Refusal, assemble};
 use crate::schedule::Rules;
 
@@ -68,6 +67,11 @@ pub(crate) fn error_of(error: EVMError<ReadError>, transaction: &TxEnv, env: &En
         EVMError::Custom(reason) if reason == STOPPED => return CallError::Stopped,
         other => Refusal::from(other),
     };
+    refused(refusal, transaction, env)
+}
+
+/// As [`error_of`], of a refusal that was found elsewhere.
+pub(crate) fn refused(refusal: Refusal, transaction: &TxEnv, env: &Env) -> CallError {
     let fee = transaction.gas_price;
     let message = describe(&refusal, transaction.caller, fee, transaction.gas_priority_fee, env.base_fee);
     CallError::Refused { refusal, message, gas: transaction.gas_limit }
@@ -104,7 +108,9 @@ impl<'a, R: Read> CallParts<'a, R> {
         let mut cache = Cache::new(&place.state, place.hashes, place.codes).with_stop(place.limits.stop);
         if let Some(overrides) = block_overrides {
             apply_blob_price(overrides, &mut block)?;
-            cache.set_block_hashes(overrides.block_hash.iter().flatten().map(|(number, hash)| (*number, *hash)));
+            cache.set_block_hashes(
+                overrides.block_hash.iter().flatten().map(|(number, hash)| (*number, *hash)),
+            );
         }
         let mut precompiled = Precompiled::new(rules.spec);
         if let Some(overrides) = state_overrides {
@@ -148,7 +154,8 @@ impl<'a, R: Read> CallParts<'a, R> {
     /// Whether a call only moves money: no data, and no code at its target.
     pub(crate) fn is_plain_transfer(&mut self, transaction: &TxEnv) -> Result<bool, CallError> {
         let TxKind::Call(target) = transaction.kind else { return Ok(false) };
-        if !transaction.data.is_empty() || transaction.tx_type == 4 || self.precompiled.is_precompile(&target) {
+        if !transaction.data.is_empty() || transaction.tx_type == 4 || self.precompiled.is_precompile(&target)
+        {
             return Ok(false);
         }
         let account = self.cache.account(target).map_err(|error| CallError::State(error.0))?;

@@ -38,6 +38,14 @@ pub(crate) fn apply_state<R: Read>(
         if change.state.is_some() && change.state_diff.is_some() {
             return Err(CallError::Override(format!("account {address} has both 'state' and 'stateDiff'")));
         }
+        let untouched = change.balance.is_none()
+            && change.nonce.is_none()
+            && change.code.is_none()
+            && change.state.is_none()
+            && change.state_diff.is_none();
+        if untouched {
+            continue;
+        }
         let account = cache.account(address).map_err(|error| CallError::State(error.0))?.unwrap_or_default();
         let (code_hash, code) = match &change.code {
             None => (account.code_hash, None),
@@ -67,7 +75,8 @@ pub(crate) fn apply_state<R: Read>(
 /// Makes the overrides of a block that its environment holds.
 pub(crate) fn apply_block(overrides: &BlockOverrides, env: &mut Env) -> Result<(), CallError> {
     let small = |name: &str, value: U256| {
-        u64::try_from(value).map_err(|_| CallError::Override(format!("block override `{name}` is above 64 bits")))
+        u64::try_from(value)
+            .map_err(|_| CallError::Override(format!("block override `{name}` is above 64 bits")))
     };
     if let Some(number) = overrides.number {
         env.number = small("number", number)?;

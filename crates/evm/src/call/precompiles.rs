@@ -1,7 +1,7 @@
 //! Precompiled contracts that a call may move away or replace.
 
-use alloy_primitives::map::{AddressMap, AddressSet};
 use alloy_primitives::Address;
+use alloy_primitives::map::{AddressMap, AddressSet};
 use revm::context_interface::{Cfg, ContextTr};
 use revm::handler::{EthPrecompiles, PrecompileProvider};
 use revm::interpreter::{CallInputs, InterpreterResult};
@@ -66,7 +66,12 @@ impl<C: ContextTr> PrecompileProvider<C> for Precompiled {
         }
     }
 
+    /// Those of the fork: what was moved costs what it did.
     fn warm_addresses(&self) -> &AddressSet {
-        &self.addresses
+        self.original.warm_addresses()
+    }
+
+    fn contains(&self, address: &Address) -> bool {
+        self.addresses.contains(address)
     }
 }

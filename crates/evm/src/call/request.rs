@@ -11,15 +11,15 @@ use crate::transaction::recover_authorization;
 
 /// What a client is ready to pay, in wei per gas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Fees {
-    pub(crate) price: u128,
-    pub(crate) tip: Option<u128>,
+struct Fees {
+    price: u128,
+    tip: Option<u128>,
 }
 
 impl Fees {
     /// # Errors
     /// Both kinds of fee at once.
-    pub(crate) fn of(request: &TransactionRequest) -> Result<Self, CallError> {
+    fn of(request: &TransactionRequest) -> Result<Self, CallError> {
         let dynamic = request.max_fee_per_gas.is_some() || request.max_priority_fee_per_gas.is_some();
         match request.gas_price {
             Some(_) if dynamic => Err(CallError::Request(
@@ -33,13 +33,9 @@ impl Fees {
             None => Ok(Self::default()),
         }
     }
-
-    pub(crate) fn is_free(&self) -> bool {
-        self.price == 0 && self.tip.unwrap_or(0) == 0
-    }
 }
 
-pub(crate) fn input(request: &TransactionRequest) -> Result<Bytes, CallError> {
+fn input(request: &TransactionRequest) -> Result<Bytes, CallError> {
     match (&request.input.input, &request.input.data) {
         (Some(input), Some(data)) if input != data => Err(CallError::Request(
             r#"both "data" and "input" are set and not equal. Please use "input" to pass transaction call data"#
@@ -70,9 +66,6 @@ pub(crate) fn environment(
     }
     let kind = request.to.unwrap_or(TxKind::Create);
     let input = input(request)?;
-    if kind.is_create() && input.is_empty() {
-        return Err(CallError::Request("contract creation without any data provided".into()));
-    }
     let blobs = request.blob_versioned_hashes.clone().unwrap_or_default();
     if request.blob_versioned_hashes.is_some() {
         if blobs.is_empty() {

@@ -178,6 +178,14 @@ impl<'a, R: Read> Cache<'a, R> {
         Ok(())
     }
 
+    /// Sets a nonce to zero, after the largest.
+    pub(crate) fn reset_nonce(&mut self, address: Address) -> Result<(), ReadError> {
+        if let Some(info) = &mut self.load(address)?.now {
+            info.nonce = 0;
+        }
+        Ok(())
+    }
+
     /// Takes a whole balance.
     pub(crate) fn drain(&mut self, address: Address) -> Result<U256, ReadError> {
         let cached = self.load(address)?;

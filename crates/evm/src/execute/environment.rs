@@ -4,6 +4,7 @@ use alloy_consensus::Header;
 use alloy_primitives::{Address, B256, U256};
 use revm::context::{BlockEnv, CfgEnv};
 use revm::context_interface::block::BlobExcessGasAndPrice;
+use revm::context_interface::cfg::GasId;
 
 use crate::block::blob_price;
 use crate::schedule::{Fork, Rules};
@@ -80,6 +81,10 @@ impl Rules {
     pub(crate) fn configuration(&self) -> CfgEnv {
         let mut configuration = CfgEnv::new_with_spec(self.spec).with_chain_id(self.chain_id);
         configuration.limit_contract_code_size = self.contract_size_limit;
+        if self.fork == Fork::Constantinople {
+            // EIP-1283 has the whole cost of SSTORE depend on what it does.
+            configuration.gas_params.override_gas([(GasId::sstore_static(), 0)]);
+        }
         if let Some(blobs) = self.blobs {
             configuration.max_blobs_per_tx = Some(blobs.max_blobs_per_tx.min(blobs.max_blob_count));
             configuration.blob_base_fee_update_fraction =

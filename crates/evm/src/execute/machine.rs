@@ -21,8 +21,13 @@ use crate::transaction::{Recovered, Transaction, recover_authorization};
 pub(crate) type Machine<D, I = ()> = MainnetEvm<MainnetContext<D>, I>;
 
 /// A machine with precompiled contracts of a kind.
-pub(crate) type Assembled<D, P, I> =
-    Evm<MainnetContext<D>, I, EthInstructions<EthInterpreter, MainnetContext<D>>, P, EthFrame<EthInterpreter>>;
+pub(crate) type Assembled<D, P, I> = Evm<
+    MainnetContext<D>,
+    I,
+    EthInstructions<EthInterpreter, MainnetContext<D>>,
+    P,
+    EthFrame<EthInterpreter>,
+>;
 
 /// Sets `revm` up over a database.
 pub(crate) fn machine<D: Database, I>(
@@ -71,7 +76,6 @@ fn net_metered_store<D: Database>(
     const CLEAR_REFUND: i64 = 15_000;
     const SET_REFUND: i64 = 19_800;
     const RESET_REFUND: i64 = 4_800;
-    // Its own static gas is charged before: the 5000 that Byzantium has become part of the cost here.
     sstore_with_gas_accounting(context, |context, _, loaded| {
         let values = &loaded.data;
         let fresh = values.is_original_eq_present();

@@ -13,10 +13,11 @@ use alloy_eips::eip8282::{
 };
 use alloy_primitives::{Address, B256, Bytes, b256};
 use revm::context_interface::result::{EVMError, ExecutionResult};
+use revm::handler::{MainnetContext, PrecompileProvider};
+use revm::interpreter::InterpreterResult;
 use revm::{Database, DatabaseCommit, ExecuteEvm, SystemCallEvm};
-use tally_state::Read;
 
-use super::{Cache, Env, Machine, ReadError};
+use super::{Assembled, Env, ReadError};
 use crate::block::BlockError;
 use crate::schedule::{Fork, Rules, Schedule};
 
@@ -24,11 +25,15 @@ use crate::schedule::{Fork, Rules, Schedule};
 const DEPOSIT_EVENT: B256 = b256!("649bbc62d0e31342afea4e5cd82d4049e7e1ee912fc0889aa790803be39038c5");
 
 /// Stores the parent's beacon root (EIP-4788) and hash (EIP-2935).
-pub(super) fn begin<R: Read>(
-    machine: &mut Machine<Cache<'_, R>>,
+pub(crate) fn begin<D, P>(
+    machine: &mut Assembled<D, P, ()>,
     rules: &Rules,
     env: &Env,
-) -> Result<(), BlockError> {
+) -> Result<(), BlockError>
+where
+    D: Database<Error = ReadError> + DatabaseCommit,
+    P: PrecompileProvider<MainnetContext<D>, Output = InterpreterResult>,
+{
     if env.number == 0 {
         return Ok(());
     }
@@ -45,12 +50,16 @@ pub(super) fn begin<R: Read>(
 }
 
 /// Collects what a block asks of the beacon chain (EIP-7685).
-pub(super) fn requests<R: Read>(
-    machine: &mut Machine<Cache<'_, R>>,
+pub(crate) fn requests<D, P>(
+    machine: &mut Assembled<D, P, ()>,
     rules: &Rules,
     schedule: &Schedule,
     receipts: &[ReceiptEnvelope],
-) -> Result<Requests, BlockError> {
+) -> Result<Requests, BlockError>
+where
+    D: Database<Error = ReadError> + DatabaseCommit,
+    P: PrecompileProvider<MainnetContext<D>, Output = InterpreterResult>,
+{
     let mut requests = Requests::default();
     if !rules.has(Fork::Prague) {
         return Ok(requests);
@@ -99,11 +108,15 @@ pub(super) fn requests<R: Read>(
     Ok(requests)
 }
 
-fn call<R: Read>(
-    machine: &mut Machine<Cache<'_, R>>,
+fn call<D, P>(
+    machine: &mut Assembled<D, P, ()>,
     contract: Address,
     data: Bytes,
-) -> Result<ExecutionResult, BlockError> {
+) -> Result<ExecutionResult, BlockError>
+where
+    D: Database<Error = ReadError> + DatabaseCommit,
+    P: PrecompileProvider<MainnetContext<D>, Output = InterpreterResult>,
+{
     let result = machine.system_call_one(contract, data).map_err(|error: EVMError<ReadError>| match error {
         EVMError::Database(error) => BlockError::State(error.0),
         other => BlockError::SystemContract(format!("at {contract} failed: {other}")),

@@ -1,22 +1,15 @@
 //! The block tests: chains that are imported block by block, valid ones and others, with forks.
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 
-use alloy_consensus::Header;
-use alloy_primitives::{B256, U256};
+use alloy_primitives::B256;
 use serde_json::Value;
 
 use super::files::{find, spread, tests};
-use super::{Memory, Options, TestResult, ToolError};
-use crate::block::{
-    Ancestor, Block, BlockError, Sealing, validate_body, validate_execution, validate_header,
-    validate_ommers, validate_state_root,
-};
-use crate::execute::{Contents, Env, Executor, execute_all};
+use super::{Chain, Memory, Options, TestResult, ToolError};
+use crate::block::Block;
 use crate::genesis::{Object, accounts, json as values};
-use crate::schedule::{Fork, Schedule};
-use crate::transaction::recover_all;
+use crate::schedule::Schedule;
 
 type Text<T> = Result<T, String>;
 
@@ -56,19 +49,6 @@ fn causes(error: &dyn std::error::Error) -> String {
     line
 }
 
-struct Imported {
-    header: Header,
-    ommers: Vec<B256>,
-    total_difficulty: U256,
-    state: Memory,
-}
-
-struct Chain {
-    schedule: Schedule,
-    blocks: HashMap<B256, Imported>,
-    head: B256,
-}
-
 fn check(test: &Value, network: &str, root: &mut Option<B256>) -> Text<()> {
     let mut schedule = Schedule::named(network).map_err(text)?;
     let test = Object::new(test, "").map_err(text)?;
@@ -80,7 +60,8 @@ fn check(test: &Value, network: &str, root: &mut Option<B256>) -> Text<()> {
     }
     let pre = test.object("pre").map_err(text)?.ok_or("the test has no `pre`")?;
     let state = Memory::of(&accounts(&pre).map_err(text)?);
-    let mut chain = Chain::new(schedule, &genesis(&test)?, state)?;
+    let mut chain = Chain::new(schedule, &genesis(&test)?, state)
+        .map_err(|error| format!("`pre`: {}", causes(&error)))?;
 
     for (index, block) in test.array("blocks").map_err(text)?.iter().enumerate() {
         let block = Object::new(block, format!("blocks[{index}]")).map_err(text)?;
@@ -126,101 +107,4 @@ fn check(test: &Value, network: &str, root: &mut Option<B256>) -> Text<()> {
 fn genesis(test: &Object<'_>) -> Text<Block> {
     let bytes = test.bytes("genesisRLP").map_err(text)?.ok_or("the test has no `genesisRLP`")?;
     Block::decode(&bytes).map_err(|error| format!("the genesis block: {}", causes(&error)))
-}
-
-impl Chain {
-    fn new(schedule: Schedule, genesis: &Block, state: Memory) -> Text<Self> {
-        let header = genesis.header.clone();
-        let root = state.root();
-        if header.state_root != root {
-            return Err(format!("the root of `pre` is {root}, the genesis block has {}", header.state_root));
-        }
-        let head = header.hash_slow();
-        let total_difficulty = header.difficulty;
-        let block = Imported { header, ommers: Vec::new(), total_difficulty, state };
-        Ok(Self { schedule, blocks: HashMap::from([(head, block)]), head })
-    }
-
-    fn import(&mut self, bytes: &[u8]) -> Result<(), BlockError> {
-        let block = Block::decode(bytes)?;
-        let header = &block.header;
-        let parent_hash = header.parent_hash;
-        let parent = self
-            .blocks
-            .get(&parent_hash)
-            .ok_or(BlockError::Parent { expected: self.head, found: parent_hash })?;
-        let sealing = Sealing::Ethereum { parent_total_difficulty: Some(parent.total_difficulty) };
-        validate_header(&self.schedule, header, &parent.header, parent_hash, &sealing)?;
-        validate_body(&self.schedule, &block, bytes.len())?;
-        if !block.body.ommers.is_empty() {
-            validate_ommers(&self.schedule, &block.body.ommers, &self.ancestors(parent_hash))?;
-        }
-        let transactions = recover_all(block.body.transactions.clone(), 1)
-            .into_iter()
-            .enumerate()
-            .map(|(index, recovered)| recovered.map_err(|source| BlockError::Transaction { index, source }))
-            .collect::<Result<Vec<_>, _>>()?;
-        let rules = self.schedule.rules_of(header);
-        let mut intermediate = |changes: &tally_state::Changes| {
-            let mut state = parent.state.clone();
-            state.apply(changes);
-            Ok(state.root())
-        };
-        let contents = Contents {
-            transactions: &transactions,
-            ommers: &block.body.ommers,
-            withdrawals: block.body.withdrawals.as_deref().unwrap_or_default(),
-        };
-        let env = Env::of(header);
-        let hashes = |number| self.hash_of(parent_hash, number);
-        let only_storage = |address| parent.state.has_storage(address);
-        let executor =
-            Executor::with_storage_collisions(&self.schedule, &env, &parent.state, &hashes, &only_storage);
-        let executed = execute_all(
-            executor,
-            contents,
-            if rules.has(Fork::Byzantium) { None } else { Some(&mut intermediate) },
-        )?;
-        validate_execution(header, &executed)?;
-        let mut state = parent.state.clone();
-        state.apply(&executed.changes);
-        validate_state_root(header, state.root())?;
-
-        let total_difficulty = parent.total_difficulty.saturating_add(header.difficulty);
-        let head = &self.blocks[&self.head];
-        let ahead = if header.difficulty.is_zero() {
-            header.number > head.header.number
-        } else {
-            total_difficulty > head.total_difficulty
-        };
-        let hash = header.hash_slow();
-        let ommers = block.body.ommers.iter().map(Header::hash_slow).collect();
-        self.blocks.insert(hash, Imported { header: block.header, ommers, total_difficulty, state });
-        if ahead {
-            self.head = hash;
-        }
-        Ok(())
-    }
-
-    fn ancestors(&self, mut hash: B256) -> Vec<Ancestor> {
-        let mut ancestors = Vec::new();
-        while ancestors.len() < 7
-            && let Some(block) = self.blocks.get(&hash)
-        {
-            ancestors.push(Ancestor { hash, header: block.header.clone(), ommers: block.ommers.clone() });
-            hash = block.header.parent_hash;
-        }
-        ancestors
-    }
-
-    /// The hash of the block with this number before a child of `hash`.
-    fn hash_of(&self, mut hash: B256, number: u64) -> B256 {
-        while let Some(block) = self.blocks.get(&hash) {
-            if block.header.number == number {
-                return hash;
-            }
-            hash = block.header.parent_hash;
-        }
-        B256::ZERO
-    }
 }

@@ -1,15 +1,5 @@
-use std::path::{Path, PathBuf};
-
+use super::reference::{reference, rpc_chain};
 use super::*;
-
-/// The Ethereum tests, where the environment has them; `None` elsewhere.
-fn reference(suite: &str) -> Option<PathBuf> {
-    let root = std::env::var_os("ETHEREUM_TESTS").map(PathBuf::from).or_else(|| {
-        let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/reference/ethereum");
-        beside.is_dir().then_some(beside)
-    })?;
-    Some(root.join(suite))
-}
 
 fn failures(results: &[TestResult]) -> String {
     let failed: Vec<_> = results.iter().filter(|result| !result.pass).collect();
@@ -41,4 +31,12 @@ fn every_block_test_passes() {
     let results = block_tests(&[path], &Options::default()).unwrap();
     assert!(results.len() > 50, "{}", results.len());
     assert!(results.iter().all(|result| result.pass), "{}", failures(&results));
+}
+
+#[test]
+fn a_chain_through_every_fork_is_imported() {
+    let Some(chain) = rpc_chain() else { return };
+    let head = &chain.blocks[&chain.head];
+    assert!(head.header.number > 40);
+    assert!(chain.schedule.rules_of(&head.header).has(crate::schedule::Fork::Bpo2));
 }
