@@ -440,10 +440,7 @@ fn a_layer_goes_only_where_it_belongs() {
     assert!(matches!(state.begin(&mut Batch::new(), 0, &block(1)), Err(Error::NotEmpty { number: 0 })));
     let view = state.view().unwrap();
     let (one, two) = (view.apply(&block(2)).unwrap(), view.apply(&block(3)).unwrap());
-    assert!(matches!(
-        state.commit(&mut Batch::new(), 2, &one),
-        Err(Error::NotNext { number: 2, next: 1 })
-    ));
+    assert!(matches!(state.commit(&mut Batch::new(), 2, &one), Err(Error::NotNext { number: 2, next: 1 })));
     commit(&state, &[(1, &one)]);
     assert!(matches!(state.commit(&mut Batch::new(), 2, &two), Err(Error::NotOnTop { .. })));
     assert!(matches!(state.view().unwrap().on(&[Arc::new(two)]), Err(Error::NotOnTop { .. })));

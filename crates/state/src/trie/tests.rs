@@ -10,7 +10,8 @@ use super::{EMPTY_ROOT, ProofError, ordered_root};
 
 /// The published trie tests, or `None` with a message when they are not there.
 fn published(file: &str) -> Option<serde_json::Map<String, Value>> {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/reference/ethereum/trie-tests");
+    let folder =
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/reference/ethereum/trie-tests");
     let path = folder.join(file);
     match std::fs::read(&path) {
         Ok(bytes) => Some(serde_json::from_slice(&bytes).unwrap()),
