@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use alloy_primitives::map::{B256Map, B256Set};
-use alloy_primitives::{B256, Bytes, U256, keccak256};
+use alloy_primitives::{B256, Bytes, U256};
 
 use crate::flat::trim;
 use crate::layer::{NodePlace, Replaced, StorageLayer};
 use crate::record::Record;
 use crate::tables::{Tables, decode_slot};
 use crate::trie::EMPTY_ROOT;
+use crate::trie::hashing::Messages;
 use crate::trie::node::Kind;
 use crate::trie::path::Path;
 use crate::trie::update::{Nodes, Outcome, Update};
@@ -32,24 +33,33 @@ pub(crate) struct HashedAccount {
 
 impl HashedChanges {
     pub(crate) fn new(changes: &Changes) -> Self {
-        let mut accounts: Vec<HashedAccount> = changes
-            .accounts
-            .iter()
-            .map(|(address, change)| {
-                let slot = |(slot, value): (&U256, &U256)| (keccak256(slot.to_be_bytes::<32>()), *value);
-                let mut slots: Vec<(B256, U256)> = match change.account {
-                    Some(_) => change.storage.iter().map(slot).collect(),
-                    None => Vec::new(),
-                };
-                slots.sort_unstable_by_key(|(key, _)| *key);
-                HashedAccount {
-                    key: keccak256(address),
-                    account: change.account,
-                    storage_cleared: change.storage_cleared || change.account.is_none(),
-                    slots,
-                }
-            })
-            .collect();
+        let mut messages = Messages::default();
+        for (address, change) in &changes.accounts {
+            messages.bytes.extend_from_slice(address.as_slice());
+            messages.end();
+            for slot in change.storage.keys() {
+                messages.bytes.extend_from_slice(&slot.to_be_bytes::<32>());
+                messages.end();
+            }
+        }
+        let mut hashes = messages.hash().into_iter();
+        let mut accounts: Vec<HashedAccount> = Vec::with_capacity(changes.accounts.len());
+        for change in changes.accounts.values() {
+            let key = hashes.next().expect("one for each address");
+            // An account that does not exist has no slots, whatever is listed.
+            let hashed = hashes.by_ref().take(change.storage.len()).zip(change.storage.values().copied());
+            let mut slots: Vec<(B256, U256)> = hashed.collect();
+            if change.account.is_none() {
+                slots.clear();
+            }
+            slots.sort_unstable_by_key(|(key, _)| *key);
+            accounts.push(HashedAccount {
+                key,
+                account: change.account,
+                storage_cleared: change.storage_cleared || change.account.is_none(),
+                slots,
+            });
+        }
         accounts.sort_unstable_by_key(|account| account.key);
         Self { accounts, codes: changes.codes.clone() }
     }

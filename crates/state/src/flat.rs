@@ -70,12 +70,25 @@ impl StoredAccount {
 
     /// The account's form in the state trie (yellow paper, section 4.1).
     pub(crate) fn rlp(&self, out: &mut Vec<u8>) {
-        let start = out.len();
-        rlp::string(trim(&self.account.nonce.to_be_bytes()), out);
-        rlp::string(trim(&self.account.balance.to_be_bytes::<32>()), out);
+        let nonce = self.account.nonce.to_be_bytes();
+        let balance = self.account.balance.to_be_bytes::<32>();
+        rlp::list_header(self.rlp_content_length(), out);
+        rlp::string(trim(&nonce), out);
+        rlp::string(trim(&balance), out);
         rlp::string(self.storage_root.as_slice(), out);
         rlp::string(self.account.code_hash.as_slice(), out);
-        rlp::wrap_list(start, out);
+    }
+
+    /// Bytes that [`rlp`](Self::rlp) appends.
+    pub(crate) fn rlp_length(&self) -> usize {
+        let content = self.rlp_content_length();
+        rlp::header_length(content) + content
+    }
+
+    fn rlp_content_length(&self) -> usize {
+        let nonce = self.account.nonce.to_be_bytes();
+        let balance = self.account.balance.to_be_bytes::<32>();
+        rlp::string_length(trim(&nonce)) + rlp::string_length(trim(&balance)) + 2 * (1 + 32)
     }
 
     /// From its form in the state trie.

@@ -5,13 +5,15 @@
 //! | `path`, `rlp` | nibbles; the encoding of nodes |
 //! | `node` | branches as they are stored, with the leaves below them inside |
 //! | `update` | many changes applied in one pass, each touched branch read, hashed and written once |
-//! | `hashing` | many Keccak-256 hashes at once |
+//! | `hashing`, `keccak_wide` | many Keccak-256 hashes at once |
 //! | `proof` | the nodes on the way to a key |
 //! | `memory` | a plain trie of any keys: the model for tests, proofs and lists |
 //! | `range` | whether a range of keys, with the nodes at its ends, is what a root says |
 //! | `ordered` | roots of lists: transactions, receipts, withdrawals |
 
 pub(crate) mod hashing;
+#[cfg(target_arch = "x86_64")]
+mod keccak_wide;
 pub mod memory;
 pub(crate) mod node;
 mod ordered;

@@ -93,6 +93,14 @@ impl Kind {
         }
     }
 
+    /// Bytes that [`leaf_value`](Self::leaf_value) appends.
+    fn leaf_value_length(self, stored: &[u8]) -> usize {
+        match self {
+            Self::Accounts => StoredAccount::decode(stored).expect("stored by this program").rlp_length(),
+            Self::Storage => rlp::string_length(stored),
+        }
+    }
+
     fn is_sound(self, stored: &[u8]) -> bool {
         match self {
             Self::Accounts => StoredAccount::decode(stored).is_some(),
@@ -103,13 +111,21 @@ impl Kind {
 
 /// Appends the encoding of a leaf for `key` whose parent ends at nibble `start`.
 pub(crate) fn encode_leaf(kind: Kind, key: &B256, start: usize, stored: &[u8], out: &mut Vec<u8>) {
-    let mut prefix = Vec::with_capacity(33);
-    path::hex_prefix(key, start, KEY_NIBBLES, true, &mut prefix);
-    let mut value = Vec::with_capacity(112);
-    kind.leaf_value(stored, &mut value);
-    rlp::list_header(rlp::string_length(&prefix) + rlp::string_length(&value), out);
-    rlp::string(&prefix, out);
-    rlp::string(&value, out);
+    let prefix = 1 + (KEY_NIBBLES - start) / 2;
+    let value_length = kind.leaf_value_length(stored);
+    // One byte below 0x80, as a prefix of one byte is, stands for itself.
+    let prefix_header = usize::from(prefix > 1);
+    let value_header =
+        if value_length == 1 && stored[0] < 0x80 { 0 } else { rlp::header_length(value_length) };
+    rlp::list_header(prefix_header + prefix + value_header + value_length, out);
+    if prefix > 1 {
+        rlp::string_header(prefix, out);
+    }
+    path::hex_prefix(key, start, KEY_NIBBLES, true, out);
+    if value_header > 0 {
+        rlp::string_header(value_length, out);
+    }
+    kind.leaf_value(stored, out);
 }
 
 /// Appends the encoding of an extension to the branch that `below` names.

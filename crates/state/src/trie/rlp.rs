@@ -11,6 +11,11 @@ pub(crate) fn string(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
+/// Appends the header of a string that is not one byte below 0x80.
+pub(crate) fn string_header(length: usize, out: &mut Vec<u8>) {
+    header(0x80, length, out);
+}
+
 /// Appends the header of a list whose items take `length` bytes.
 pub(crate) fn list_header(length: usize, out: &mut Vec<u8>) {
     header(0xc0, length, out);

@@ -232,3 +232,16 @@ fn a_few_nodes_that_name_each_other_do_not_fill_the_memory() {
     }
     assert!(matches!(MemoryTrie::from_proof(below, &nodes), Err(ProofError::Malformed { .. })));
 }
+
+#[test]
+fn hashes_at_once_are_the_hashes_one_by_one() {
+    let mut messages = super::hashing::Messages::default();
+    let mut expected = Vec::new();
+    for length in (0..700).chain([5, 5, 5, 5, 5, 5, 5, 5, 5, 136, 272, 2000, 135, 137]) {
+        let message: Vec<u8> = (0..length).map(|at: u32| (at.wrapping_mul(31) ^ length) as u8).collect();
+        messages.bytes.extend_from_slice(&message);
+        messages.end();
+        expected.push(keccak256(&message));
+    }
+    assert_eq!(messages.hash(), expected);
+}
