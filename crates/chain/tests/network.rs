@@ -1,0 +1,274 @@
+//! Four validators and a follower in one process, over loopback: blocks, transactions, the loss of validators.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use alloy_consensus::{SignableTransaction, TxLegacy};
+use alloy_primitives::{Address, B256, TxKind, U256};
+use tally_chain::blocks::succeeded;
+use tally_chain::node::{self, Node};
+use tally_chain::pool::{Fate, Limits};
+use tally_chain::{BlockId, Chain, Options, protocol};
+use tally_consensus::{Config as EngineConfig, Cover, ExtraData, Protocol, SecretKey};
+use tally_evm::{Genesis, Transaction};
+use tally_peers::{Config, Enode, Host, Network, NodeKey, Permissions};
+use tally_state::{Database, Read};
+use tokio::runtime::Runtime;
+
+const CHAIN_ID: u64 = 1_337;
+const PERIOD_MS: u64 = 150;
+
+struct Member {
+    key: NodeKey,
+    database: Database,
+    address: SocketAddr,
+    node: Option<Node>,
+}
+
+struct Net {
+    runtime: Runtime,
+    genesis: Genesis,
+    validators: usize,
+    members: Vec<Member>,
+    funded: NodeKey,
+}
+
+fn key(number: u8) -> NodeKey {
+    NodeKey::new(&[number; 32]).unwrap()
+}
+
+impl Net {
+    fn new(protocol: Protocol, validators: usize, followers: usize) -> Self {
+        let keys: Vec<NodeKey> = (1..=validators + followers).map(|number| key(number as u8)).collect();
+        let mut addresses: Vec<Address> = keys[..validators].iter().map(NodeKey::address).collect();
+        addresses.sort();
+        let extra = ExtraData::of_validators(&addresses).encode(protocol, Cover::Everything);
+        let funded = key(200);
+        let name = if protocol == Protocol::Ibft2 { "ibft2" } else { "qbft" };
+        let genesis = serde_json::json!({
+            "config": {
+                "chainId": CHAIN_ID, "berlinBlock": 0, "londonBlock": 0, "shanghaiTime": 0, "cancunTime": 0,
+                "zeroBaseFee": true,
+                name: {
+                    "blockperiodseconds": 1, "xblockperiodmilliseconds": PERIOD_MS, "epochlength": 30000,
+                    "requesttimeoutseconds": 1,
+                },
+            },
+            "nonce": "0x0", "timestamp": "0x58ee40ba", "gasLimit": "0x1fffffffffffff", "difficulty": "0x1",
+            "mixHash": tally_consensus::MIX_HASH, "coinbase": Address::ZERO,
+            "extraData": alloy_primitives::Bytes::from(extra),
+            "alloc": { funded.address().to_string(): { "balance": "0xffffffffffffffffffffffff" } },
+        });
+        let members = keys
+            .into_iter()
+            .map(|key| {
+                let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+                let address = listener.local_addr().unwrap();
+                Member { key, database: Database::in_memory(), address, node: None }
+            })
+            .collect();
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let genesis = Genesis::from_value(&genesis).unwrap();
+        Self { runtime, genesis, validators, members, funded }
+    }
+
+    fn start(&mut self, at: usize) {
+        let known: Vec<Enode> = self
+            .members
+            .iter()
+            .map(|member| Enode {
+                id: member.key.id(),
+                host: Host::Ip(member.address.ip()),
+                port: member.address.port(),
+                discovery_port: None,
+            })
+            .collect();
+        let is_validator = at < self.validators;
+        let member = &mut self.members[at];
+        let chain = Chain::open(member.database.clone(), self.genesis.clone(), Options::default()).unwrap();
+        let mut seed = at as u64 + 1;
+        let random = Box::new(move || {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            seed
+        });
+        let mut config =
+            Config::new(member.key.clone(), CHAIN_ID, chain.genesis_hash(), protocol::kinds(), random);
+        config.listen = Some(member.address);
+        config.known = known;
+        let network = Network::start(config, self.runtime.handle()).unwrap();
+        let sealed = chain.sealed().unwrap().protocol();
+        let options = node::Options {
+            pool: Limits::default(),
+            engine: EngineConfig::new(sealed),
+            keys: is_validator.then(|| {
+                let key = SecretKey::from_bytes(&member.key.secret_bytes()).unwrap();
+                Arc::new(key) as Arc<dyn tally_consensus::Keys>
+            }),
+            permissions: Permissions::everyone(),
+            threads: 1,
+        };
+        member.node = Some(Node::start(chain, Some(network), options).unwrap());
+    }
+
+    fn start_all(&mut self) {
+        (0..self.members.len()).for_each(|at| self.start(at));
+    }
+
+    fn stop(&mut self, at: usize) {
+        self.members[at].node.take().unwrap().stop();
+    }
+
+    fn wipe(&mut self, at: usize) {
+        self.members[at].database = Database::in_memory();
+    }
+
+    fn node(&self, at: usize) -> &Node {
+        self.members[at].node.as_ref().unwrap()
+    }
+
+    fn height(&self, at: usize) -> u64 {
+        self.node(at).chain().head().number()
+    }
+
+    fn running(&self) -> impl Iterator<Item = &Node> {
+        self.members.iter().filter_map(|member| member.node.as_ref())
+    }
+
+    /// Waits until every node that runs has this block, and says how long that took.
+    fn await_height(&self, height: u64) -> Duration {
+        let start = Instant::now();
+        while let Some(behind) = self.running().find(|node| node.chain().head().number() < height) {
+            assert!(
+                start.elapsed() < Duration::from_secs(60),
+                "block {height} did not come: {behind:?}, {:?}, {:?}",
+                behind.consensus(),
+                self.running().map(|node| node.chain().head().number()).collect::<Vec<_>>()
+            );
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        start.elapsed()
+    }
+
+    fn assert_same_blocks(&self) {
+        let lowest = self.running().map(|node| node.chain().head().number()).min().unwrap();
+        for number in 0..=lowest {
+            let mut hashes = self
+                .running()
+                .map(|node| node.chain().reader().header(BlockId::Number(number)).unwrap().unwrap().hash);
+            let first = hashes.next().unwrap();
+            assert!(hashes.all(|hash| hash == first), "block {number}");
+        }
+    }
+
+    fn transfer(&self, nonce: u64, to: Address) -> Vec<u8> {
+        let body = TxLegacy {
+            chain_id: Some(CHAIN_ID),
+            nonce,
+            gas_price: 0,
+            gas_limit: 21_000,
+            to: TxKind::Call(to),
+            value: U256::from(7),
+            ..TxLegacy::default()
+        };
+        let signature = self.funded.sign_recoverable(&body.signature_hash());
+        tally_evm::transaction::encode(&Transaction::from(body.into_signed(signature))).to_vec()
+    }
+}
+
+impl Drop for Net {
+    fn drop(&mut self) {
+        for member in &mut self.members {
+            if let Some(node) = member.node.take() {
+                node.stop();
+            }
+        }
+    }
+}
+
+fn blocks_go_on_with_one_validator_away_and_stop_with_two(protocol: Protocol) {
+    let mut net = Net::new(protocol, 4, 1);
+    net.start_all();
+    net.await_height(3);
+    net.stop(0);
+    let height = net.height(1);
+    net.await_height(height + 8);
+    net.stop(1);
+    std::thread::sleep(Duration::from_millis(300));
+    let stopped = net.height(2);
+    std::thread::sleep(Duration::from_secs(2));
+    assert!(net.height(2) <= stopped + 1, "three of four are needed");
+    net.start(0);
+    net.start(1);
+    net.await_height(stopped + 5);
+    net.assert_same_blocks();
+}
+
+#[test]
+fn qbft_goes_on_with_one_validator_away_and_stops_with_two() {
+    blocks_go_on_with_one_validator_away_and_stop_with_two(Protocol::QBFT);
+}
+
+#[test]
+fn ibft2_goes_on_with_one_validator_away_and_stops_with_two() {
+    blocks_go_on_with_one_validator_away_and_stop_with_two(Protocol::Ibft2);
+}
+
+#[test]
+fn a_transaction_that_a_follower_took_is_committed_everywhere() {
+    let mut net = Net::new(Protocol::QBFT, 4, 1);
+    net.start_all();
+    net.await_height(1);
+    let to = Address::repeat_byte(9);
+    let follower = net.node(4);
+    // Out of order: the pool puts them right.
+    let mut hashes: Vec<B256> =
+        [1, 0, 2].into_iter().map(|nonce| follower.submit(&net.transfer(nonce, to)).unwrap()).collect();
+    let start = Instant::now();
+    while let Some(hash) = hashes.last() {
+        let fate = follower.pool().fate(hash).cloned();
+        match fate {
+            Some(Fate::Committed { .. }) => {
+                hashes.pop();
+            }
+            Some(other) => panic!("{other}"),
+            None => {
+                assert!(start.elapsed() < Duration::from_secs(30), "not committed");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+    }
+    let height = follower.chain().head().number();
+    net.await_height(height);
+    for node in net.running() {
+        let reader = node.chain().reader();
+        let account = reader.state(height).unwrap().account(to).unwrap().unwrap();
+        assert_eq!(account.balance, U256::from(21));
+        assert!(node.pool().is_empty());
+        let place = reader.place(alloy_primitives::keccak256(net.transfer(2, to))).unwrap().unwrap();
+        let receipt = reader.receipt(place).unwrap().unwrap();
+        assert_eq!((succeeded(&receipt.outcome), receipt.gas_used), (Some(true), 21_000));
+    }
+    let again = follower.submit(&net.transfer(0, to)).unwrap_err();
+    assert!(again.to_string().starts_with("nonce too low"), "{again}");
+}
+
+#[test]
+fn a_validator_that_lost_everything_catches_up_and_takes_part_again() {
+    let mut net = Net::new(Protocol::QBFT, 4, 0);
+    net.start_all();
+    net.await_height(5);
+    net.stop(3);
+    net.wipe(3);
+    let height = net.height(0);
+    net.await_height(height + 10);
+    net.start(3);
+    let height = net.height(0);
+    net.await_height(height + 2);
+    // Blocks now need it.
+    net.stop(0);
+    let height = net.height(1);
+    net.await_height(height + 6);
+    net.assert_same_blocks();
+}
