@@ -144,8 +144,8 @@ impl<'a> Options<'a> {
             Some(number) => Ok(number),
             None => {
                 let expected = format!("a number from {} to {}", bounds.start(), bounds.end());
-                let text = written.to_string();
-                Err(found.refuse(expected, &text))
+                let found_text = written.to_string();
+                Err(SettingsFault::Value { line: found.line, key, expected, found: found_text })
             }
         }
     }
@@ -208,7 +208,7 @@ impl<'a> Options<'a> {
     }
 
     /// Refuses what nobody asked for.
-    pub(super) fn finish(self) -> Result<(), SettingsFault> {
+    pub(super) fn refuse_the_rest(&self) -> Result<(), SettingsFault> {
         // The first in the file, not in the alphabet.
         let first = self.left.iter().min_by_key(|(_, (span, _))| span.start);
         match first {
@@ -216,9 +216,8 @@ impl<'a> Options<'a> {
             Some((key, (span, _))) => Err(SettingsFault::Unknown {
                 line: line(self.text, span),
                 key: key.clone(),
-                nearest: nearest(key, self.asked.iter().copied()).and_then(|name| {
-                    self.asked.iter().find(|asked| **asked == name).copied()
-                }),
+                nearest: nearest(key, self.asked.iter().copied())
+                    .and_then(|name| self.asked.iter().find(|asked| **asked == name).copied()),
             }),
         }
     }
@@ -231,6 +230,20 @@ impl Found<'_> {
 
     fn not_a(&self, expected: &'static str) -> SettingsFault {
         SettingsFault::Type { line: self.line, key: self.key, expected, found: self.value.type_str() }
+    }
+
+    /// For an option that only says what holds anyway.
+    pub(super) fn must_be_false(&self, expected: &str) -> Result<(), SettingsFault> {
+        match self.value {
+            DeValue::Boolean(false) => Ok(()),
+            DeValue::Boolean(true) => Err(SettingsFault::Value {
+                line: self.line,
+                key: self.key,
+                expected: expected.to_owned(),
+                found: "true".to_owned(),
+            }),
+            _ => Err(self.not_a("true or false")),
+        }
     }
 
     fn refuse(&self, expected: String, found: &str) -> SettingsFault {

@@ -1,0 +1,452 @@
+//! What a node is configured with: `config.toml`, whose options have the names, meanings and mostly the
+//! defaults of Besu's.
+//!
+//! Differences, all on the side of a network of known nodes: paths are relative to the file's directory,
+//! so that a node's directory can be moved; there is no discovery; an option that does not exist is an
+//! error.
+
+use super::options::{Options, SettingsError, SettingsFault};
+use std::fs;
+use std::io::Read;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use tally_peers::{Enode, Host};
+
+/// The largest file that is read.
+const LARGEST_FILE: u64 = 1 << 20;
+
+/// A node's configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// `data-path`: where the node keeps its database, its key and the list of its peers.
+    pub data_path: PathBuf,
+    /// `genesis-file`
+    pub genesis_file: PathBuf,
+    /// `node-private-key-file`; by default `key` in the data path.
+    pub node_private_key_file: PathBuf,
+    /// `identity`: a name for people, told to peers with the version.
+    pub identity: Option<String>,
+    /// `network-id`; the chain's identifier when it is not set.
+    pub network_id: Option<u64>,
+    /// `sync-mode`
+    pub sync_mode: SyncMode,
+    /// `data-storage-format` and `bonsai-historical-block-limit`
+    pub history: StateHistory,
+    /// `logging`: the level of log lines.
+    pub logging: Option<String>,
+    /// `min-gas-price`, in wei: what a transaction must pay to be taken into the pool.
+    pub min_gas_price: u64,
+    /// `target-gas-limit`: where this node's blocks move the gas limit.
+    pub target_gas_limit: Option<u64>,
+    /// `revert-reason-enabled`: receipts tell why a transaction was reverted.
+    pub revert_reason_enabled: bool,
+    /// Options of `p2p-`.
+    pub p2p: P2p,
+    /// Options of `rpc-http-`.
+    pub http: RpcServer,
+    /// Options of `rpc-ws-`.
+    pub ws: RpcServer,
+    /// `host-allowlist`: names by which clients may call this node; `*` stands for any.
+    pub host_allowlist: Vec<String>,
+    /// `rpc-max-logs-range`: blocks that `eth_getLogs` may look at; 0 for any number.
+    pub rpc_max_logs_range: u64,
+    /// `rpc-gas-cap`: the most gas of `eth_call` and `eth_estimateGas`; 0 for the block's limit.
+    pub rpc_gas_cap: u64,
+    /// Options of `tx-pool-`.
+    pub pool: PoolSettings,
+    /// Options of `permissions-`.
+    pub permissions: PermissionFiles,
+    /// Options of `metrics-`.
+    pub metrics: Metrics,
+}
+
+/// Where peers are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct P2p {
+    /// `p2p-enabled`
+    pub enabled: bool,
+    /// `p2p-host`: the host that the node's enode URL names.
+    pub host: Host,
+    /// `p2p-interface` and `p2p-port`: where it listens.
+    pub listen: SocketAddr,
+    /// `max-peers`
+    pub max_peers: usize,
+    /// `static-nodes-file`; by default `static-nodes.json` in the data path.
+    pub static_nodes_file: PathBuf,
+    /// `bootnodes`: further peers to keep sessions with.
+    pub bootnodes: Vec<Enode>,
+}
+
+/// One of the two ways in which clients call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RpcServer {
+    /// `-enabled`
+    pub enabled: bool,
+    /// `-host` and `-port`: where it listens.
+    pub listen: SocketAddr,
+    /// `-api`
+    pub apis: Vec<Api>,
+    /// `-cors-origins`; over HTTP only.
+    pub cors_origins: Vec<String>,
+    /// `-max-active-connections`
+    pub max_active_connections: usize,
+    /// `-max-request-content-length` over HTTP, `-max-frame-size` over WebSocket, in bytes.
+    pub max_request_bytes: usize,
+    /// `rpc-http-max-batch-size`: requests in one batch, for both.
+    pub max_batch_size: usize,
+    /// `-authentication-jwt-public-key-file`, when `-authentication-enabled`.
+    pub jwt_public_key_file: Option<PathBuf>,
+}
+
+/// A group of methods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Api {
+    /// `ADMIN`
+    Admin,
+    /// `DEBUG`
+    Debug,
+    /// `ETH`
+    Eth,
+    /// `IBFT`
+    Ibft,
+    /// `NET`
+    Net,
+    /// `PERM`
+    Perm,
+    /// `QBFT`
+    Qbft,
+    /// `TRACE`
+    Trace,
+    /// `TXPOOL`
+    TxPool,
+    /// `WEB3`
+    Web3,
+}
+
+impl Api {
+    /// Every group, with its name.
+    pub const ALL: [(&'static str, Self); 10] = [
+        ("ADMIN", Self::Admin),
+        ("DEBUG", Self::Debug),
+        ("ETH", Self::Eth),
+        ("IBFT", Self::Ibft),
+        ("NET", Self::Net),
+        ("PERM", Self::Perm),
+        ("QBFT", Self::Qbft),
+        ("TRACE", Self::Trace),
+        ("TXPOOL", Self::TxPool),
+        ("WEB3", Self::Web3),
+    ];
+
+    fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(text)).map(|(_, api)| api)
+    }
+}
+
+/// How a node comes to the state of the chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SyncMode {
+    /// `FULL`: by executing every block.
+    Full,
+    /// `FAST`, `SNAP` or `CHECKPOINT`: by taking the state at a recent block with its proof.
+    Fast,
+}
+
+/// Which states a node keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StateHistory {
+    /// `FOREST`: that of every block.
+    Archive,
+    /// `BONSAI`: those of so many of the newest blocks.
+    Blocks(u64),
+}
+
+/// Bounds of the pool of transactions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PoolSettings {
+    /// `tx-pool-max-size`: transactions at most; the pool's own bound when it is not set.
+    pub max_size: Option<usize>,
+    /// `tx-pool-max-future-by-sender`: transactions of one sender at most.
+    pub max_by_sender: Option<usize>,
+    /// `tx-pool-price-bump`: by how many percent a replacement must pay more.
+    pub price_bump_percent: u64,
+}
+
+/// The files of the rules that are switched on, each by `-enabled`; by default
+/// `permissions_config.toml` in the data path.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PermissionFiles {
+    /// `permissions-nodes-config-file`
+    pub nodes: Option<PathBuf>,
+    /// `permissions-accounts-config-file`
+    pub accounts: Option<PathBuf>,
+}
+
+/// Where metrics are read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Metrics {
+    /// `metrics-enabled`
+    pub enabled: bool,
+    /// `metrics-host` and `metrics-port`
+    pub listen: SocketAddr,
+}
+
+impl Settings {
+    /// Reads a configuration file.
+    ///
+    /// # Errors
+    /// [`SettingsError`], with the path, the line and the option.
+    pub fn read(path: &Path) -> Result<Self, SettingsError> {
+        let fail = |fault| SettingsError { path: path.to_owned(), fault };
+        let io = |error| fail(SettingsFault::Io(error));
+        let mut text = String::new();
+        fs::File::open(path).map_err(io)?.take(LARGEST_FILE + 1).read_to_string(&mut text).map_err(io)?;
+        if text.len() as u64 > LARGEST_FILE {
+            return Err(fail(SettingsFault::Large { largest: LARGEST_FILE }));
+        }
+        let base = path.parent().unwrap_or(Path::new(""));
+        Self::parse(&text, base).map_err(fail)
+    }
+
+    /// Reads the contents of a configuration file; relative paths in it start from `base`.
+    ///
+    /// # Errors
+    /// [`SettingsFault`], with the line and the option.
+    pub fn parse(text: &str, base: &Path) -> Result<Self, SettingsFault> {
+        let options = &mut Options::parse(text)?;
+        let path =
+            |options: &mut Options<'_>, key| options.text(key).map(|text| text.map(|text| base.join(text)));
+        let data_path = path(options, "data-path")?.unwrap_or_else(|| base.to_owned());
+        let genesis_file = path(options, "genesis-file")?.ok_or(SettingsFault::Missing {
+            key: "genesis-file",
+            why: "a node belongs to a chain, which begins with its genesis file",
+        })?;
+        let in_data = |name: &str| data_path.join(name);
+        let permissions_file =
+            |options: &mut Options<'_>, enabled, key| -> Result<Option<PathBuf>, SettingsFault> {
+                let file = path(options, key)?;
+                let enabled = options.flag(enabled, false)?;
+                Ok(enabled.then(|| file.unwrap_or_else(|| in_data("permissions_config.toml"))))
+            };
+        if let Some(found) = options.take("discovery-enabled") {
+            found.must_be_false("false: peers are listed in static-nodes.json, there is no discovery")?;
+        }
+        let settings = Self {
+            node_private_key_file: path(options, "node-private-key-file")?.unwrap_or_else(|| in_data("key")),
+            identity: options.parsed(
+                "identity",
+                "a name of at most 32 letters, digits, - and _",
+                |text| {
+                    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+                    let sound = !text.is_empty() && text.len() <= 32 && text.bytes().all(fits);
+                    sound.then(|| text.to_owned())
+                },
+            )?,
+            network_id: match options.number("network-id", 0, 1..=u64::MAX)? {
+                0 => None,
+                id => Some(id),
+            },
+            sync_mode: options
+                .parsed("sync-mode", "FULL, FAST, SNAP or CHECKPOINT", |text| {
+                    match text.to_ascii_uppercase().as_str() {
+                        "FULL" => Some(SyncMode::Full),
+                        "FAST" | "SNAP" | "CHECKPOINT" => Some(SyncMode::Fast),
+                        _ => None,
+                    }
+                })?
+                .unwrap_or(SyncMode::Full),
+            history: history(options)?,
+            logging: options.parsed("logging", "OFF, ERROR, WARN, INFO, DEBUG, TRACE or ALL", |text| {
+                match text.to_ascii_uppercase().as_str() {
+                    "ALL" => Some("trace".to_owned()),
+                    "OFF" | "ERROR" | "WARN" | "INFO" | "DEBUG" | "TRACE" => Some(text.to_ascii_lowercase()),
+                    _ => None,
+                }
+            })?,
+            min_gas_price: options.number("min-gas-price", 1000, 0..=u64::MAX)?,
+            target_gas_limit: match options.number("target-gas-limit", 0, 5000..=i64::MAX as u64)? {
+                0 => None,
+                limit => Some(limit),
+            },
+            revert_reason_enabled: options.flag("revert-reason-enabled", false)?,
+            p2p: P2p {
+                enabled: options.flag("p2p-enabled", true)?,
+                host: options
+                    .parsed("p2p-host", "an address or a host name", host)?
+                    .unwrap_or(Host::Ip(Ipv4Addr::LOCALHOST.into())),
+                listen: SocketAddr::new(
+                    address(options, "p2p-interface", Ipv4Addr::UNSPECIFIED)?,
+                    options.number("p2p-port", 30303, 0..=u16::MAX)?,
+                ),
+                max_peers: options.number("max-peers", 25_u64, 1..=10_000).map(small)?,
+                static_nodes_file: path(options, "static-nodes-file")?
+                    .unwrap_or_else(|| in_data("static-nodes.json")),
+                bootnodes: options
+                    .list("bootnodes", "enode URLs", |text| text.parse().ok())?
+                    .unwrap_or_default(),
+            },
+            http: RpcServer {
+                enabled: options.flag("rpc-http-enabled", false)?,
+                listen: SocketAddr::new(
+                    address(options, "rpc-http-host", Ipv4Addr::LOCALHOST)?,
+                    options.number("rpc-http-port", 8545, 0..=u16::MAX)?,
+                ),
+                apis: apis(options, "rpc-http-api")?,
+                cors_origins: options.list("rpc-http-cors-origins", "origins", origin)?.unwrap_or_default(),
+                max_active_connections: options
+                    .number("rpc-http-max-active-connections", 80_u64, 1..=100_000)
+                    .map(small)?,
+                max_request_bytes: options
+                    .number("rpc-http-max-request-content-length", 5_242_880_u64, 1024..=1 << 30)
+                    .map(small)?,
+                max_batch_size: options
+                    .number("rpc-http-max-batch-size", 1024_u64, 1..=100_000)
+                    .map(small)?,
+                jwt_public_key_file: jwt(
+                    options,
+                    base,
+                    "rpc-http-authentication-enabled",
+                    "rpc-http-authentication-jwt-public-key-file",
+                )?,
+            },
+            ws: RpcServer {
+                enabled: options.flag("rpc-ws-enabled", false)?,
+                listen: SocketAddr::new(
+                    address(options, "rpc-ws-host", Ipv4Addr::LOCALHOST)?,
+                    options.number("rpc-ws-port", 8546, 0..=u16::MAX)?,
+                ),
+                apis: apis(options, "rpc-ws-api")?,
+                cors_origins: Vec::new(),
+                max_active_connections: options
+                    .number("rpc-ws-max-active-connections", 80_u64, 1..=100_000)
+                    .map(small)?,
+                max_request_bytes: options
+                    .number("rpc-ws-max-frame-size", 1_048_576_u64, 1024..=1 << 30)
+                    .map(small)?,
+                max_batch_size: 0,
+                jwt_public_key_file: jwt(
+                    options,
+                    base,
+                    "rpc-ws-authentication-enabled",
+                    "rpc-ws-authentication-jwt-public-key-file",
+                )?,
+            },
+            host_allowlist: options
+                .list("host-allowlist", "host names", |text| (!text.is_empty()).then(|| text.to_owned()))?
+                .unwrap_or_else(|| vec!["localhost".to_owned(), "127.0.0.1".to_owned()]),
+            rpc_max_logs_range: options.number("rpc-max-logs-range", 5000, 0..=u64::MAX)?,
+            rpc_gas_cap: options.number("rpc-gas-cap", 0, 0..=u64::MAX)?,
+            pool: PoolSettings {
+                max_size: optional(options.number("tx-pool-max-size", 0_u64, 1..=100_000_000)?),
+                max_by_sender: optional(options.number(
+                    "tx-pool-max-future-by-sender",
+                    0_u64,
+                    1..=100_000_000,
+                )?),
+                price_bump_percent: options.number("tx-pool-price-bump", 10, 0..=1000)?,
+            },
+            permissions: PermissionFiles {
+                nodes: permissions_file(
+                    options,
+                    "permissions-nodes-config-file-enabled",
+                    "permissions-nodes-config-file",
+                )?,
+                accounts: permissions_file(
+                    options,
+                    "permissions-accounts-config-file-enabled",
+                    "permissions-accounts-config-file",
+                )?,
+            },
+            metrics: Metrics {
+                enabled: options.flag("metrics-enabled", false)?,
+                listen: SocketAddr::new(
+                    address(options, "metrics-host", Ipv4Addr::LOCALHOST)?,
+                    options.number("metrics-port", 9545, 0..=u16::MAX)?,
+                ),
+            },
+            data_path,
+            genesis_file,
+        };
+        options.refuse_the_rest()?;
+        let max_batch_size = settings.http.max_batch_size;
+        Ok(Self { ws: RpcServer { max_batch_size, ..settings.ws }, ..settings })
+    }
+}
+
+fn history(options: &mut Options<'_>) -> Result<StateHistory, SettingsFault> {
+    let archive = options.parsed("data-storage-format", "FOREST or BONSAI", |text| {
+        match text.to_ascii_uppercase().as_str() {
+            "FOREST" => Some(true),
+            "BONSAI" => Some(false),
+            _ => None,
+        }
+    })?;
+    let blocks = options.number("bonsai-historical-block-limit", 512, 1..=u64::MAX)?;
+    Ok(if archive == Some(true) { StateHistory::Archive } else { StateHistory::Blocks(blocks) })
+}
+
+fn address(options: &mut Options<'_>, key: &'static str, default: Ipv4Addr) -> Result<IpAddr, SettingsFault> {
+    let parse = |text: &str| match text {
+        "localhost" => Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+        text => text.parse().ok(),
+    };
+    Ok(options.parsed(key, "an IP address of this machine", parse)?.unwrap_or(default.into()))
+}
+
+/// An address without brackets, or what may stand in an enode URL.
+fn host(text: &str) -> Option<Host> {
+    text.parse::<IpAddr>().map(Host::Ip).ok().or_else(|| text.parse().ok())
+}
+
+fn apis(options: &mut Options<'_>, key: &'static str) -> Result<Vec<Api>, SettingsFault> {
+    let names = "ADMIN, DEBUG, ETH, IBFT, NET, PERM, QBFT, TRACE, TXPOOL and WEB3";
+    let mut apis =
+        options.list(key, names, Api::parse)?.unwrap_or_else(|| vec![Api::Eth, Api::Net, Api::Web3]);
+    apis.sort_unstable();
+    apis.dedup();
+    Ok(apis)
+}
+
+/// What a browser sends as `Origin` (RFC 6454 section 6.1), or the words for any and none.
+fn origin(text: &str) -> Option<String> {
+    let sound = matches!(text, "*" | "all" | "none")
+        || text
+            .split_once("://")
+            .is_some_and(|(scheme, host)| !scheme.is_empty() && !host.is_empty() && !host.contains('/'));
+    match text {
+        _ if !sound => None,
+        "all" => Some("*".to_owned()),
+        other => Some(other.to_owned()),
+    }
+}
+
+fn jwt(
+    options: &mut Options<'_>,
+    base: &Path,
+    enabled: &'static str,
+    key: &'static str,
+) -> Result<Option<PathBuf>, SettingsFault> {
+    let file = options.text(key)?.map(|text| base.join(text));
+    if !options.flag(enabled, false)? {
+        return Ok(None);
+    }
+    match file {
+        Some(file) => Ok(Some(file)),
+        None => {
+            Err(SettingsFault::Missing { key, why: "authentication is on, and tokens are checked with it" })
+        }
+    }
+}
+
+/// Zero stands for an option that is not set, which none of these take as a value.
+fn optional(number: u64) -> Option<usize> {
+    if number == 0 { None } else { Some(small(number)) }
+}
+
+/// A number that was bounded when it was read.
+fn small(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests;
