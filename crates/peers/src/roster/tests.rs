@@ -15,7 +15,7 @@ fn a_peer_is_tried_less_and_less_often_but_often_enough() {
     assert!(!roster.add(peer.clone(), false, now));
     let mut waits = Vec::new();
     for _ in 0..8 {
-        assert_eq!(roster.due(now), [peer.clone()]);
+        assert_eq!(roster.due(now), std::slice::from_ref(&peer));
         assert!(roster.due(now).is_empty(), "under way");
         roster.failed(&peer.id, Duration::ZERO, "refused".to_owned(), 0, now);
         let next = roster.next_due().unwrap();
