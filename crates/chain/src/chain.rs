@@ -26,6 +26,7 @@ use crate::sealed::Sealed;
 
 pub use build::{Attributes, Built, Skipped};
 pub use commit::Commit;
+pub use execute::Prepared;
 pub use open::Options;
 pub use read::{BlockId, Reader, created_by};
 

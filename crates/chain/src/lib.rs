@@ -4,11 +4,13 @@ pub mod blocks;
 mod branch;
 pub mod chain;
 mod error;
+pub mod files;
 pub mod node;
 pub mod pool;
 pub mod protocol;
 mod recent;
 pub mod sealed;
+pub mod setup;
 mod validator_contract;
 
 pub use branch::{Branch, Candidate};

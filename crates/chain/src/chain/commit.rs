@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, PoisonError};
 
+use alloy_consensus::Header;
 use alloy_primitives::B256;
-use tally_evm::Block;
 use tally_state::{Batch, Durability, Layer, Table};
 
-use super::{Chain, Event, Head};
+use super::{Chain, Event, Head, Prepared};
 use crate::blocks::FullBlock;
 use crate::branch::{Branch, Candidate, Recent};
 use crate::error::{ChainError, ImportError};
@@ -97,25 +97,24 @@ impl Chain {
     ///
     /// # Errors
     /// Why the block is not taken; then nothing changed.
-    pub fn import(&self, block: Block, size: u64, threads: usize) -> Result<Commit, ImportError> {
-        let hash = self.hash(&block.header)?;
+    pub fn import(&self, prepared: Prepared) -> Result<Commit, ImportError> {
         let head = self.head();
-        if block.header.parent_hash == head.hash() {
-            let candidate = self.execute(&head.branch, block, size, Seals::Quorum, &|_| None, threads)?;
+        if prepared.header().parent_hash == head.hash() {
+            let candidate = self.execute(&head.branch, prepared, Seals::Quorum)?;
             self.commit(&[candidate], Durability::Synced, |_| ())?;
             return Ok(Commit::Head);
         }
-        if self.is_known(&head, hash)? {
+        if self.is_known(&head, prepared.hash())? {
             return Ok(Commit::Known);
         }
         if self.sealed().is_some() {
             return Err(ImportError::Final {
-                number: block.header.number,
-                parent: block.header.parent_hash,
+                number: prepared.header().number,
+                parent: prepared.header().parent_hash,
                 head: head.number(),
             });
         }
-        self.import_branch(&head, block, size, threads)
+        self.import_branch(&head, prepared)
     }
 
     fn is_known(&self, head: &Head, hash: B256) -> Result<bool, ChainError> {
@@ -123,17 +122,10 @@ impl Chain {
         Ok(blocks.number(&head.snapshot, hash)?.is_some() || blocks.branch(&head.snapshot, hash)?.is_some())
     }
 
-    fn import_branch(
-        &self,
-        head: &Head,
-        block: Block,
-        size: u64,
-        threads: usize,
-    ) -> Result<Commit, ImportError> {
-        let rlp = block.encode();
-        let (ancestor, back, mut path) = self.path_to(head, &block, threads)?;
+    fn import_branch(&self, head: &Head, prepared: Prepared) -> Result<Commit, ImportError> {
+        let (ancestor, back, mut path) = self.path_to(head, prepared.header())?;
         let parent = path.last().map_or(&ancestor, |candidate| &candidate.branch);
-        let candidate = self.execute(parent, block, size, Seals::Quorum, &|_| None, threads)?;
+        let candidate = self.execute(parent, prepared, Seals::Quorum)?;
         let total = candidate.branch.total_difficulty();
         let merged = candidate.block.sealed.header.difficulty.is_zero();
         let overtakes = total > head.branch.total_difficulty()
@@ -143,6 +135,7 @@ impl Chain {
         let _writer = self.shared.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let mut batch = Batch::new();
         if !overtakes {
+            let rlp = candidate.block.encode();
             self.shared.blocks.put_branch(&mut batch, candidate.block.sealed.hash, total, &rlp);
             self.shared.database.commit(batch, Durability::Synced).map_err(ChainError::from)?;
             self.refresh();
@@ -158,18 +151,17 @@ impl Chain {
     fn path_to(
         &self,
         head: &Head,
-        block: &Block,
-        threads: usize,
+        header: &Header,
     ) -> Result<(Branch, Option<Arc<Layer>>, Vec<Candidate>), ImportError> {
         let blocks = &self.shared.blocks;
         let mut waiting = Vec::new();
-        let mut parent = block.header.parent_hash;
+        let mut parent = header.parent_hash;
         let number = loop {
             if let Some(number) = blocks.number(&head.snapshot, parent)? {
                 break number;
             }
             let Some((_, found)) = blocks.branch(&head.snapshot, parent)? else {
-                return Err(ImportError::UnknownParent { number: block.header.number, parent });
+                return Err(ImportError::UnknownParent { number: header.number, parent });
             };
             parent = found.header.parent_hash;
             waiting.push(found);
@@ -179,7 +171,8 @@ impl Chain {
         for block in waiting.into_iter().rev() {
             let before = path.last().map_or(&ancestor, |candidate| &candidate.branch);
             let size = block.encode().len() as u64;
-            path.push(self.execute(before, block, size, Seals::Checked, &|_| None, threads)?);
+            let prepared = self.prepare(block, size, &|_| None, 1)?;
+            path.push(self.execute(before, prepared, Seals::Checked)?);
         }
         Ok((ancestor, back, path))
     }

@@ -20,6 +20,33 @@ use crate::sealed::{Seals, Validators, ValidatorsError};
 /// How many ancestors the rules for ommers look at.
 const OMMER_REACH: u64 = 7;
 
+/// A block whose body is that of its header, and whose senders are known.
+#[derive(Debug)]
+pub struct Prepared {
+    /// Its transactions are beside it.
+    block: Block,
+    hash: B256,
+    size: u64,
+    transactions: Vec<Recovered>,
+}
+
+impl Prepared {
+    /// The block's hash.
+    pub fn hash(&self) -> B256 {
+        self.hash
+    }
+
+    /// How many transactions it has.
+    pub fn transactions(&self) -> u64 {
+        self.transactions.len() as u64
+    }
+
+    /// The block's header.
+    pub fn header(&self) -> &alloy_consensus::Header {
+        &self.block.header
+    }
+}
+
 impl Chain {
     /// The hash of a header on this chain.
     ///
@@ -32,33 +59,49 @@ impl Chain {
         }
     }
 
-    /// Executes a block on its parent and checks all that its header claims. Nothing is written.
+    /// Checks what can be checked of a block without its parent: that its body is the one that its header stands for, and
+    /// who sent its transactions. Any number of blocks can be prepared at the same time.
     ///
     /// `known` gives transactions whose senders were recovered before; `threads` recover the others.
+    ///
+    /// # Errors
+    /// The first rule that the block breaks.
+    pub fn prepare(
+        &self,
+        block: Block,
+        size: u64,
+        known: &dyn Fn(&B256) -> Option<Recovered>,
+        threads: usize,
+    ) -> Result<Prepared, ImportError> {
+        let number = block.header.number;
+        let hash = self
+            .hash(&block.header)
+            .map_err(|error| invalid(number, block.header.hash_slow(), BlockError::Seal(Box::new(error))))?;
+        let classify = |error| self.classify(number, hash, error);
+        validate_body(self.schedule(), &block, usize::try_from(size).unwrap_or(usize::MAX))
+            .map_err(classify)?;
+        let (block, transactions) = recover(block, known, threads).map_err(classify)?;
+        Ok(Prepared { block, hash, size, transactions })
+    }
+
+    /// Executes a block on its parent and checks all that its header claims. Nothing is written.
     ///
     /// # Errors
     /// The first rule that the block breaks, or what failed here.
     pub fn execute(
         &self,
         parent: &Branch,
-        block: Block,
-        size: u64,
+        prepared: Prepared,
         seals: Seals,
-        known: &dyn Fn(&B256) -> Option<Recovered>,
-        threads: usize,
     ) -> Result<Candidate, ImportError> {
+        let Prepared { block, hash, size, transactions } = prepared;
         let number = block.header.number;
-        let hash = self
-            .hash(&block.header)
-            .map_err(|error| invalid(number, block.header.hash_slow(), BlockError::Seal(Box::new(error))))?;
-        self.validate(parent, &block, size, seals).map_err(|error| self.classify(number, hash, error))?;
-        let (block, transactions) =
-            recover(block, known, threads).map_err(|error| self.classify(number, hash, error))?;
+        self.validate(parent, &block, seals).map_err(|error| self.classify(number, hash, error))?;
         self.run(parent, block, hash, size, transactions)
     }
 
-    /// Header against parent, body against header.
-    fn validate(&self, parent: &Branch, block: &Block, size: u64, seals: Seals) -> Result<(), BlockError> {
+    /// Header against parent, ommers against ancestors.
+    fn validate(&self, parent: &Branch, block: &Block, seals: Seals) -> Result<(), BlockError> {
         let check = |header: &alloy_consensus::Header, before: &alloy_consensus::Header| {
             let (Some(sealed), Some(validators)) = (self.sealed(), &parent.validators) else { return Ok(()) };
             sealed.check(validators, before, header, seals).map_err(Into::into)
@@ -68,7 +111,6 @@ impl Chain {
             None => Sealing::Ethereum { parent_total_difficulty: Some(parent.total_difficulty()) },
         };
         validate_header(self.schedule(), &block.header, &parent.sealed.header, parent.hash(), &sealing)?;
-        validate_body(self.schedule(), block, usize::try_from(size).unwrap_or(usize::MAX))?;
         if !block.body.ommers.is_empty() {
             let ancestors = self.ancestors(parent).map_err(|error| BlockError::State(Box::new(error)))?;
             validate_ommers(self.schedule(), &block.body.ommers, &ancestors)?;

@@ -220,14 +220,10 @@ impl Sync {
                 }
             };
             let threads = self.node.shared.threads;
-            let executed = self.node.chain().execute(
-                &branch,
-                block,
-                encoded.len() as u64,
-                Seals::Quorum,
-                &|_| None,
-                threads,
-            );
+            let chain = self.node.chain();
+            let executed = chain
+                .prepare(block, encoded.len() as u64, &|_| None, threads)
+                .and_then(|prepared| chain.execute(&branch, prepared, Seals::Quorum));
             match executed {
                 Ok(candidate) => {
                     branch = candidate.branch.clone();

@@ -130,7 +130,8 @@ pub(super) fn execute(
     })?;
     let known = known(node, &block);
     let find = |hash: &B256| known.get(hash).cloned();
-    node.chain().execute(parent, block, bytes.len() as u64, seals, &find, node.shared.threads)
+    let prepared = node.chain().prepare(block, bytes.len() as u64, &find, node.shared.threads)?;
+    node.chain().execute(parent, prepared, seals)
 }
 
 fn known(node: &Node, block: &Block) -> alloy_primitives::map::B256Map<Recovered> {
