@@ -120,7 +120,7 @@ impl Engine {
                 height.validated(step, hash, valid);
             }),
             Input::Timer(timer) => {
-                let ahead = self.future.furthest_ahead();
+                let ahead = self.future.ahead();
                 self.with_height(now_ms, effects, |height, step| height.timer(step, timer, ahead));
             }
             Input::Connected(peer) => {
@@ -195,9 +195,11 @@ impl Engine {
         let view = message.view();
         let number = height.number();
         if view.height < number {
-            // A validator that is behind wants blocks, not an answer to its message. Late votes for the last
-            // height are no sign of it.
-            let behind = view.height.saturating_add(1) < number || matches!(message, Message::RoundChange(_));
+            // A validator that is behind wants blocks, not an answer to its message. Votes for the last height
+            // are no sign of it while they can just be late.
+            let behind = view.height.saturating_add(1) < number
+                || matches!(message, Message::RoundChange(_))
+                || height.has_started();
             if behind && height.validators().contains(from) {
                 out.push(Effect::PeerBehind { peer: from, height: view.height });
             }
@@ -270,8 +272,9 @@ impl Engine {
                 Message::RoundChange(change) => height.round_change(step, author, *change),
             };
             match (refused, relayed) {
-                (Ok(()), Some(packet)) => step.out.push(Effect::Relay { packet, except: [from, author] }),
-                (Ok(()), None) => {}
+                // Only what was new and found good: nobody answers for what it has not looked at.
+                (Ok(true), Some(packet)) => step.out.push(Effect::Relay { packet, except: [from, author] }),
+                (Ok(_), _) => {}
                 // Evidence is not under the author's signature: who passes it on answers for it.
                 (Err(what @ Misbehaviour::Unjustified(_)), _) => step.blame(from, what),
                 (Err(what), _) => step.blame(author, what),

@@ -16,6 +16,7 @@ pub(super) struct Future {
     of_author: BTreeMap<Address, (usize, usize)>,
     claims: BTreeMap<Address, u64>,
     asked: u64,
+    turn: usize,
 }
 
 impl Future {
@@ -87,9 +88,11 @@ impl Future {
         Some(reached)
     }
 
-    /// Who claims to be furthest ahead.
-    pub(super) fn furthest_ahead(&self) -> Option<(u64, Address)> {
-        self.claims.iter().map(|(author, height)| (*height, *author)).max()
+    /// Somebody who claims to be ahead, and where: each in turn, as not all may tell the truth.
+    pub(super) fn ahead(&mut self) -> Option<(u64, Address)> {
+        self.turn = self.turn.wrapping_add(1);
+        let at = self.turn.checked_rem(self.claims.len())?;
+        self.claims.iter().nth(at).map(|(author, height)| (*height, *author))
     }
 }
 

@@ -99,6 +99,11 @@ impl Height {
         self.decided.is_some()
     }
 
+    /// Whether a round has begun.
+    pub(super) fn has_started(&self) -> bool {
+        self.started
+    }
+
     /// When the block of `head` was begun here, if it is the one that this height decided.
     pub(super) fn anchor_of(&self, head: &Head) -> Option<u64> {
         self.begun_ms.filter(|_| self.decided == Some(head.hash))
@@ -438,23 +443,23 @@ impl Height {
         self.check_proposal(step);
     }
 
-    /// A proposal from its author, which is a validator.
+    /// A proposal from its author, which is a validator; whether it was new and good.
     pub(super) fn proposal(
         &mut self,
         step: &mut Step<'_>,
         author: Address,
         proposal: Proposal,
-    ) -> Result<(), Misbehaviour> {
+    ) -> Result<bool, Misbehaviour> {
         let view = proposal.view;
         if view.round < self.round || self.is_decided() || self.mute {
-            return Ok(());
+            return Ok(false);
         }
         if self.proposer(step.shared, view.round) != Some(author) {
             return Err(Misbehaviour::NotProposer(author));
         }
         if let Some(known) = self.rounds.get(&view.round).and_then(|round| round.proposal.as_ref()) {
             let same = known.block.digest() == proposal.block.digest();
-            return if same { Ok(()) } else { Err(Misbehaviour::Equivocation(view)) };
+            return if same { Ok(false) } else { Err(Misbehaviour::Equivocation(view)) };
         }
         self.check_block(step, view, &proposal.block)?;
         self.context(step.shared).proposal(&proposal).map_err(Misbehaviour::Unjustified)?;
@@ -467,7 +472,7 @@ impl Height {
         self.arm(step, true);
         self.check_proposal(step);
         self.check_committed(step, view.round);
-        Ok(())
+        Ok(true)
     }
 
     fn check_block(&self, step: &Step<'_>, view: View, block: &Block) -> Result<(), Misbehaviour> {
@@ -550,17 +555,17 @@ impl Height {
         self.rounds.entry(self.round).or_default().prepares.insert(step.shared.me, signed);
     }
 
-    /// A prepare message from its author, which is a validator.
+    /// A prepare message from its author, which is a validator; whether it was new and good.
     pub(super) fn prepare(
         &mut self,
         step: &mut Step<'_>,
         author: Address,
         prepare: Signed<Prepare>,
-    ) -> Result<(), Misbehaviour> {
+    ) -> Result<bool, Misbehaviour> {
         let Prepare { view, digest } = prepare.payload;
         let proposed = self.proposer(step.shared, view.round) == Some(author);
         if view.round < self.round || self.is_decided() || self.mute {
-            return Ok(());
+            return Ok(false);
         }
         if self.has_reached(author, view.round) {
             self.check_rounds(step);
@@ -569,18 +574,18 @@ impl Height {
             || (proposed && !step.shared.config.protocol.proposer_prepares())
             || !self.has_room(step.shared, author, view.round)
         {
-            return Ok(());
+            return Ok(false);
         }
         let prepares = &mut self.rounds.entry(view.round).or_default().prepares;
         match prepares.get(&author) {
             Some(known) if known.payload.digest != digest => return Err(Misbehaviour::Equivocation(view)),
-            Some(_) => {}
+            Some(_) => return Ok(false),
             None => {
                 prepares.insert(author, prepare);
                 self.check_prepared(step);
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Notes that a validator has spoken in a round; whether it is its highest.
@@ -634,19 +639,19 @@ impl Height {
         self.rounds.entry(self.round).or_default().commits.insert(step.shared.me, payload);
     }
 
-    /// A commit message from its author, which is a validator.
+    /// A commit message from its author, which is a validator; whether it was new and good.
     pub(super) fn commit(
         &mut self,
         step: &mut Step<'_>,
         author: Address,
         commit: Signed<Commit>,
-    ) -> Result<(), Misbehaviour> {
+    ) -> Result<bool, Misbehaviour> {
         let Commit { view, digest, commit_seal } = commit.payload;
         if self.is_decided()
             || view.round < self.round.saturating_sub(PAST_ROUNDS)
             || !self.has_room(step.shared, author, view.round)
         {
-            return Ok(());
+            return Ok(false);
         }
         if step.shared.keys.recover(digest, &commit_seal) != Some(author) {
             return Err(Misbehaviour::CommitSeal);
@@ -657,7 +662,7 @@ impl Height {
         let commits = &mut self.rounds.entry(view.round).or_default().commits;
         match commits.get(&author) {
             Some(known) if known.digest != digest => return Err(Misbehaviour::Equivocation(view)),
-            Some(_) => {}
+            Some(_) => return Ok(false),
             None => {
                 commits.insert(author, commit.payload);
                 self.check_committed(step, view.round);
@@ -670,7 +675,7 @@ impl Height {
                 }
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Looks whether a quorum has sealed a block in a round, be it the current one or not.
@@ -717,22 +722,22 @@ impl Height {
             .find(|block| block.digest() == digest)
     }
 
-    /// A round change from its author, which is a validator.
+    /// A round change from its author, which is a validator; whether it was new and good.
     pub(super) fn round_change(
         &mut self,
         step: &mut Step<'_>,
         author: Address,
         change: RoundChange,
-    ) -> Result<(), Misbehaviour> {
+    ) -> Result<bool, Misbehaviour> {
         let view = change.signed.payload.view;
         if self.is_decided() || self.mute {
-            return Ok(());
+            return Ok(false);
         }
         if view.round == 0 {
             return Err(Misbehaviour::RoundZero);
         }
         if self.changes.get(&author).is_some_and(|known| known.signed.payload.view.round >= view.round) {
-            return Ok(());
+            return Ok(false);
         }
         self.context(step.shared).round_change(&change).map_err(Misbehaviour::Unjustified)?;
         if let Some(block) = &change.block {
@@ -744,7 +749,7 @@ impl Height {
             self.repeat_to(step, author);
         }
         self.check_rounds(step);
-        Ok(())
+        Ok(true)
     }
 
     /// Sends a peer what this node has said in the current round.
