@@ -162,11 +162,10 @@ impl View {
     fn take_nodes(&self, outcome: Outcome, layer: &mut Layer) {
         layer.nodes.reserve(outcome.nodes.len());
         for node in outcome.nodes {
-            let record: Option<Arc<[u8]>> = node.record.map(Into::into);
-            if let (Some(hash), Some(record)) = (node.upper, &record) {
+            if let (Some(hash), Some(record)) = (node.upper, &node.record) {
                 self.shared.branches.insert(hash, Arc::clone(record));
             }
-            layer.nodes.insert(NodePlace { trie: node.trie, path: node.path }, record);
+            layer.nodes.insert(NodePlace { trie: node.trie, path: node.path }, node.record);
         }
         layer.cost += outcome.cost;
     }

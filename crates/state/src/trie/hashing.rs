@@ -38,7 +38,7 @@ impl Messages {
         (0..self.len()).map(|number| self.message(number).len() / RATE + 1).sum()
     }
 
-    fn message(&self, number: usize) -> &[u8] {
+    pub(crate) fn message(&self, number: usize) -> &[u8] {
         let start = number.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.bytes[start..self.ends[number]]
     }

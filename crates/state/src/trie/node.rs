@@ -83,21 +83,20 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// The leaf's value for a stored one.
-    pub(crate) fn leaf_value(self, stored: &[u8], out: &mut Vec<u8>) {
+    /// Appends the leaf's value for a stored one.
+    fn leaf_value(self, stored: &[u8], out: &mut Vec<u8>) -> Option<()> {
         match self {
-            Self::Accounts => {
-                StoredAccount::decode(stored).expect("stored by this program").rlp(out);
-            }
+            Self::Accounts => StoredAccount::decode(stored)?.rlp(out),
             Self::Storage => rlp::string(stored, out),
         }
+        Some(())
     }
 
     /// Bytes that [`leaf_value`](Self::leaf_value) appends.
-    fn leaf_value_length(self, stored: &[u8]) -> usize {
+    fn leaf_value_length(self, stored: &[u8]) -> Option<usize> {
         match self {
-            Self::Accounts => StoredAccount::decode(stored).expect("stored by this program").rlp_length(),
-            Self::Storage => rlp::string_length(stored),
+            Self::Accounts => Some(StoredAccount::decode(stored)?.rlp_length()),
+            Self::Storage => Some(rlp::string_length(stored)),
         }
     }
 
@@ -109,23 +108,41 @@ impl Kind {
     }
 }
 
-/// Appends the encoding of a leaf for `key` whose parent ends at nibble `start`.
-pub(crate) fn encode_leaf(kind: Kind, key: &B256, start: usize, stored: &[u8], out: &mut Vec<u8>) {
+/// Appends the encoding of a leaf for `key` whose parent ends at nibble `start`. `None` for a value that
+/// is not one.
+pub(crate) fn encode_leaf(
+    kind: Kind,
+    key: &B256,
+    start: usize,
+    stored: &[u8],
+    out: &mut Vec<u8>,
+) -> Option<()> {
+    encode_leaf_tail(kind, &key[start / 2..], start, stored, out)
+}
+
+/// The same, given the key from the byte on that holds its first nibble.
+fn encode_leaf_tail(kind: Kind, tail: &[u8], start: usize, stored: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let prefix = 1 + (KEY_NIBBLES - start) / 2;
-    let value_length = kind.leaf_value_length(stored);
+    let value = kind.leaf_value_length(stored)?;
     // One byte below 0x80, as a prefix of one byte is, stands for itself.
     let prefix_header = usize::from(prefix > 1);
-    let value_header =
-        if value_length == 1 && stored[0] < 0x80 { 0 } else { rlp::header_length(value_length) };
-    rlp::list_header(prefix_header + prefix + value_header + value_length, out);
-    if prefix > 1 {
+    let value_header = if value == 1 && stored[0] < 0x80 { 0 } else { rlp::header_length(value) };
+    rlp::list_header(prefix_header + prefix + value_header + value, out);
+    if prefix_header > 0 {
         rlp::string_header(prefix, out);
     }
-    path::hex_prefix(key, start, KEY_NIBBLES, true, out);
-    if value_header > 0 {
-        rlp::string_header(value_length, out);
+    if start.is_multiple_of(2) {
+        out.push(0x20);
+        out.extend_from_slice(tail);
+    } else {
+        let (first, rest) = tail.split_first()?;
+        out.push(0x30 | first & 0xf);
+        out.extend_from_slice(rest);
     }
-    kind.leaf_value(stored, out);
+    if value_header > 0 {
+        rlp::string_header(value, out);
+    }
+    kind.leaf_value(stored, out)
 }
 
 /// Appends the encoding of an extension to the branch that `below` names.
@@ -137,13 +154,19 @@ pub(crate) fn encode_extension(nibbles: &Path, below: &Reference, out: &mut Vec<
     below.write(out);
 }
 
-/// Appends the encoding of a branch without a value.
-pub(crate) fn encode_branch(children: &[Option<Reference>; 16], out: &mut Vec<u8>) {
-    let length = 1 + children.iter().map(|child| child.map_or(1, |it| it.item_length())).sum::<usize>();
+/// Appends the encoding of a branch without a value; children are hashes or whole short nodes.
+pub(crate) fn encode_branch(children: &[Option<&[u8]>; 16], out: &mut Vec<u8>) {
+    let item = |child: &[u8]| child.len() + usize::from(child.len() == 32);
+    let length = 1 + children.iter().map(|child| child.map_or(1, item)).sum::<usize>();
     rlp::list_header(length, out);
     for child in children {
         match child {
-            Some(reference) => reference.write(out),
+            Some(child) => {
+                if child.len() == 32 {
+                    out.push(0xa0);
+                }
+                out.extend_from_slice(child);
+            }
             None => out.push(0x80),
         }
     }
@@ -225,16 +248,24 @@ fn read_other(bytes: &[u8]) -> Option<(Edge<'_>, &[u8])> {
     Some((Edge::Branch { extension, below: Reference::from_slice(below)? }, rest))
 }
 
-/// Builds the record of a branch, children in order.
+/// Builds the record of a branch in a buffer that is used again, children in order.
 #[derive(Default)]
 pub(crate) struct BranchWriter {
     children: u16,
     leaves: u16,
     plain: u16,
-    body: Vec<u8>,
+    record: Vec<u8>,
 }
 
+const MASKS: usize = 6;
+
 impl BranchWriter {
+    pub(crate) fn begin(&mut self) {
+        (self.children, self.leaves, self.plain) = (0, 0, 0);
+        self.record.clear();
+        self.record.resize(MASKS, 0);
+    }
+
     /// Adds the child at `nibble` of a branch at `depth`.
     pub(crate) fn add(&mut self, nibble: u8, depth: usize, edge: &Edge<'_>) {
         let bit = 1u16 << nibble;
@@ -242,53 +273,123 @@ impl BranchWriter {
             Edge::Empty => return,
             Edge::Leaf { key, value } => {
                 self.leaves |= bit;
-                write_leaf(key, depth + 1, value, &mut self.body);
+                write_leaf(key, depth + 1, value, &mut self.record);
             }
             Edge::Branch { extension, below } if extension.is_empty() && below.length == 32 => {
                 self.plain |= bit;
-                self.body.extend_from_slice(&below.bytes);
+                self.record.extend_from_slice(&below.bytes);
             }
-            Edge::Branch { extension, below } => write_other(extension, below, &mut self.body),
+            Edge::Branch { extension, below } => write_other(extension, below, &mut self.record),
         }
         self.children |= bit;
     }
 
-    pub(crate) fn finish(self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(6 + self.body.len());
-        for mask in [self.children, self.leaves, self.plain] {
-            out.extend_from_slice(&mask.to_le_bytes());
+    /// Adds a child as it was.
+    pub(crate) fn add_raw(&mut self, nibble: u8, raw: Raw<'_>) {
+        let bit = 1u16 << nibble;
+        let bytes = match raw {
+            Raw::Empty => return,
+            Raw::Leaf(bytes) => {
+                self.leaves |= bit;
+                bytes
+            }
+            Raw::Plain(bytes) => {
+                self.plain |= bit;
+                bytes
+            }
+            Raw::Other(bytes) => bytes,
+        };
+        self.children |= bit;
+        self.record.extend_from_slice(bytes);
+    }
+
+    /// Whether it has children that are not leaves.
+    pub(crate) fn has_branches(&self) -> bool {
+        self.children & !self.leaves != 0
+    }
+
+    pub(crate) fn record(&mut self) -> &[u8] {
+        for (at, mask) in [self.children, self.leaves, self.plain].into_iter().enumerate() {
+            self.record[at * 2..at * 2 + 2].copy_from_slice(&mask.to_le_bytes());
         }
-        out.extend_from_slice(&self.body);
-        out
+        &self.record
     }
 }
 
-/// The children of a stored branch at `path`. `None` when the record does not parse.
-pub(crate) fn read_branch<'a>(kind: Kind, path: &Path, record: &'a [u8]) -> Option<[Edge<'a>; 16]> {
-    let (masks, mut rest) = record.split_at_checked(6)?;
+/// A child as it stands in the record of a branch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Raw<'a> {
+    Empty,
+    Leaf(&'a [u8]),
+    Plain(&'a [u8]),
+    Other(&'a [u8]),
+}
+
+impl<'a> Raw<'a> {
+    /// The child of a branch at `path`. `None` when it does not parse.
+    pub(crate) fn edge(self, kind: Kind, path: &Path, nibble: u8) -> Option<Edge<'a>> {
+        let (edge, rest) = match self {
+            Self::Empty => return Some(Edge::Empty),
+            Self::Leaf(bytes) => {
+                let mut above = *path;
+                above.push(nibble);
+                read_leaf(kind, &above, bytes)?
+            }
+            Self::Plain(hash) => {
+                let below = Reference::hash(B256::try_from(hash).ok()?);
+                (Edge::Branch { extension: Path::EMPTY, below }, &[][..])
+            }
+            Self::Other(bytes) => read_other(bytes)?,
+        };
+        rest.is_empty().then_some(edge)
+    }
+
+    /// Appends the encoding of a leaf below a branch at `depth`.
+    pub(crate) fn encode_leaf(bytes: &[u8], kind: Kind, depth: usize, out: &mut Vec<u8>) -> Option<()> {
+        let (tail, value) = bytes.get(2..)?.split_at_checked(32 - (depth + 1) / 2)?;
+        encode_leaf_tail(kind, tail, depth + 1, value, out)
+    }
+}
+
+/// Where the children of a branch at `depth` stand in its record. `None` when it does not parse.
+pub(crate) fn raw_children(depth: usize, record: &[u8]) -> Option<[Raw<'_>; 16]> {
+    let (masks, mut rest) = record.split_at_checked(MASKS)?;
     let mask = |at: usize| u16::from_le_bytes([masks[at], masks[at + 1]]);
     let (children, leaves, plain) = (mask(0), mask(2), mask(4));
-    let mut edges = [const { Edge::Empty }; 16];
-    if path.len() >= KEY_NIBBLES {
+    if depth >= KEY_NIBBLES || leaves & !children != 0 || plain & !children != 0 {
         return None;
     }
-    for (nibble, edge) in edges.iter_mut().enumerate() {
+    let mut raw = [Raw::Empty; 16];
+    for (nibble, raw) in raw.iter_mut().enumerate() {
         let bit = 1u16 << nibble;
         if children & bit == 0 {
             continue;
         }
-        (*edge, rest) = if leaves & bit != 0 {
-            let mut above = *path;
-            above.push(nibble as u8);
-            read_leaf(kind, &above, rest)?
+        let length = if leaves & bit != 0 {
+            let value = u16::from_le_bytes([*rest.first()?, *rest.get(1)?]);
+            2 + 32 - (depth + 1) / 2 + usize::from(value)
         } else if plain & bit != 0 {
-            let (hash, rest) = rest.split_at_checked(32)?;
-            let below = Reference::hash(B256::from_slice(hash));
-            (Edge::Branch { extension: Path::EMPTY, below }, rest)
+            32
         } else {
-            read_other(rest)?
+            let nibbles = usize::from(*rest.first()?).div_ceil(2);
+            2 + nibbles + usize::from(*rest.get(1 + nibbles)?)
+        };
+        let (bytes, after) = rest.split_at_checked(length)?;
+        rest = after;
+        *raw = match (leaves & bit != 0, plain & bit != 0) {
+            (true, _) => Raw::Leaf(bytes),
+            (_, true) => Raw::Plain(bytes),
+            _ => Raw::Other(bytes),
         };
     }
-    let sound = rest.is_empty() && leaves & !children == 0 && plain & !children == 0;
-    sound.then_some(edges)
+    rest.is_empty().then_some(raw)
+}
+
+/// The children of a stored branch at `path`. `None` when the record does not parse.
+pub(crate) fn read_branch<'a>(kind: Kind, path: &Path, record: &'a [u8]) -> Option<[Edge<'a>; 16]> {
+    let mut edges = [const { Edge::Empty }; 16];
+    for (nibble, raw) in raw_children(path.len(), record)?.into_iter().enumerate() {
+        edges[nibble] = raw.edge(kind, path, nibble as u8)?;
+    }
+    Some(edges)
 }

@@ -84,7 +84,10 @@ fn node(keys: &[Key], leaves: &[Reference], depth: usize) -> Reference {
         start = end;
     }
     let mut encoding = Vec::with_capacity(532);
-    encode_branch(&children, &mut encoding);
+    encode_branch(
+        &children.each_ref().map(|child: &Option<Reference>| child.as_ref().map(Reference::as_slice)),
+        &mut encoding,
+    );
     let branch = Reference::of(&encoding);
     if fork == depth {
         return branch;

@@ -29,7 +29,8 @@ pub(crate) fn prove<N: Nodes>(
             Step::Nothing => return Ok(proof),
             Step::Leaf(key, value) => {
                 let mut encoding = Vec::new();
-                encode_leaf(kind, &key, depth, &value, &mut encoding);
+                encode_leaf(kind, &key, depth, &value, &mut encoding)
+                    .ok_or_else(|| nodes.damaged(trie, None))?;
                 add(encoding);
                 return Ok(proof);
             }
@@ -48,7 +49,10 @@ pub(crate) fn prove<N: Nodes>(
                     read_branch(kind, &path, &record).ok_or_else(|| nodes.damaged(trie, Some(&path)))?;
                 let references = children.each_ref().map(|child| reference(kind, child, path.len() + 1));
                 let mut encoding = Vec::new();
-                encode_branch(&references, &mut encoding);
+                encode_branch(
+                    &references.each_ref().map(|child| child.as_ref().map(Reference::as_slice)),
+                    &mut encoding,
+                );
                 add(encoding);
                 edge = Step::from_edge(children[usize::from(nibble(key, path.len()))].clone());
                 depth = path.len() + 1;
@@ -79,7 +83,7 @@ fn reference(kind: Kind, edge: &Edge<'_>, depth: usize) -> Option<Reference> {
     let mut encoding = Vec::new();
     match edge {
         Edge::Empty => return None,
-        Edge::Leaf { key, value } => encode_leaf(kind, key, depth, value, &mut encoding),
+        Edge::Leaf { key, value } => encode_leaf(kind, key, depth, value, &mut encoding)?,
         Edge::Branch { extension, below } if extension.is_empty() => return Some(*below),
         Edge::Branch { extension, below } => encode_extension(extension, below, &mut encoding),
     }

@@ -5,13 +5,14 @@
 //! level from below, all nodes of a level of all tries at once.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use alloy_primitives::{B256, keccak256};
 
 use super::EMPTY_ROOT;
 use super::hashing::Messages;
 use super::node::{
-    BranchWriter, Edge, Kind, Reference, encode_branch, encode_extension, encode_leaf, read_branch,
+    BranchWriter, Edge, Kind, Raw, Reference, encode_branch, encode_extension, encode_leaf, raw_children,
 };
 use super::path::{KEY_NIBBLES, Path, common, nibble};
 use crate::record::Record;
@@ -67,7 +68,8 @@ struct Touched {
     path: Path,
     /// What it was, if it was; children that are not in `changed` are in there.
     record: Option<Record>,
-    changed: Vec<(u8, Child)>,
+    /// Where its changed children are in the update's list.
+    changed: Range<usize>,
 }
 
 /// What an update costs.
@@ -100,7 +102,7 @@ impl std::ops::AddAssign for UpdateCost {
 pub(crate) struct NodeChange {
     pub(crate) trie: B256,
     pub(crate) path: Option<Path>,
-    pub(crate) record: Option<Vec<u8>>,
+    pub(crate) record: Option<Arc<[u8]>>,
     /// The node's hash, for a branch that is worth remembering: one with branches below.
     pub(crate) upper: Option<B256>,
 }
@@ -121,6 +123,10 @@ pub(crate) struct Update<'n, N> {
     roots: Vec<Option<Child>>,
     values: Vec<u8>,
     touched: Vec<Touched>,
+    /// Changed children of touched branches, by nibble.
+    changed: Vec<(u8, Child)>,
+    /// Those of the branches that are being looked at, innermost last.
+    pending: Vec<(u8, Child)>,
     removed: Vec<(usize, Path)>,
     before: Vec<Option<Slice>>,
     cost: UpdateCost,
@@ -135,6 +141,8 @@ impl<'n, N: Nodes> Update<'n, N> {
             roots: Vec::new(),
             values: Vec::new(),
             touched: Vec::new(),
+            changed: Vec::new(),
+            pending: Vec::new(),
             removed: Vec::new(),
             before: Vec::new(),
             cost: UpdateCost::default(),
@@ -241,20 +249,25 @@ impl<'n, N: Nodes> Update<'n, N> {
             [leaf] => *leaf,
             [first, .., last] => {
                 let fork = common(&first.0, &last.0, depth);
-                let changed = leaves
-                    .chunk_by(|a, b| nibble(&a.0, fork) == nibble(&b.0, fork))
-                    .map(|group| (nibble(&group[0].0, fork), self.build(fork + 1, group)))
-                    .collect();
+                let pending = self.pending.len();
+                for group in leaves.chunk_by(|a, b| nibble(&a.0, fork) == nibble(&b.0, fork)) {
+                    let child = self.build(fork + 1, group);
+                    self.pending.push((nibble(&group[0].0, fork), child));
+                }
                 let path = Path::prefix(&first.0, fork);
-                let below = self.touch(path, None, changed);
+                let below = self.touch(path, None, pending);
                 return Child::Branch { extension: Path::of(&first.0, depth, fork), below };
             }
         };
         Child::Leaf { key, value }
     }
 
-    fn touch(&mut self, path: Path, record: Option<Record>, changed: Vec<(u8, Child)>) -> Below {
+    /// Notes a branch whose changed children are pending from `pending` on.
+    fn touch(&mut self, path: Path, record: Option<Record>, pending: usize) -> Below {
         let trie = self.tries.len() - 1;
+        let start = self.changed.len();
+        self.changed.extend(self.pending.drain(pending..));
+        let changed = start..self.changed.len();
         self.touched.push(Touched { trie, path, record, changed });
         Below::Touched(self.touched.len() - 1)
     }
@@ -303,14 +316,18 @@ impl<'n, N: Nodes> Update<'n, N> {
                 children[at] = new;
             }
         }
-        let changed = present(&children);
-        if let [(at, only)] = changed[..] {
-            return Ok(Some(pulled_up(extension, at, only)));
+        let pending = self.pending.len();
+        let numbered = children.iter().enumerate().map(|(at, child)| (at as u8, *child));
+        self.pending.extend(numbered.filter(|(_, child)| !matches!(child, Child::Empty)));
+        match self.pending[pending..] {
+            [] => return Ok(Some(Child::Empty)),
+            [(at, only)] => {
+                self.pending.truncate(pending);
+                return Ok(Some(pulled_up(extension, at, only)));
+            }
+            _ => {}
         }
-        if changed.is_empty() {
-            return Ok(Some(Child::Empty));
-        }
-        let below = self.touch(path, None, changed);
+        let below = self.touch(path, None, pending);
         Ok(Some(Child::Branch { extension, below }))
     }
 
@@ -326,40 +343,44 @@ impl<'n, N: Nodes> Update<'n, N> {
         let record = self.nodes.branch(&trie, &path, below.as_hash())?;
         self.cost.branches_read += 1;
         let held = record.clone();
-        let edges =
-            read_branch(self.kind, &path, &held).ok_or_else(|| self.nodes.damaged(&trie, Some(&path)))?;
-        let mut changed: Vec<(u8, Child)> = Vec::with_capacity(4);
+        let damaged = |this: &Self| this.nodes.damaged(&trie, Some(&path));
+        let raw = raw_children(path.len(), &held).ok_or_else(|| damaged(self))?;
+        let pending = self.pending.len();
         for group in groups(changes, path.len()) {
             let at = nibble(&group[0].key, path.len());
-            let child = self.child(&edges[usize::from(at)]);
+            let edge = raw[usize::from(at)].edge(self.kind, &path, at).ok_or_else(|| damaged(self))?;
+            let child = self.child(&edge);
             if let Some(new) = self.edge(child, path.len() + 1, group)? {
-                changed.push((at, new));
+                self.pending.push((at, new));
             }
         }
-        if changed.is_empty() {
+        if self.pending.len() == pending {
             return Ok(None);
         }
         let mut left: u16 = 0;
-        for (at, edge) in edges.iter().enumerate() {
-            left |= u16::from(*edge != Edge::Empty) << at;
+        for (at, raw) in raw.iter().enumerate() {
+            left |= u16::from(*raw != Raw::Empty) << at;
         }
-        for (at, child) in &changed {
+        for (at, child) in &self.pending[pending..] {
             let bit = 1 << at;
             left = if matches!(child, Child::Empty) { left & !bit } else { left | bit };
         }
         if left.count_ones() < 2 {
             self.removed.push((self.tries.len() - 1, path));
-            if left == 0 {
-                return Ok(Some(Child::Empty));
-            }
             let at = left.trailing_zeros() as u8;
-            let only = match changed.iter().find(|(changed, _)| *changed == at) {
-                Some((_, child)) => *child,
-                None => self.child(&edges[usize::from(at)]),
+            let only = match self.pending[pending..].iter().find(|(changed, _)| *changed == at) {
+                _ if left == 0 => None,
+                Some((_, child)) => Some(*child),
+                None => {
+                    let edge =
+                        raw[usize::from(at)].edge(self.kind, &path, at).ok_or_else(|| damaged(self))?;
+                    Some(self.child(&edge))
+                }
             };
-            return Ok(Some(pulled_up(extension, at, only)));
+            self.pending.truncate(pending);
+            return Ok(Some(only.map_or(Child::Empty, |only| pulled_up(extension, at, only))));
         }
-        let below = self.touch(path, Some(record), changed);
+        let below = self.touch(path, Some(record), pending);
         Ok(Some(Child::Branch { extension, below }))
     }
 
@@ -384,13 +405,14 @@ impl<'n, N: Nodes> Update<'n, N> {
                 None => None,
             };
             let hash = match &edge {
-                Some(edge) => root_hash(self.kind, edge),
+                Some(edge) => root_hash(self.kind, edge).ok_or_else(|| self.nodes.damaged(trie, None))?,
                 None => {
                     let record = self.nodes.root_record(trie)?;
                     let edge = record
                         .as_deref()
                         .map_or(Some(Edge::Empty), |record| Edge::decode_root(self.kind, record));
-                    root_hash(self.kind, &edge.ok_or_else(|| self.nodes.damaged(trie, None))?)
+                    edge.and_then(|edge| root_hash(self.kind, &edge))
+                        .ok_or_else(|| self.nodes.damaged(trie, None))?
                 }
             };
             roots.push(hash);
@@ -398,7 +420,7 @@ impl<'n, N: Nodes> Update<'n, N> {
                 let record = (edge != Edge::Empty).then(|| {
                     let mut record = Vec::new();
                     edge.encode_root(&mut record);
-                    record
+                    Arc::from(record)
                 });
                 nodes.push(NodeChange { trie: *trie, path: None, record, upper: None });
             }
@@ -430,61 +452,60 @@ impl<'n, N: Nodes> Update<'n, N> {
     ) -> Result<(), N::Error> {
         /// Branches that are taken together: enough to fill the lanes of the hash function, few enough
         /// for the processor's cache.
-        const TOGETHER: usize = 256;
+        const TOGETHER: usize = 128;
         let mut cost = self.cost;
         let mut messages = Messages::default();
+        let mut writer = BranchWriter::default();
         for part in level.chunks(TOGETHER) {
+            messages.clear();
+            let mut short = Vec::new();
             let mut branches = Vec::with_capacity(part.len());
-            messages.clear();
             for number in part {
-                let children = self.children(&self.touched[*number], references)?;
-                let depth = self.touched[*number].path.len();
-                let own = children.each_ref().map(|edge| match edge {
-                    Edge::Empty => Own::Nothing,
-                    Edge::Leaf { key, value } => {
-                        let start = messages.start();
-                        encode_leaf(self.kind, key, depth + 1, value, &mut messages.bytes);
-                        Own::end(&mut messages, start)
-                    }
-                    Edge::Branch { extension, below } if extension.is_empty() => Own::Known(*below),
-                    Edge::Branch { extension, below } => {
-                        let start = messages.start();
-                        encode_extension(extension, below, &mut messages.bytes);
-                        Own::end(&mut messages, start)
-                    }
-                });
-                branches.push((children, own));
+                let touched = &self.touched[*number];
+                let children = self
+                    .children(touched, references, &mut messages, &mut short)
+                    .ok_or_else(|| self.nodes.damaged(&self.tries[touched.trie], Some(&touched.path)))?;
+                branches.push(children);
             }
-            cost.hashes += messages.len();
-            cost.hashed_bytes += messages.bytes.len();
-            cost.permutations += messages.permutations();
+            cost.take(&messages);
             let hashes = messages.hash();
             messages.clear();
-            let mut encoded = Vec::with_capacity(part.len());
             for (_, own) in &branches {
-                let children = own.each_ref().map(|own| own.reference(&hashes));
-                let start = messages.start();
+                let children = own.each_ref().map(|own| match own {
+                    Own::Nothing => None,
+                    Own::Stored(hash) => Some(*hash),
+                    Own::Touched(number) => references[*number].as_ref().map(Reference::as_slice),
+                    Own::Short(number) => Some(short[*number].as_slice()),
+                    Own::Message(number) => Some(hashes[*number].as_slice()),
+                });
                 encode_branch(&children, &mut messages.bytes);
-                encoded.push(Own::end(&mut messages, start));
+                messages.end();
             }
-            cost.hashes += messages.len();
-            cost.hashed_bytes += messages.bytes.len();
-            cost.permutations += messages.permutations();
+            cost.take(&messages);
             let hashes = messages.hash();
-            for ((number, (children, _)), own) in part.iter().zip(&branches).zip(&encoded) {
+            for (position, (number, (raw, _))) in part.iter().zip(&branches).enumerate() {
                 let touched = &self.touched[*number];
-                let reference = own.reference(&hashes).expect("a branch has a reference");
+                let encoding = messages.message(position);
+                let reference = match encoding.len() < 32 {
+                    true => Reference::of(encoding),
+                    false => Reference::hash(hashes[position]),
+                };
                 references[*number] = Some(reference);
-                let mut writer = BranchWriter::default();
-                for (nibble, edge) in children.iter().enumerate() {
-                    writer.add(nibble as u8, touched.path.len(), edge);
+                let mut changed = self.changed[touched.changed.clone()].iter().peekable();
+                writer.begin();
+                for (at, raw) in raw.iter().enumerate() {
+                    match changed.next_if(|(changed, _)| usize::from(*changed) == at) {
+                        Some((_, child)) => {
+                            writer.add(at as u8, touched.path.len(), &self.resolve(child, references));
+                        }
+                        None => writer.add_raw(at as u8, *raw),
+                    }
                 }
-                let has_branches = children.iter().any(|edge| matches!(edge, Edge::Branch { .. }));
                 nodes.push(NodeChange {
                     trie: self.tries[touched.trie],
                     path: Some(touched.path),
-                    record: Some(writer.finish()),
-                    upper: reference.as_hash().filter(|_| has_branches),
+                    upper: reference.as_hash().filter(|_| writer.has_branches()),
+                    record: Some(Arc::from(writer.record())),
                 });
             }
         }
@@ -492,64 +513,115 @@ impl<'n, N: Nodes> Update<'n, N> {
         Ok(())
     }
 
+    /// The children of a touched branch, as they were and how they are named now. Nodes that are to be
+    /// hashed for that are added to `messages`, those that stand for themselves to `short`.
     fn children<'a>(
         &'a self,
         touched: &'a Touched,
         references: &[Option<Reference>],
-    ) -> Result<[Edge<'a>; 16], N::Error> {
-        let mut edges = match &touched.record {
-            Some(record) => read_branch(self.kind, &touched.path, record)
-                .ok_or_else(|| self.nodes.damaged(&self.tries[touched.trie], Some(&touched.path)))?,
-            None => [const { Edge::Empty }; 16],
+        messages: &mut Messages,
+        short: &mut Vec<Reference>,
+    ) -> Option<([Raw<'a>; 16], [Own<'a>; 16])> {
+        let depth = touched.path.len();
+        let raw = match &touched.record {
+            Some(record) => raw_children(depth, record)?,
+            None => [Raw::Empty; 16],
         };
-        for (at, child) in &touched.changed {
-            edges[usize::from(*at)] = self.resolve(child, references);
+        let mut own = [Own::Nothing; 16];
+        let mut changed = self.changed[touched.changed.clone()].iter().peekable();
+        for (at, (own, raw)) in own.iter_mut().zip(&raw).enumerate() {
+            let start = messages.start();
+            match changed.next_if(|(changed, _)| usize::from(*changed) == at) {
+                Some((_, Child::Empty)) => continue,
+                Some((_, Child::Leaf { key, value })) => {
+                    encode_leaf(self.kind, key, depth + 1, self.value(*value), &mut messages.bytes)?;
+                }
+                Some((_, Child::Branch { extension, below: Below::Touched(number) }))
+                    if extension.is_empty() =>
+                {
+                    *own = Own::Touched(*number);
+                    continue;
+                }
+                Some((_, child)) => {
+                    let Edge::Branch { extension, below } = self.resolve(child, references) else {
+                        return None;
+                    };
+                    if extension.is_empty() {
+                        *own = Own::Short(short.len());
+                        short.push(below);
+                        continue;
+                    }
+                    encode_extension(&extension, &below, &mut messages.bytes);
+                }
+                None => match raw {
+                    Raw::Empty => continue,
+                    Raw::Plain(hash) => {
+                        *own = Own::Stored(hash);
+                        continue;
+                    }
+                    Raw::Leaf(bytes) => Raw::encode_leaf(bytes, self.kind, depth, &mut messages.bytes)?,
+                    Raw::Other(_) => {
+                        let Edge::Branch { extension, below } =
+                            raw.edge(self.kind, &touched.path, at as u8)?
+                        else {
+                            return None;
+                        };
+                        if extension.is_empty() {
+                            *own = Own::Short(short.len());
+                            short.push(below);
+                            continue;
+                        }
+                        encode_extension(&extension, &below, &mut messages.bytes);
+                    }
+                },
+            }
+            *own = if messages.bytes.len() - start < 32 {
+                short.push(Reference::of(&messages.bytes[start..]));
+                messages.bytes.truncate(start);
+                Own::Short(short.len() - 1)
+            } else {
+                Own::Message(messages.end())
+            };
         }
-        Ok(edges)
+        Some((raw, own))
     }
 }
 
-/// A child's reference, or the message whose hash it will be.
-enum Own {
+/// How a branch names a child.
+#[derive(Clone, Copy)]
+enum Own<'a> {
     Nothing,
-    Known(Reference),
+    /// By the hash in its record.
+    Stored(&'a [u8]),
+    /// By the reference of a touched branch.
+    Touched(usize),
+    /// By one of a list of references.
+    Short(usize),
+    /// By the hash of a message.
     Message(usize),
 }
 
-impl Own {
-    /// Ends the node that begins at `start`: one of less than 32 bytes stands for itself.
-    fn end(messages: &mut Messages, start: usize) -> Self {
-        if messages.bytes.len() - start < 32 {
-            let reference = Reference::of(&messages.bytes[start..]);
-            messages.bytes.truncate(start);
-            Self::Known(reference)
-        } else {
-            Self::Message(messages.end())
-        }
-    }
-
-    fn reference(&self, hashes: &[B256]) -> Option<Reference> {
-        match self {
-            Self::Nothing => None,
-            Self::Known(reference) => Some(*reference),
-            Self::Message(number) => Some(Reference::hash(hashes[*number])),
-        }
+impl UpdateCost {
+    fn take(&mut self, messages: &Messages) {
+        self.hashes += messages.len();
+        self.hashed_bytes += messages.bytes.len();
+        self.permutations += messages.permutations();
     }
 }
 
 /// The hash of the node that a root's edge stands for.
-pub(crate) fn root_hash(kind: Kind, edge: &Edge<'_>) -> B256 {
+pub(crate) fn root_hash(kind: Kind, edge: &Edge<'_>) -> Option<B256> {
     let mut encoding = Vec::new();
     match edge {
-        Edge::Empty => return EMPTY_ROOT,
-        Edge::Leaf { key, value } => encode_leaf(kind, key, 0, value, &mut encoding),
+        Edge::Empty => return Some(EMPTY_ROOT),
+        Edge::Leaf { key, value } => encode_leaf(kind, key, 0, value, &mut encoding)?,
         Edge::Branch { extension, below } if extension.is_empty() => match below.as_hash() {
-            Some(hash) => return hash,
+            Some(hash) => return Some(hash),
             None => encoding.extend_from_slice(below.as_slice()),
         },
         Edge::Branch { extension, below } => encode_extension(extension, below, &mut encoding),
     }
-    keccak256(encoding)
+    Some(keccak256(encoding))
 }
 
 fn inserts(changes: &[Change]) -> Vec<(B256, Slice)> {
@@ -563,11 +635,6 @@ fn groups(changes: &[Change], depth: usize) -> impl Iterator<Item = &[Change]> {
 /// Without deletes of keys that leave the way before `depth`, and so do not exist.
 fn reaching(changes: &[Change], depth: usize, shared: impl Fn(&Change) -> usize) -> Vec<Change> {
     changes.iter().filter(|change| shared(change) >= depth).copied().collect()
-}
-
-fn present(children: &[Child; 16]) -> Vec<(u8, Child)> {
-    let numbered = children.iter().enumerate().map(|(at, child)| (at as u8, *child));
-    numbered.filter(|(_, child)| !matches!(child, Child::Empty)).collect()
 }
 
 /// The only child of a branch takes its place.
