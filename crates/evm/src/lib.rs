@@ -1,5 +1,6 @@
 //! Forks, genesis, transactions and blocks of an EVM chain, and their execution (pure).
 
+pub mod bench;
 pub mod block;
 pub mod call;
 pub mod execute;

@@ -1,6 +1,5 @@
 //! From what a client asks for to what is executed.
 
-use alloy_eips::eip2930::AccessList;
 use alloy_primitives::{Bytes, TxKind, U256};
 use alloy_rpc_types_eth::TransactionRequest;
 use revm::context::TxEnv;
@@ -98,7 +97,7 @@ pub(crate) fn environment(
         data: input,
         nonce,
         chain_id: Some(chain_id),
-        access_list: request.access_list.clone().unwrap_or_else(AccessList::default),
+        access_list: request.access_list.clone().unwrap_or_default(),
         gas_priority_fee: if tx_type >= 2 { Some(fees.tip.unwrap_or(0)) } else { None },
         blob_hashes: blobs,
         max_fee_per_blob_gas: request.max_fee_per_blob_gas.unwrap_or(0),

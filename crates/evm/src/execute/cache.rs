@@ -227,19 +227,20 @@ impl<'a, R: Read> Cache<'a, R> {
     /// What changed since the start of the block.
     pub(crate) fn changes(&self) -> Changes {
         let mut changes = Changes::default();
+        changes.accounts.reserve(self.accounts.len());
         for (address, cached) in &self.accounts {
             let now = cached.now.as_ref().map(account);
             // Without an account there is no storage, before or after.
             let storage_cleared = cached.cleared && cached.before.is_some();
-            let storage: U256Map<U256> = cached
-                .slots
-                .iter()
-                .filter(|(_, slot)| {
-                    now.is_some()
-                        && if cached.cleared { !slot.now.is_zero() } else { slot.now != slot.before }
-                })
-                .map(|(key, slot)| (*key, slot.now))
-                .collect();
+            let mut storage = U256Map::default();
+            if now.is_some() && !cached.slots.is_empty() {
+                let changed = |slot: &Slot| {
+                    if cached.cleared { !slot.now.is_zero() } else { slot.now != slot.before }
+                };
+                storage.reserve(cached.slots.values().filter(|slot| changed(slot)).count());
+                let slots = cached.slots.iter().filter(|(_, slot)| changed(slot));
+                storage.extend(slots.map(|(key, slot)| (*key, slot.now)));
+            }
             if now == cached.before && !storage_cleared && storage.is_empty() {
                 continue;
             }
@@ -283,11 +284,16 @@ impl<R: Read> Database for Cache<'_, R> {
     }
 
     fn storage(&mut self, address: Address, slot: U256) -> Result<U256, ReadError> {
-        // Loaded before in all but odd cases; the borrow of `load` would last too long here.
-        if !self.accounts.contains_key(&address) {
-            self.load(address)?;
-        }
-        let Some(cached) = self.accounts.get_mut(&address) else { return Ok(U256::ZERO) };
+        let cached = match self.accounts.get_mut(&address) {
+            Some(cached) => cached,
+            // Whoever reads a slot has loaded the account; this is for other users of the interface.
+            None => {
+                let before = self.state.account(address).map_err(failed)?;
+                let now = before.map(info);
+                let fresh = Cached { before, now, cleared: false, slots: U256Map::default() };
+                self.accounts.entry(address).or_insert(fresh)
+            }
+        };
         match cached.slots.entry(slot) {
             Entry::Occupied(entry) => Ok(entry.get().now),
             Entry::Vacant(entry) => {
