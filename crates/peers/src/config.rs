@@ -47,7 +47,7 @@ pub struct Config {
     /// Spreads attempts to connect, and names this run of the process.
     pub random: Randomness,
     /// Called, on any thread, when an event waits that did not before, for a host that waits for other
-    /// things too. It must not block.
+    /// things too. It must neither block nor call the network.
     pub waker: Option<Waker>,
 }
 
@@ -66,7 +66,8 @@ pub struct Limits {
     pub urgent_bytes: u64,
     /// Bulk that waits to be sent.
     pub bulk_bytes: u64,
-    /// Bulk that a peer may send before the host has taken it.
+    /// Bulk that a peer may send before the host has taken it. What is under way delays urgent messages
+    /// behind it, so this is little more than a fast line holds.
     pub window: u32,
     /// Requests of one peer that the host has not answered yet; further ones are refused.
     pub requests: u32,
@@ -80,7 +81,7 @@ impl Default for Limits {
             handshakes: 64,
             urgent_bytes: 32 << 20,
             bulk_bytes: 16 << 20,
-            window: 4 << 20,
+            window: 1 << 20,
             requests: 64,
         }
     }

@@ -2,6 +2,8 @@
 
 mod run;
 
+pub(crate) use run::part;
+
 use crate::config::Timing;
 use crate::event::{DisconnectReason, EventQueue};
 use crate::flow::Flow;

@@ -5,13 +5,14 @@ use super::opening::{Link, OpeningError, initiate, respond};
 use crate::enode::{Enode, Host};
 use crate::frame::Control;
 use crate::handshake::Refusal;
+use crate::session::part;
 use bytes::BytesMut;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream, lookup_host};
+use tokio::sync::oneshot;
 use tokio::time::{sleep, sleep_until, timeout};
 use tokio_rustls::TlsStream;
 use tracing::{debug, warn};
@@ -45,19 +46,20 @@ pub(super) async fn accept(core: Arc<Core>, listener: TcpListener) {
 fn take_in(core: &Arc<Core>, stream: TcpStream, remote: SocketAddr) {
     let ip = remote.ip().to_canonical();
     let number = core.number();
-    let mut state = core.state();
-    if state.is_stopping() || !state.admission.enter(ip) {
-        return;
-    }
-    if state.handshakes.len() >= core.most_handshakes
-        && let Some((_, oldest)) = state.handshakes.pop_first()
     {
-        oldest.abort();
+        let mut state = core.state();
+        if state.is_stopping() || !state.admission.enter(ip) {
+            return;
+        }
     }
     let entered = Entered { core: Arc::clone(core), ip, number };
-    // Spawned under the lock, so that the task cannot end before it is in the list.
+    let (listed, until_listed) = oneshot::channel::<()>();
+    // Not spawned under the lock, which the task takes when it ends, at once if the runtime does.
     let task = core.spawn(async move {
         let core = &entered.core;
+        if until_listed.await.is_err() {
+            return;
+        }
         match timeout(core.timing.handshake, respond(core, stream, remote)).await {
             Ok(Ok((stream, opened))) => {
                 core.state().handshakes.remove(&number);
@@ -67,7 +69,17 @@ fn take_in(core: &Arc<Core>, stream: TcpStream, remote: SocketAddr) {
             Err(_) => debug!(%remote, "handshake of another took too long"),
         }
     });
+    let mut state = core.state();
+    if state.handshakes.len() >= core.most_handshakes
+        && let Some((_, oldest)) = state.handshakes.pop_first()
+    {
+        oldest.abort();
+    }
     state.handshakes.insert(number, task);
+    drop(state);
+    if listed.send(()).is_err() {
+        core.state().handshakes.remove(&number);
+    }
 }
 
 /// A connection that counts for its address.
@@ -98,11 +110,7 @@ async fn run(core: &Core, mut stream: TlsStream<Link>, opened: Opened) {
             if let Some(goodbye) = reason.goodbye() {
                 let mut farewell = BytesMut::new();
                 Control::Goodbye(goodbye).encode(&mut farewell);
-                let farewell = async {
-                    stream.write_all_buf(&mut farewell).await?;
-                    stream.shutdown().await
-                };
-                drop(timeout(core.timing.handshake, farewell).await);
+                part(&mut stream, farewell).await;
             }
         }
     }

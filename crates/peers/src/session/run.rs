@@ -21,6 +21,24 @@ const GOODBYE: Duration = Duration::from_secs(1);
 /// How long a peer that has just said hello in another connection has to answer in this one.
 const PROBE: Duration = Duration::from_secs(2);
 
+/// Says what is left to say, in the time that a goodbye may take. A peer that cannot be reached learns it
+/// when the connection breaks.
+pub(crate) async fn part<S>(stream: &mut S, mut last: BytesMut)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let farewell = async {
+        stream.write_all_buf(&mut last).await?;
+        stream.shutdown().await?;
+        // A socket that is closed with something unread resets the connection, and the peer may never see
+        // what was said last (RFC 9293 section 3.6).
+        let mut unread = [0; 4096];
+        while stream.read(&mut unread).await? > 0 {}
+        io::Result::Ok(())
+    };
+    drop(timeout(GOODBYE, farewell).await);
+}
+
 /// When what happened, for the task that watches.
 struct Watch {
     began: Instant,
@@ -44,7 +62,7 @@ impl Session {
     /// Carries the session on until it ends; why it did.
     pub(crate) async fn run<S>(self: &Arc<Self>, stream: S) -> DisconnectReason
     where
-        S: AsyncRead + AsyncWrite,
+        S: AsyncRead + AsyncWrite + Unpin,
     {
         let (mut input, mut output) = split(stream);
         let watch = Watch {
@@ -70,12 +88,7 @@ impl Session {
                 lock(&self.outbox).fill(&mut unsent, BATCH);
             }
             Control::Goodbye(goodbye).encode(&mut unsent);
-            let farewell = async {
-                output.write_all_buf(&mut unsent).await?;
-                output.shutdown().await
-            };
-            // A peer that cannot be reached learns it when the connection breaks.
-            drop(timeout(GOODBYE, farewell).await);
+            part(&mut input.unsplit(output), unsent).await;
         }
         reason
     }

@@ -90,6 +90,8 @@ fn a_peer_that_was_away_is_found_again() {
     let at = b.at();
     let a = Node::knowing(&runtime, 1, &[&b]);
     a.expect_connected();
+    // Until then a node that stops breaks off the handshake.
+    b.expect_connected();
     let pending = a.network.request(&b.address(), BLOCKS, Bytes::new(), LONG);
     b.network.stop_and_wait();
     assert_eq!(pending.wait(), Err(crate::RequestError::Disconnected));
