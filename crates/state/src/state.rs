@@ -37,7 +37,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { history: History::Blocks(512), branch_cache_bytes: 24 << 20, code_cache_bytes: 4 << 20 }
+        Self { history: History::Blocks(512), branch_cache_bytes: 16 << 20, code_cache_bytes: 4 << 20 }
     }
 }
 

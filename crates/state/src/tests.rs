@@ -183,7 +183,7 @@ fn chain(state: &State, blocks: &[Changes]) -> Vec<Model> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_state_is_what_its_blocks_made_it(blocks in proptest::collection::vec(changes(), 1..12)) {

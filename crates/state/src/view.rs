@@ -58,7 +58,7 @@ pub struct View {
 }
 
 impl View {
-    /// The state's root. For one of the past it is that of the newest state: the block's header has it.
+    /// The state's root.
     pub fn root(&self) -> B256 {
         self.root
     }

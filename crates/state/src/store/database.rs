@@ -31,7 +31,7 @@ pub struct StoreOptions {
 
 impl Default for StoreOptions {
     fn default() -> Self {
-        Self { cache_bytes: 48 << 20, write_buffer_bytes: 24 << 20 }
+        Self { cache_bytes: 32 << 20, write_buffer_bytes: 16 << 20 }
     }
 }
 

@@ -119,7 +119,7 @@ fn run(steps: &[Step], directory: Option<(&Path, StoreOptions)>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_store_is_a_sorted_map(steps in proptest::collection::vec(step(), 1..60)) {
@@ -277,8 +277,8 @@ fn a_damaged_segment_or_manifest_is_named() {
             bad[at] ^= 0x20;
             std::fs::write(&victim, bad).unwrap();
             let outcome = Database::open(&directory, LARGE).and_then(|database| {
-                let entries = database.snapshot().range(table, Bound::Unbounded, Bound::Unbounded);
-                entries.map(|entry| entry.map(|_| ())).collect::<Result<(), _>>()
+                let mut entries = database.snapshot().range(table, Bound::Unbounded, Bound::Unbounded);
+                entries.try_for_each(|entry| entry.map(|_| ()))
             });
             match outcome {
                 Err(StoreError::Corrupt { path, .. } | StoreError::NewerFormat { path, .. }) => {

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `path`, `rlp` | nibbles; the encoding of nodes |
 //! | `node` | branches as they are stored, with the leaves below them inside |
-//! | `update` | many changes applied in one pass, each touched branch read, hashed and written once |
+//! | `update`, `rehash` | many changes in one pass, each touched branch read, hashed and written once |
 //! | `hashing`, `keccak_wide` | many Keccak-256 hashes at once |
 //! | `proof` | the nodes on the way to a key |
 //! | `memory` | a plain trie of any keys: the model for tests, proofs and lists |
@@ -20,6 +20,7 @@ mod ordered;
 pub(crate) mod path;
 pub(crate) mod proof;
 pub(crate) mod range;
+mod rehash;
 pub(crate) mod rlp;
 #[cfg(test)]
 mod tests;

@@ -346,7 +346,7 @@ impl<'a> Raw<'a> {
 
     /// Appends the encoding of a leaf below a branch at `depth`.
     pub(crate) fn encode_leaf(bytes: &[u8], kind: Kind, depth: usize, out: &mut Vec<u8>) -> Option<()> {
-        let (tail, value) = bytes.get(2..)?.split_at_checked(32 - (depth + 1) / 2)?;
+        let (tail, value) = bytes.get(2..)?.split_at_checked(32 - depth.div_ceil(2))?;
         encode_leaf_tail(kind, tail, depth + 1, value, out)
     }
 }
@@ -367,7 +367,7 @@ pub(crate) fn raw_children(depth: usize, record: &[u8]) -> Option<[Raw<'_>; 16]>
         }
         let length = if leaves & bit != 0 {
             let value = u16::from_le_bytes([*rest.first()?, *rest.get(1)?]);
-            2 + 32 - (depth + 1) / 2 + usize::from(value)
+            2 + 32 - depth.div_ceil(2) + usize::from(value)
         } else if plain & bit != 0 {
             32
         } else {

@@ -15,7 +15,7 @@ use super::rlp;
 pub fn ordered_root<T: Borrow<[u8]>>(items: &[T]) -> B256 {
     let mut keys: Vec<Key> = (0..items.len()).map(Key::new).collect();
     // As bytes: 1..=127, then 0, then the longer ones.
-    keys.sort_unstable_by(|a, b| a.bytes.cmp(&b.bytes));
+    keys.sort_unstable_by_key(|key| key.bytes);
     let Some(last) = keys.len().checked_sub(1) else { return EMPTY_ROOT };
 
     // Where a leaf hangs is known from its neighbours, so all leaves can be hashed at once.

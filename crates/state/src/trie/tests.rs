@@ -120,7 +120,7 @@ fn keyed(keys: &[u16]) -> (MemoryTrie, Vec<(B256, Vec<u8>)>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_trie_is_a_map_whose_root_forgets_its_past(
