@@ -10,6 +10,7 @@
 //! | `sync` | fetches blocks that others have and this node has not |
 
 mod driver;
+mod gate;
 mod gossip;
 mod keeper;
 mod post;
@@ -38,6 +39,11 @@ use crate::pool::{Conditions, Fate, Limits, Pool};
 
 pub use submit::SubmitError;
 
+/// Messages of consensus that wait for the engine, in bytes: a few large blocks.
+const PACKET_BYTES: usize = 96 << 20;
+/// Transactions of peers that wait to be looked at, in bytes.
+const RECEIVED_BYTES: usize = 16 << 20;
+
 /// How a node takes part.
 pub struct Options {
     /// Bounds of the pool.
@@ -48,6 +54,8 @@ pub struct Options {
     pub keys: Option<Arc<dyn Keys>>,
     /// Which accounts may send transactions.
     pub permissions: Permissions,
+    /// Where the gas limit of this node's blocks moves; `None` leaves it as it is.
+    pub target_gas_limit: Option<u64>,
     /// Threads that recover keys when a block comes whose transactions are not known.
     pub threads: usize,
 }
@@ -91,8 +99,12 @@ struct Shared {
     kept: Mutex<B256Set>,
     pool_table: Table,
     consensus_table: Table,
+    target_gas_limit: Option<u64>,
     threads: usize,
     stopping: AtomicBool,
+    /// Bytes of messages of consensus that wait for the driver, and of transactions that wait for `gossip`.
+    packets: gate::Gate,
+    received: gate::Gate,
     driver: Sender<driver::Told>,
     gossip: Sender<gossip::Told>,
     keeper: Sender<keeper::Told>,
@@ -149,8 +161,11 @@ impl Node {
                 kept: Mutex::default(),
                 pool_table,
                 consensus_table,
+                target_gas_limit: options.target_gas_limit,
                 threads: options.threads.max(1),
                 stopping: AtomicBool::new(false),
+                packets: gate::Gate::new(PACKET_BYTES),
+                received: gate::Gate::new(RECEIVED_BYTES),
                 driver,
                 gossip,
                 keeper,

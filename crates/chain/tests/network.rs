@@ -107,6 +107,7 @@ impl Net {
                 Arc::new(key) as Arc<dyn tally_consensus::Keys>
             }),
             permissions: Permissions::everyone(),
+            target_gas_limit: None,
             threads: 1,
         };
         member.node = Some(Node::start(chain, Some(network), options).unwrap());

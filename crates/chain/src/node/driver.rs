@@ -123,7 +123,10 @@ pub(super) fn run(node: Node, told: Receiver<Told>, engine: Engine, workshop: Se
 impl Driver {
     fn take(&mut self, told: Told) {
         match told {
-            Told::Packet { from, packet } => self.step(Input::Message { from, packet }),
+            Told::Packet { from, packet } => {
+                self.node.shared.packets.leave(packet.bytes.len());
+                self.step(Input::Message { from, packet });
+            }
             Told::Connected(peer) => self.step(Input::Connected(peer)),
             Told::Disconnected(peer) => self.step(Input::Disconnected(peer)),
             Told::Built { view, block } => {

@@ -65,7 +65,10 @@ pub(super) fn run(node: Node, told: Receiver<Told>) {
                 for told in gather(first, &told, 1_024) {
                     match told {
                         Told::Own { encoded } => gossip.own.push(encoded),
-                        Told::Transactions { from, payload } => received.push((from, payload)),
+                        Told::Transactions { from, payload } => {
+                            gossip.node.shared.received.leave(payload.len());
+                            received.push((from, payload));
+                        }
                         Told::Hashes { from, payload } => gossip.offered(from, &payload),
                         Told::Connected(peer) => gossip.introduce(peer),
                         Told::Disconnected(peer) => gossip.wanted.retain(|_, (from, _)| *from != peer),
@@ -92,6 +95,7 @@ fn run_fetch(node: Node, asked: Receiver<(Address, Vec<B256>)>) {
         let Some(network) = node.network() else { return };
         let request = protocol::encode(&Hashes { hashes });
         if let Ok(payload) = network.request(&peer, GET_TRANSACTIONS, request, TIMEOUT).wait() {
+            node.shared.received.enter(payload.len(), || node.is_stopping());
             let _ = node.shared.gossip.send(Told::Transactions { from: peer, payload: payload.into() });
         }
     }

@@ -31,6 +31,7 @@ pub(super) fn run(node: Node, events: Events) {
             }
             Event::Message { peer, kind, payload } if CONSENSUS.contains(&kind) => {
                 let packet = Packet { code: kind, bytes: payload.into() };
+                shared.packets.enter(packet.bytes.len(), || node.is_stopping());
                 let _ = shared.driver.send(driver::Told::Packet { from: peer, packet });
             }
             Event::Message { peer, kind: HEAD, payload } => match protocol::decode("head", &payload) {
@@ -40,6 +41,7 @@ pub(super) fn run(node: Node, events: Events) {
                 Err(error) => blame(&node, peer, &error),
             },
             Event::Message { peer, kind: TRANSACTIONS, payload } => {
+                shared.received.enter(payload.len(), || node.is_stopping());
                 let _ =
                     shared.gossip.send(gossip::Told::Transactions { from: peer, payload: payload.into() });
             }

@@ -60,6 +60,17 @@ fn time_to_build(settings: &Settings) -> Duration {
     Duration::from_millis((settings.request_timeout_ms / 4).clamp(20, 2_000))
 }
 
+/// One step from the parent's gas limit towards the target, as far as a block may go (yellow paper, section 4.4.4).
+fn next_gas_limit(parent: u64, target: Option<u64>) -> u64 {
+    const DIVISOR: u64 = 1_024;
+    let step = (parent / DIVISOR).saturating_sub(1);
+    match target {
+        Some(target) if target > parent => target.min(parent.saturating_add(step)),
+        Some(target) => target.max(parent.saturating_sub(step)),
+        None => parent,
+    }
+}
+
 fn build(
     node: &Node,
     request: BuildRequest,
@@ -67,7 +78,7 @@ fn build(
     settings: Settings,
 ) -> Result<(Bytes, Candidate), ImportError> {
     let header = &parent.sealed.header;
-    let gas_limit = header.gas_limit;
+    let gas_limit = next_gas_limit(header.gas_limit, node.shared.target_gas_limit);
     let base_fee =
         tally_evm::block::next_base_fee(node.chain().schedule(), header, request.timestamp_s).unwrap_or(0);
     let waiting = {
@@ -103,8 +114,13 @@ fn settle(node: &Node, skipped: &Skipped) {
         | Refusal::FeeTooLow
         | Refusal::BlobFeeTooLow
         | Refusal::NonceTooHigh { .. }
-        | Refusal::NonceTooLow { .. }
         | Refusal::State(_) => {}
+        // An authorization (EIP-7702) used the sender's nonce without a transaction of its own.
+        Refusal::NonceTooLow { expected, .. } => {
+            let head = node.chain().head();
+            let conditions = super::conditions(node.chain(), &head);
+            node.pool().committed(head.number(), [], [(skipped.sender, *expected)], conditions);
+        }
         reason => {
             node.drop_transaction(skipped.hash, Fate::Invalid { reason: reason.to_string() });
         }
@@ -150,4 +166,18 @@ fn known(node: &Node, block: &Block) -> alloy_primitives::map::B256Map<Recovered
 /// Whether a view is of a time that has passed; answers for it are of no use.
 pub(super) fn is_stale(view: View, height: u64) -> bool {
     view.height <= height
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_gas_limit_moves_by_less_than_a_1024th() {
+        assert_eq!(next_gas_limit(1_024_000, None), 1_024_000);
+        assert_eq!(next_gas_limit(1_024_000, Some(2_000_000)), 1_024_999);
+        assert_eq!(next_gas_limit(1_024_000, Some(1_024_500)), 1_024_500);
+        assert_eq!(next_gas_limit(1_024_000, Some(5_000)), 1_023_001);
+        assert_eq!(next_gas_limit(1_024_000, Some(1_024_000)), 1_024_000);
+    }
 }
