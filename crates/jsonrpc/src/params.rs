@@ -10,7 +10,11 @@ use serde_json::value::RawValue;
 
 use crate::error::{INVALID_PARAMS, RpcError};
 
+mod block;
+mod filter;
 mod quantity;
+pub use block::{BlockChoice, BlockName};
+pub use filter::{LogQuery, LogRange};
 pub use quantity::{Hexed, decode_bytes, decode_quantity, decode_u64, text};
 
 #[cfg(test)]

@@ -31,10 +31,10 @@ mod tests;
 pub use access::{Hosts, Origins};
 pub use authentication::{Authenticator, Permissions};
 pub use configuration::{Endpoint, Limits, Namespaces, Options};
-pub use registry::{CallContext, Place, Registry};
+pub use registry::{CallContext, Lane, Place, Registry};
 pub use subscription::{Sink, Subscriptions};
 
-use connection::Service;
+use connection::{Pools, Service};
 
 /// Why a server does not start.
 #[derive(Debug, thiserror::Error)]
@@ -76,7 +76,8 @@ impl Server {
         options: &Options,
         metrics: &tally_ops::metrics::Registry,
     ) -> Result<Self, ServerError> {
-        let pool = Arc::new(pool::Pool::new(options.workers, options.queue).map_err(ServerError::Threads)?);
+        let pool = |threads| pool::Pool::new(threads, options.queue).map(Arc::new).map_err(ServerError::Threads);
+        let pools = Pools { work: pool(options.workers)?, wait: pool(options.waiters)? };
         let meters = meters::Meters::new(metrics, registry.names())?;
         let registry = Arc::new(registry);
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -96,7 +97,7 @@ impl Server {
             listener.set_nonblocking(true).map_err(fault)?;
             let listener = tokio::net::TcpListener::from_std(listener).map_err(fault)?;
             addresses.push(listener.local_addr().map_err(fault)?);
-            let service = Service::new(endpoint, registry.clone(), pool.clone(), meters.clone(), options);
+            let service = Service::new(endpoint, registry.clone(), pools.clone(), meters.clone(), options);
             services.push(service.clone());
             runtime.spawn(connection::accept(listener, service, stopped.clone()));
         }

@@ -16,7 +16,7 @@ use crate::params::Params;
 
 use super::authentication::Permissions;
 use super::connection::Service;
-use super::registry::{CallContext, Place};
+use super::registry::{CallContext, Lane, Place};
 use super::websocket::Session;
 
 /// Calls of a batch that are tried on an IO thread; a longer batch is costly as a whole.
@@ -43,7 +43,7 @@ pub(super) enum Outcome {
     /// It asked for no answer.
     Nothing,
     /// The call of this index and those after it go to the pool, with the buffer as it is.
-    Costly(usize),
+    Costly(usize, Lane),
 }
 
 /// One request being answered.
@@ -86,7 +86,7 @@ impl Answering<'_> {
                 Ok(request) => match self.single(&request, out, limits.answer_bytes) {
                     Ok(true) => Outcome::Answered,
                     Ok(false) => Outcome::Nothing,
-                    Err(Later) => Outcome::Costly(0),
+                    Err(Later(lane)) => Outcome::Costly(0, lane),
                 },
                 Err(error) if error.is_data() => self.malformed(out, &invalid()),
                 Err(error) => self.malformed(out, &unreadable(&error)),
@@ -120,7 +120,10 @@ impl Answering<'_> {
     fn batch(&self, calls: &[&RawValue], from: usize, out: &mut Vec<u8>) -> Outcome {
         let long = calls.len() > INLINE_BATCH;
         if long && self.place == Place::Inline {
-            return Outcome::Costly(0);
+            // Batches mostly repeat one method.
+            let first = serde_json::from_str::<Request<'_>>(calls[0].get()).ok().and_then(|call| call.method);
+            let name = first.and_then(|name| crate::params::text(name.get()).ok());
+            return Outcome::Costly(0, name.map_or(Lane::Work, |name| self.service.registry.lane(&name)));
         }
         if out.is_empty() {
             out.push(b'[');
@@ -160,9 +163,9 @@ impl Answering<'_> {
             match written {
                 Ok(true) => {}
                 Ok(false) => out.truncate(start),
-                Err(Later) => {
+                Err(Later(lane)) => {
                     out.truncate(start);
-                    return Outcome::Costly(index);
+                    return Outcome::Costly(index, lane);
                 }
             }
         }
@@ -200,7 +203,7 @@ impl Answering<'_> {
             Ok(()) => out.push(b'}'),
             Err(error) if error.is_costly() && self.place == Place::Inline => {
                 out.truncate(start);
-                return Err(Later);
+                return Err(Later(self.service.registry.lane(&method)));
             }
             Err(error) => {
                 if error.code == crate::error::LIMIT_EXCEEDED {
@@ -279,7 +282,7 @@ impl Answering<'_> {
 }
 
 /// The call is costly and was not made.
-struct Later;
+struct Later(Lane);
 
 fn invalid() -> RpcError {
     RpcError::new(INVALID_REQUEST, "Invalid Request")

@@ -14,6 +14,8 @@ pub struct Options {
     pub threads: usize,
     /// Threads for costly calls.
     pub workers: usize,
+    /// Threads for calls that wait for a disk.
+    pub waiters: usize,
     /// Costly calls that may wait for one of them; one more is refused with -32005.
     pub queue: usize,
     /// How long a call may take, waiting included.
@@ -24,7 +26,7 @@ impl Default for Options {
     /// As many threads of each kind as there are cores, 1,024 waiting calls, 30 s for a call.
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
-        Self { threads: cores, workers: cores, queue: 1024, call: Duration::from_secs(30) }
+        Self { threads: cores, workers: cores, waiters: 64, queue: 1024, call: Duration::from_secs(30) }
     }
 }
 

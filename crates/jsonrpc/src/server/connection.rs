@@ -20,17 +20,24 @@ use super::configuration::{Endpoint, Limits, Namespaces, Options};
 use super::meters::Meters;
 use super::pool::Pool;
 use super::rate::Bucket;
-use super::registry::{Place, Registry};
+use super::registry::{Lane, Place, Registry};
 use super::websocket::Session;
 use crate::error::RpcError;
 
 /// Bytes that a request's head may have.
 const HEAD_BYTES: usize = 64 << 10;
 
+/// Where costly calls run.
+#[derive(Debug, Clone)]
+pub(super) struct Pools {
+    pub(super) work: Arc<Pool>,
+    pub(super) wait: Arc<Pool>,
+}
+
 /// What all connections to one endpoint share.
 pub(super) struct Service {
     pub(super) registry: Arc<Registry>,
-    pub(super) pool: Arc<Pool>,
+    pools: Pools,
     pub(super) meters: Meters,
     pub(super) http: bool,
     pub(super) websocket: bool,
@@ -54,13 +61,13 @@ impl Service {
     pub(super) fn new(
         endpoint: Endpoint,
         registry: Arc<Registry>,
-        pool: Arc<Pool>,
+        pools: Pools,
         meters: Meters,
         options: &Options,
     ) -> Arc<Self> {
         Arc::new(Self {
             registry,
-            pool,
+            pools,
             meters,
             http: endpoint.http,
             websocket: endpoint.websocket,
@@ -154,7 +161,7 @@ impl Connection {
             stop: &NEVER,
         }
         .request(&body, 0, &mut out);
-        let Outcome::Costly(from) = outcome else { return (out, outcome) };
+        let Outcome::Costly(from, lane) = outcome else { return (out, outcome) };
 
         let stop = Arc::new(AtomicBool::new(false));
         let _told = Told(stop.clone());
@@ -175,10 +182,14 @@ impl Connection {
                 let _ = sender.send((out, outcome));
             }
         };
-        if let Err(job) = service.pool.submit(job) {
+        let pool = match lane {
+            Lane::Work => &service.pools.work,
+            Lane::Wait => &service.pools.wait,
+        };
+        if let Err(job) = pool.submit(job) {
             job(Place::Refused);
         }
-        service.meters.waiting.set(i64::try_from(service.pool.waiting()).unwrap_or(i64::MAX));
+        service.meters.waiting.set(i64::try_from(pool.waiting()).unwrap_or(i64::MAX));
         let mut receiver = receiver;
         let answered = match tokio::time::timeout_at(deadline.into(), &mut receiver).await {
             Ok(answered) => answered,

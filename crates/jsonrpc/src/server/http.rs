@@ -89,7 +89,7 @@ async fn call(connection: &Arc<Connection>, request: Request<Incoming>) -> Answe
     let status = match outcome {
         Outcome::Malformed => StatusCode::BAD_REQUEST,
         Outcome::Nothing => StatusCode::NO_CONTENT,
-        Outcome::Answered | Outcome::Costly(_) => StatusCode::OK,
+        Outcome::Answered | Outcome::Costly(..) => StatusCode::OK,
     };
     respond(status, out)
 }

@@ -87,10 +87,25 @@ impl<'a> CallContext<'a> {
     }
 }
 
+struct Method {
+    handler: Handler,
+    lane: Lane,
+}
+
+/// What a costly call takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Lane {
+    /// Processor time: as many threads as there are cores serve it best.
+    #[default]
+    Work,
+    /// Waiting, mostly for a disk: many threads wait together.
+    Wait,
+}
+
 /// Methods by name.
 #[derive(Default)]
 pub struct Registry {
-    methods: HashMap<Box<str>, Handler>,
+    methods: HashMap<Box<str>, Method>,
     subscriptions: Option<Arc<dyn Subscriptions>>,
 }
 
@@ -116,7 +131,28 @@ impl Registry {
             + Sync
             + 'static,
     {
-        self.methods.insert(name.into(), Box::new(handler));
+        self.insert(name, Lane::Work, Box::new(handler));
+    }
+
+    /// As [`Registry::add`] for a method that mostly waits once it is costly.
+    pub fn add_waiting<H>(&mut self, name: &str, handler: H)
+    where
+        H: for<'a> Fn(Params<'a>, &mut Vec<u8>, &CallContext<'a>) -> Result<(), RpcError>
+            + Send
+            + Sync
+            + 'static,
+    {
+        self.insert(name, Lane::Wait, Box::new(handler));
+    }
+
+    fn insert(&mut self, name: &str, lane: Lane, handler: Handler) {
+        self.methods.insert(name.into(), Method { handler, lane });
+    }
+
+    /// What the method takes when it is costly.
+    #[must_use]
+    pub fn lane(&self, name: &str) -> Lane {
+        self.methods.get(name).map_or(Lane::Work, |method| method.lane)
     }
 
     /// Sets what answers `eth_subscribe`.
@@ -132,7 +168,7 @@ impl Registry {
     /// The method of this name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Handler> {
-        self.methods.get(name)
+        self.methods.get(name).map(|method| &method.handler)
     }
 
     pub(super) fn subscriptions(&self) -> Option<&Arc<dyn Subscriptions>> {

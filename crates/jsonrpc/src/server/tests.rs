@@ -83,7 +83,7 @@ fn endpoint() -> Endpoint {
 }
 
 fn start(endpoint: Endpoint) -> Fixture {
-    start_with(endpoint, &Options { threads: 2, workers: 1, queue: 1, call: Duration::from_secs(60) })
+    start_with(endpoint, &Options { threads: 2, workers: 1, waiters: 1, queue: 1, call: Duration::from_secs(60) })
 }
 
 fn start_with(endpoint: Endpoint, options: &Options) -> Fixture {

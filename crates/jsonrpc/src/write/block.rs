@@ -4,7 +4,7 @@ use alloy_consensus::{EthereumTxEnvelope, Header, TxEip4844};
 use alloy_eips::eip4895::Withdrawal;
 use alloy_primitives::{Address, B256};
 
-use super::{Object, Placed, array, data, transaction};
+use super::{Object, Placed, array, data, transaction, unsigned_transaction};
 
 /// The transactions of a block, as its JSON has them.
 #[derive(Debug, Clone, Copy)]
@@ -13,6 +13,8 @@ pub enum Transactions<'a> {
     Hashes(&'a [u8]),
     /// All of each, with its sender.
     Full(&'a [(Address, &'a EthereumTxEnvelope<TxEip4844>)]),
+    /// All of each, with its hash and sender, without signatures: those of a simulated block.
+    Unsigned(&'a [(B256, Address, &'a EthereumTxEnvelope<TxEip4844>)]),
 }
 
 /// Writes the members of a header.
@@ -94,24 +96,38 @@ pub(crate) fn open_block(
     members(out, object, hash, header);
     object.quantity(out, "size", size);
     object.member(out, "transactions");
+    let placed = |index| Placed {
+        hash,
+        number: header.number,
+        timestamp: header.timestamp,
+        index,
+        base_fee: header.base_fee_per_gas,
+    };
     match transactions {
         Transactions::Hashes(hashes) => array(out, hashes.chunks_exact(32), data),
         Transactions::Full(list) => array(out, (0..).zip(list), |out, (index, (sender, signed))| {
-            let placed = Placed { hash, number: header.number, timestamp: header.timestamp, index, base_fee: header.base_fee_per_gas };
-            transaction(out, signed, *sender, Some(&placed));
+            transaction(out, signed, *sender, Some(&placed(index)));
+        }),
+        Transactions::Unsigned(list) => array(out, (0..).zip(list), |out, (index, (hash, sender, unsigned))| {
+            unsigned_transaction(out, *hash, unsigned, *sender, &placed(index));
         }),
     }
     object.member(out, "uncles");
     array(out, ommers, |out, hash| data(out, hash.as_slice()));
     if let Some(withdrawals) = withdrawals {
         object.member(out, "withdrawals");
-        array(out, withdrawals, |out, withdrawal| {
-            let mut object = Object::open(out);
-            object.quantity(out, "index", withdrawal.index);
-            object.quantity(out, "validatorIndex", withdrawal.validator_index);
-            object.data(out, "address", withdrawal.address);
-            object.quantity(out, "amount", withdrawal.amount);
-            object.close(out);
-        });
+        self::withdrawals(out, withdrawals);
     }
+}
+
+/// Writes withdrawals (EIP-4895).
+pub fn withdrawals(out: &mut Vec<u8>, list: &[Withdrawal]) {
+    array(out, list, |out, withdrawal| {
+        let mut object = Object::open(out);
+        object.quantity(out, "index", withdrawal.index);
+        object.quantity(out, "validatorIndex", withdrawal.validator_index);
+        object.data(out, "address", withdrawal.address);
+        object.quantity(out, "amount", withdrawal.amount);
+        object.close(out);
+    });
 }

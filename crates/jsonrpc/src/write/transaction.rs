@@ -28,6 +28,28 @@ pub fn transaction(
     sender: Address,
     placed: Option<&Placed>,
 ) {
+    written(out, *signed.tx_hash(), signed, sender, placed, true);
+}
+
+/// As [`transaction`] for one of a simulated block: nothing where the signature belongs, and a hash of its own.
+pub fn unsigned_transaction(
+    out: &mut Vec<u8>,
+    hash: B256,
+    unsigned: &EthereumTxEnvelope<TxEip4844>,
+    sender: Address,
+    placed: &Placed,
+) {
+    written(out, hash, unsigned, sender, Some(placed), false);
+}
+
+fn written(
+    out: &mut Vec<u8>,
+    hash: B256,
+    signed: &EthereumTxEnvelope<TxEip4844>,
+    sender: Address,
+    placed: Option<&Placed>,
+    is_signed: bool,
+) {
     let mut object = Object::open(out);
     match placed {
         Some(placed) => {
@@ -43,16 +65,17 @@ pub fn transaction(
             }
         }
     }
-    object.data(out, "hash", signed.tx_hash());
+    object.data(out, "hash", hash);
     object.data(out, "from", sender);
-    unsigned(out, &mut object, signed, placed.and_then(|placed| placed.base_fee));
+    members(out, &mut object, signed, placed.and_then(|placed| placed.base_fee));
     let signature = signed.signature();
     let parity = u64::from(signature.v());
     if let EthereumTxEnvelope::Legacy(_) = signed {
         // EIP-155 puts the chain's identifier into `v`.
         let v = match signed.chain_id() {
             Some(chain) => u128::from(chain) * 2 + 35 + u128::from(parity),
-            None => u128::from(27 + parity),
+            None if is_signed => u128::from(27 + parity),
+            None => 0,
         };
         object.member(out, "v");
         quantity_u128(out, v);
@@ -66,7 +89,7 @@ pub fn transaction(
 }
 
 /// Writes the members that are signed.
-fn unsigned(out: &mut Vec<u8>, object: &mut Object, tx: &EthereumTxEnvelope<TxEip4844>, base_fee: Option<u64>) {
+fn members(out: &mut Vec<u8>, object: &mut Object, tx: &EthereumTxEnvelope<TxEip4844>, base_fee: Option<u64>) {
     object.quantity(out, "type", u64::from(u8::from(tx.tx_type())));
     if let Some(chain) = tx.chain_id() {
         object.quantity(out, "chainId", chain);

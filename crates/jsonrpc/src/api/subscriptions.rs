@@ -1,0 +1,133 @@
+//! What WebSockets are told: `eth_subscribe` to heads, logs, waiting transactions and the state of synchronisation.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use alloy_primitives::B256;
+use tally_chain::blocks::{Filter, FullBlock};
+use tally_chain::{Event, Node};
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
+
+use super::blocks::placed;
+use crate::error::RpcError;
+use crate::params::{LogQuery, Params};
+use crate::server::{Sink, Subscriptions};
+use crate::write;
+
+/// Everyone who listens, by what for.
+#[derive(Debug, Default)]
+pub(super) struct Hub {
+    heads: Mutex<Vec<Sink>>,
+    logs: Mutex<Vec<(Filter, Sink)>>,
+    hashes: Mutex<Vec<Sink>>,
+}
+
+impl Hub {
+    /// Listens to the node, on threads that end with its channels.
+    pub(super) fn start(node: &Node) -> Arc<dyn Subscriptions> {
+        let hub = Arc::new(Self::default());
+        let (events, pending) = (node.chain().subscribe(), node.subscribe_pending());
+        let (first, second) = (hub.clone(), hub.clone());
+        let threads = [
+            std::thread::Builder::new()
+                .name("jsonrpc-heads".into())
+                .spawn(move || listen(events, |event| first.event(&event))),
+            std::thread::Builder::new()
+                .name("jsonrpc-pending".into())
+                .spawn(move || listen(pending, |hash| second.pending(hash))),
+        ];
+        for thread in threads {
+            if let Err(error) = thread {
+                tracing::error!(%error, "subscriptions stay silent: the system gives no thread");
+            }
+        }
+        hub
+    }
+
+    fn event(&self, event: &Event) {
+        match event {
+            Event::Head(block) => {
+                tell(&self.heads, |out| write::header(out, block.sealed.hash, &block.sealed.header));
+                self.tell_logs(block, false);
+            }
+            Event::Removed(blocks) => {
+                for block in blocks.iter() {
+                    self.tell_logs(block, true);
+                }
+            }
+        }
+    }
+
+    fn tell_logs(&self, block: &FullBlock, removed: bool) {
+        let mut listeners = self.logs.lock().unwrap_or_else(PoisonError::into_inner);
+        listeners.retain(|(filter, sink)| {
+            for (index, (signed, receipt)) in (0..).zip(block.transactions.iter().zip(&block.receipts)) {
+                for (log, position) in receipt.logs.iter().zip(receipt.first_log..) {
+                    if filter.matches(log) {
+                        let mut out = Vec::with_capacity(1024);
+                        let placed = placed(&block.sealed, index);
+                        write::log(&mut out, log, &placed, signed.hash(), position, removed);
+                        if sink.send(&out).is_err() {
+                            return false;
+                        }
+                    }
+                }
+            }
+            !sink.ended()
+        });
+    }
+
+    fn pending(&self, hash: B256) {
+        tell(&self.hashes, |out| write::data(out, hash.as_slice()));
+    }
+}
+
+/// Tells everyone the same, and forgets who has gone.
+fn tell(listeners: &Mutex<Vec<Sink>>, write: impl FnOnce(&mut Vec<u8>)) {
+    let mut listeners = listeners.lock().unwrap_or_else(PoisonError::into_inner);
+    if listeners.is_empty() {
+        return;
+    }
+    let mut out = Vec::with_capacity(2048);
+    write(&mut out);
+    listeners.retain(|sink| sink.send(&out).is_ok());
+}
+
+fn listen<T: Clone>(mut receiver: Receiver<T>, mut tell: impl FnMut(T)) {
+    loop {
+        match receiver.blocking_recv() {
+            Ok(value) => tell(value),
+            Err(RecvError::Lagged(missed)) => {
+                tracing::warn!(missed, "subscribers were not told of some events: there were too many at once");
+            }
+            Err(RecvError::Closed) => return,
+        }
+    }
+}
+
+impl Subscriptions for Hub {
+    fn subscribe(&self, params: Params<'_>, sink: Sink) -> Result<(), RpcError> {
+        let [kind, query] = params.take::<2>()?;
+        match kind.required::<String>()?.as_str() {
+            "newHeads" => push(&self.heads, sink),
+            "newPendingTransactions" => push(&self.hashes, sink),
+            "logs" => {
+                let filter = query.optional::<LogQuery>()?.map(|query| query.filter).unwrap_or_default();
+                push(&self.logs, (filter, sink));
+            }
+            "syncing" => {
+                // A node of known validators serves what it has; `eth_syncing` says how far that is behind.
+                sink.send(b"false").map_err(|_| RpcError::internal("the connection has ended"))?;
+            }
+            other => {
+                let name = other.chars().take(64).collect::<String>();
+                return Err(RpcError::params(format!("no \"{name}\" subscription in eth namespace")));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn push<T>(listeners: &Mutex<Vec<T>>, listener: T) {
+    listeners.lock().unwrap_or_else(PoisonError::into_inner).push(listener);
+}
