@@ -1,6 +1,7 @@
 //! Executing blocks: transactions in order, what a fork does before and after them, and the changes
 //! that come of it.
 
+mod bloom;
 mod cache;
 mod environment;
 mod executor;

@@ -1,1 +1,176 @@
+use alloy_consensus::Header;
+use alloy_eips::eip7840::BlobParams;
+use alloy_primitives::{Bytes, U256};
 
+use super::*;
+use crate::schedule::{Fork, Schedule};
+
+fn parent() -> Header {
+    Header {
+        number: 9,
+        timestamp: 100,
+        gas_limit: 10_000_000,
+        gas_used: 5_000_000,
+        base_fee_per_gas: Some(1_000_000_000),
+        difficulty: U256::from(1_000_000),
+        ..Header::default()
+    }
+}
+
+#[test]
+fn the_base_fee_follows_the_examples_of_eip_1559() {
+    let schedule = Schedule::named("London").unwrap();
+    let after = |used, fee| {
+        let parent = Header { gas_used: used, base_fee_per_gas: Some(fee), ..parent() };
+        next_base_fee(&schedule, &parent, 101).unwrap()
+    };
+    assert_eq!(after(5_000_000, 1_000_000_000), 1_000_000_000);
+    assert_eq!(after(10_000_000, 1_000_000_000), 1_125_000_000);
+    assert_eq!(after(0, 1_000_000_000), 875_000_000);
+    assert_eq!(after(5_000_001, 1), 2);
+    assert_eq!(after(u64::MAX, u64::MAX), u64::MAX);
+    assert_eq!(next_base_fee(&Schedule::named("Berlin").unwrap(), &parent(), 101), None);
+    let none = Header { gas_limit: 0, gas_used: 0, ..parent() };
+    assert!(next_base_fee(&schedule, &none, 101).is_some());
+}
+
+#[test]
+fn difficulty_follows_each_formula() {
+    let step = 1_000_000 / 2048;
+    let difficulty = |fork, time| next_difficulty(fork, &parent(), time).to::<u64>();
+    assert_eq!(difficulty(Fork::Frontier, 112), 1_000_000 + step);
+    assert_eq!(difficulty(Fork::Frontier, 113), 1_000_000 - step);
+    assert_eq!(difficulty(Fork::Homestead, 109), 1_000_000 + step);
+    assert_eq!(difficulty(Fork::Homestead, 110), 1_000_000);
+    assert_eq!(difficulty(Fork::Homestead, 100_000), 1_000_000 - 99 * step);
+    assert_eq!(difficulty(Fork::Byzantium, 108), 1_000_000 + step);
+    assert_eq!(difficulty(Fork::Byzantium, 109), 1_000_000);
+    let late = Header { number: 299_999, ..parent() };
+    assert_eq!(next_difficulty(Fork::Homestead, &late, 110), U256::from(1_000_000 + 2));
+    assert_eq!(next_difficulty(Fork::GrayGlacier, &late, 109), U256::from(1_000_000));
+    let absurd = Header { number: u64::MAX, difficulty: U256::MAX, ..parent() };
+    assert_eq!(next_difficulty(Fork::Frontier, &absurd, 0), U256::MAX);
+}
+
+#[test]
+fn blob_prices_are_those_of_the_library_and_end() {
+    for blobs in [BlobParams::cancun(), BlobParams::prague(), BlobParams::bpo2()] {
+        for excess in [0, 1, 393_216, 10_000_000, 150_000_000] {
+            assert_eq!(blob_price(&blobs, excess), blobs.calc_blob_fee(excess));
+        }
+        assert_eq!(blob_price(&blobs, u64::MAX), u128::MAX);
+        for (excess, used, fee) in [(0, 0, 7), (1_000_000, 786_432, 7), (5_000_000, 131_072, 50_000_000_000)]
+        {
+            let parent = Header {
+                excess_blob_gas: Some(excess),
+                blob_gas_used: Some(used),
+                base_fee_per_gas: Some(fee),
+                ..parent()
+            };
+            let expected = blobs.next_block_excess_blob_gas_osaka(excess, used, fee);
+            assert_eq!(next_excess_blob_gas(&blobs, &parent), expected);
+        }
+    }
+}
+
+#[test]
+fn headers_that_break_a_rule_are_refused_by_name() {
+    let schedule = Schedule::named("London").unwrap();
+    let parent = parent();
+    let hash = parent.hash_slow();
+    let good = Header {
+        parent_hash: hash,
+        number: 10,
+        timestamp: 113,
+        gas_limit: 10_009_000,
+        base_fee_per_gas: Some(1_000_000_000),
+        difficulty: next_difficulty(Fork::London, &parent, 113),
+        ..Header::default()
+    };
+    let sealing = Sealing::Ethereum { parent_total_difficulty: None };
+    let check = |change: &dyn Fn(&mut Header)| {
+        let mut header = good.clone();
+        change(&mut header);
+        let checked = validate_header(&schedule, &header, &parent, hash, &sealing);
+        checked.err().map(|error| error.test_name())
+    };
+    assert_eq!(check(&|_| {}), None);
+    assert_eq!(check(&|header| header.number = 11), Some("BlockException.INVALID_BLOCK_NUMBER"));
+    assert_eq!(check(&|header| header.gas_limit = 10_009_766), Some("BlockException.INVALID_GASLIMIT"));
+    assert_eq!(check(&|header| header.gas_used = u64::MAX), Some("BlockException.GAS_USED_OVERFLOW"));
+    assert_eq!(
+        check(&|header| header.timestamp = 100),
+        Some("BlockException.INVALID_BLOCK_TIMESTAMP_OLDER_THAN_PARENT")
+    );
+    assert_eq!(
+        check(&|header| header.extra_data = Bytes::from([0; 33])),
+        Some("BlockException.EXTRA_DATA_TOO_BIG")
+    );
+    assert_eq!(check(&|header| header.difficulty += U256::ONE), Some("BlockException.INVALID_DIFFICULTY"));
+    assert_eq!(
+        check(&|header| header.base_fee_per_gas = Some(1)),
+        Some("BlockException.INVALID_BASEFEE_PER_GAS")
+    );
+    assert_eq!(
+        check(&|header| header.withdrawals_root = Some(B256::ZERO)),
+        Some("BlockException.INCORRECT_BLOCK_FORMAT")
+    );
+}
+
+#[test]
+fn sealed_headers_are_checked_by_the_host() {
+    let mut schedule = Schedule::named("London").unwrap();
+    schedule.sealed = true;
+    schedule.zero_base_fee = true;
+    let parent = Header { base_fee_per_gas: Some(0), difficulty: U256::ONE, ..parent() };
+    let hash = parent.hash_slow();
+    let header = Header {
+        parent_hash: hash,
+        number: 10,
+        // Several blocks in one second.
+        timestamp: parent.timestamp,
+        extra_data: vec![7; 200].into(),
+        difficulty: U256::ONE,
+        gas_limit: parent.gas_limit,
+        base_fee_per_gas: Some(0),
+        ..Header::default()
+    };
+    let take: &SealCheck<'_> = &|_, _| Ok(());
+    let refuse: &SealCheck<'_> = &|_, _| Err("no seal".into());
+    assert!(validate_header(&schedule, &header, &parent, hash, &Sealing::Validators(take)).is_ok());
+    let refused = validate_header(&schedule, &header, &parent, hash, &Sealing::Validators(refuse));
+    assert!(matches!(refused, Err(BlockError::Seal(_))));
+    let work = Header { difficulty: U256::from(2), ..header };
+    assert!(validate_header(&schedule, &work, &parent, hash, &Sealing::Validators(take)).is_err());
+}
+
+#[test]
+fn blocks_are_read_as_they_are_written_and_never_panic() {
+    let body = Body {
+        transactions: Vec::new(),
+        ommers: vec![parent()],
+        withdrawals: Some(vec![Withdrawal { index: 1, validator_index: 2, amount: 3, ..Default::default() }]),
+    };
+    let block = Block { header: parent(), body: body.clone() };
+    let bytes = block.encode();
+    assert_eq!(Block::decode(&bytes).unwrap(), block);
+    assert_eq!(Body::decode(&body.encode()).unwrap(), body);
+    let mut two = bytes.clone();
+    two.extend_from_slice(&bytes);
+    let mut rest = &two[..];
+    assert_eq!(Block::decode_next(&mut rest).unwrap(), block);
+    assert_eq!(rest, bytes);
+    assert!(Block::decode(&two).is_err());
+    for end in 0..bytes.len() {
+        assert!(Block::decode(&bytes[..end]).is_err());
+    }
+    for at in 0..bytes.len() {
+        for change in [1, 0x40, 0x80, 0xff] {
+            let mut changed = bytes.clone();
+            changed[at] ^= change;
+            if let Ok(decoded) = Block::decode(&changed) {
+                assert_ne!(decoded, block);
+            }
+        }
+    }
+}

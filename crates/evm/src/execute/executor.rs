@@ -8,6 +8,7 @@ use revm::context_interface::result::ExecutionResult;
 use revm::{DatabaseCommit, ExecuteEvm};
 use tally_state::{Account, Changes, Read};
 
+use super::bloom::Blooms;
 use super::machine::clears_empty;
 use super::rewards::rewards;
 use super::{
@@ -30,6 +31,7 @@ pub struct Executor<'a, R: Read> {
     env: &'a Env,
     receipts: Vec<ReceiptEnvelope>,
     bloom: Bloom,
+    blooms: Blooms,
     /// What the receipts count: gas that was paid for.
     paid: u64,
     /// What the block's limit counts; since EIP-8037 that is another sum, and there are two of them.
@@ -73,6 +75,7 @@ impl<'a, R: Read> Executor<'a, R> {
             env,
             receipts: Vec::new(),
             bloom: Bloom::ZERO,
+            blooms: Blooms::default(),
             paid: 0,
             regular: 0,
             state_gas: 0,
@@ -156,7 +159,7 @@ impl<'a, R: Read> Executor<'a, R> {
                 return Err(Refusal::Other("receipts before Byzantium need the state's root".into()));
             }
         };
-        let logs_bloom = logs.iter().collect::<Bloom>();
+        let logs_bloom = self.blooms.of(&logs);
         self.bloom |= logs_bloom;
         let receipt = Receipt { status, cumulative_gas_used: self.paid, logs };
         self.receipts.push(ReceiptEnvelope::from_typed(
