@@ -133,3 +133,6 @@ pub(crate) fn quorum_of_prepares(
     });
     context.distinct(authors).map(|_| ()).ok_or(Unjustified::Prepares)
 }
+
+#[cfg(test)]
+mod tests;
