@@ -132,6 +132,9 @@ impl<'a, R: Read> Executor<'a, R> {
         transaction: &Recovered,
         root: Option<&mut IntermediateRoot<'_>>,
     ) -> Result<Outcome, Refusal> {
+        if root.is_none() && !self.rules.has(Fork::Byzantium) {
+            return Err(Refusal::Other("receipts before Byzantium need the state's root".into()));
+        }
         transaction.check_form(&self.rules)?;
         let blobs = self.fits(transaction)?;
         let result = self.machine.transact_one(transaction_env(transaction));
@@ -153,11 +156,10 @@ impl<'a, R: Read> Executor<'a, R> {
             ExecutionResult::Halt { .. } => (Default::default(), Vec::new()),
         };
         let status = match root {
-            _ if self.rules.has(Fork::Byzantium) => Eip658Value::Eip658(success),
-            Some(root) => Eip658Value::PostState(root(&self.changes()).map_err(Refusal::State)?),
-            None => {
-                return Err(Refusal::Other("receipts before Byzantium need the state's root".into()));
+            Some(root) if !self.rules.has(Fork::Byzantium) => {
+                Eip658Value::PostState(root(&self.changes()).map_err(Refusal::State)?)
             }
+            _ => Eip658Value::Eip658(success),
         };
         let logs_bloom = self.blooms.of(&logs);
         self.bloom |= logs_bloom;
