@@ -22,7 +22,8 @@ struct Network {
 
 impl Network {
     fn new(protocol: Protocol) -> Self {
-        let mut keys: Vec<SecretKey> = (1..=4).map(|n| SecretKey::from_bytes(&[n; 32]).unwrap()).collect();
+        let mut keys: Vec<SecretKey> =
+            (1..=4).map(|n| SecretKey::from_bytes(&[n; 32]).expect("well formed")).collect();
         keys.sort_by_key(Keys::address);
         let validators = ValidatorSet::new(keys.iter().map(Keys::address).collect());
         let mut head = Head::genesis(B256::repeat_byte(5), NOW_MS / 1_000 - 2, validators);
@@ -414,9 +415,9 @@ fn blames_those_that_are_to_blame() {
     });
     let request = request.expect("the first is asked");
     let proposal = |key: &SecretKey, request: &BuildRequest| {
-        let block = Block::decode(Protocol::QBFT, build(request)).unwrap();
+        let block = Block::decode(Protocol::QBFT, build(request)).expect("well formed");
         let hash = tally_consensus::message::proposal_hash(Protocol::QBFT, request.view, &block);
-        let seal = key.sign(hash).unwrap();
+        let seal = key.sign(hash).expect("well formed");
         let (round_changes, prepares) = (Vec::new(), Vec::new());
         let proposal =
             tally_consensus::message::Proposal { view: request.view, block, seal, round_changes, prepares };
@@ -432,19 +433,19 @@ fn blames_those_that_are_to_blame() {
         })
     };
     let validator = &mut all[us];
-    let (peer, what) = blamed(validator, Packet { code: 9, bytes: Bytes::new() }).unwrap();
+    let (peer, what) = blamed(validator, Packet { code: 9, bytes: Bytes::new() }).expect("well formed");
     assert!(peer == sender && matches!(what, Misbehaviour::Unreadable(_)));
-    let stranger = SecretKey::from_bytes(&[77; 32]).unwrap();
-    let (peer, what) = blamed(validator, proposal(&stranger, &request)).unwrap();
+    let stranger = SecretKey::from_bytes(&[77; 32]).expect("well formed");
+    let (peer, what) = blamed(validator, proposal(&stranger, &request)).expect("well formed");
     assert_eq!((peer, what), (sender, Misbehaviour::NoValidator(stranger.address())));
-    let (peer, what) = blamed(validator, proposal(&network.keys[1], &request)).unwrap();
+    let (peer, what) = blamed(validator, proposal(&network.keys[1], &request)).expect("well formed");
     assert_eq!((peer, what), (network.address(1), Misbehaviour::NotProposer(network.address(1))));
     let early = BuildRequest { timestamp_s: 1, ..request.clone() };
-    let (peer, what) = blamed(validator, proposal(&network.keys[0], &early)).unwrap();
+    let (peer, what) = blamed(validator, proposal(&network.keys[0], &early)).expect("well formed");
     assert!(peer == network.address(0) && matches!(what, Misbehaviour::Header(_)));
     assert_eq!(blamed(validator, proposal(&network.keys[0], &request)), None);
     let other = BuildRequest { timestamp_s: request.timestamp_s + 1, ..request.clone() };
-    let (peer, what) = blamed(validator, proposal(&network.keys[0], &other)).unwrap();
+    let (peer, what) = blamed(validator, proposal(&network.keys[0], &other)).expect("well formed");
     assert_eq!((peer, what), (network.address(0), Misbehaviour::Equivocation(request.view)));
     let long = Packet { code: 0x12, bytes: vec![0; (32 << 20) + 1].into() };
     assert!(matches!(blamed(validator, long), Some((_, Misbehaviour::TooLong(_)))));

@@ -13,7 +13,7 @@ const QBFT: Protocol = Protocol::Qbft(Form::BESU);
 fn key(n: u8) -> SecretKey {
     let mut scalar = [0; 32];
     scalar[31] = n;
-    SecretKey::from_bytes(&scalar).unwrap()
+    SecretKey::from_bytes(&scalar).expect("well formed")
 }
 
 /// Consensys/qbft-tests, `BftBlockHeaderHashTests/bft_block_headers_data.json` (Apache-2.0); its extra data has
@@ -27,7 +27,7 @@ fn published_header() -> Header {
         number: 1,
         gas_limit: 4_704_588,
         timestamp: 1_530_674_616,
-        extra_data: hex::decode(extra).unwrap().into(),
+        extra_data: hex::decode(extra).expect("well formed").into(),
         mix_hash: tally_consensus::MIX_HASH,
         ..Header::default()
     }
@@ -36,7 +36,7 @@ fn published_header() -> Header {
 #[test]
 fn hashes_are_the_published_ones() {
     let header = published_header();
-    let extra = ExtraData::decode(Protocol::Ibft2, &header.extra_data).unwrap();
+    let extra = ExtraData::decode(Protocol::Ibft2, &header.extra_data).expect("well formed");
     assert_eq!(extra.round, 0x00fe_dcba);
     assert_eq!(extra.vote, Some(Vote { recipient: Address::with_last_byte(3), add: true }));
     assert_eq!(extra.encode(Protocol::Ibft2, Cover::Everything), header.extra_data);
@@ -56,7 +56,7 @@ fn extra_data_of_either_protocol() {
     let seal = |a: u8, b: u8| {
         let mut bytes = [0; 65];
         (bytes[31], bytes[63]) = (a, b);
-        Seal::from_slice(&bytes).unwrap()
+        Seal::from_slice(&bytes).expect("well formed")
     };
     let extra = ExtraData {
         vanity: vec![7; 32],
@@ -86,8 +86,8 @@ fn extra_data_of_either_protocol() {
         }
     }
     // What one protocol writes, the other does not take for its own.
-    assert!(ExtraData::decode(QBFT, &hex::decode(ibft).unwrap()).is_err());
-    assert!(ExtraData::decode(Protocol::Ibft2, &hex::decode(qbft).unwrap()).is_err());
+    assert!(ExtraData::decode(QBFT, &hex::decode(ibft).expect("well formed")).is_err());
+    assert!(ExtraData::decode(Protocol::Ibft2, &hex::decode(qbft).expect("well formed")).is_err());
 }
 
 /// From genesis files of networks that run: QBFT by `quorum-genesis-tool`, IBFT 2.0 by `besu operator`.
@@ -96,8 +96,8 @@ fn reads_the_extra_data_of_existing_networks() {
     let qbft = "f87aa00000000000000000000000000000000000000000000000000000000000000000f8549493917cadbace5dfce132b991732c6cda9bcc5b8a9427a97c9aaf04f18f3014c32e036dd0ac76da5f1894ce412f988377e31f4d0ff12d74df73b51c42d0ca9498c1334496614aed49d2e81526d089f7264fed9cc080c0";
     let ibft = "f87ea00000000000000000000000000000000000000000000000000000000000000000f85494c98adee2e27b436582259500797fa6633f88367f941a82f57f6a423b19cc1b47be00a9336386363caf948e9a8b35a3f31344e596196a6911799d9dc49c9494df536f1174a453f63f8a97ee30853b31cbbe913a808400000000c0";
     for (protocol, text) in [(QBFT, qbft), (Protocol::Ibft2, ibft)] {
-        let bytes = hex::decode(text).unwrap();
-        let extra = ExtraData::decode(protocol, &bytes).unwrap();
+        let bytes = hex::decode(text).expect("well formed");
+        let extra = ExtraData::decode(protocol, &bytes).expect("well formed");
         assert_eq!(extra.validators.len(), 4);
         assert_eq!(extra, ExtraData::of_validators(&extra.validators));
         assert_eq!(extra.encode(protocol, Cover::Everything), bytes);
@@ -122,8 +122,8 @@ fn sealed_block(protocol: Protocol, signers: &[u8]) -> (Block, ValidatorSet) {
     let mut bytes = Vec::new();
     alloy_rlp::Header { list: true, payload_length: payload.len() }.encode(&mut bytes);
     bytes.extend_from_slice(&payload);
-    let block = Block::decode(protocol, bytes.into()).unwrap();
-    let seals = signers.iter().map(|n| key(*n).sign(block.digest()).unwrap()).collect();
+    let block = Block::decode(protocol, bytes.into()).expect("well formed");
+    let seals = signers.iter().map(|n| key(*n).sign(block.digest()).expect("well formed")).collect();
     (block.with_seals(seals), validators)
 }
 
@@ -206,7 +206,7 @@ fn headers_keep_the_rules() {
 #[test]
 fn blocks_that_are_none() {
     for text in ["", "80", "c0", "c1c0", "c28080"] {
-        let bytes: Bytes = hex::decode(text).unwrap().into();
+        let bytes: Bytes = hex::decode(text).expect("well formed").into();
         assert!(Block::decode(QBFT, bytes).is_err(), "{text}");
     }
 }

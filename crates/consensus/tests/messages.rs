@@ -150,19 +150,19 @@ fn writes_and_reads_the_later_vectors() {
 #[test]
 fn hashes_what_besu_hashes() {
     let text = "0xf867e30180a0641c42a09c96374e2fb362ecd573d24e832e6a2b4ef155257ab362415a0b88a4b841443dbefb34b6ad272d12214de75d723fe6ab6d544309b99c162c9617ccd7f54357e9c54d04fb951a394903212392db407c0d6939401afdb15fc0e47aa77471be01";
-    let packet = Packet { code: 0x13, bytes: hex::decode(text).unwrap().into() };
+    let packet = Packet { code: 0x13, bytes: hex::decode(text).expect("well formed").into() };
     let protocol = Protocol::Qbft(Form::BESU);
-    let message = Message::decode(protocol, &packet).unwrap();
-    let key = tally_consensus::SecretKey::from_bytes(&[9; 32]).unwrap();
+    let message = Message::decode(protocol, &packet).expect("well formed");
+    let key = tally_consensus::SecretKey::from_bytes(&[9; 32]).expect("well formed");
     let Message::Prepare(prepare) = &message else { panic!("a prepare message") };
     // rlp([0x13, [1, 0, digest]])
-    let mut preimage = hex::decode("e513e30180a0").unwrap();
+    let mut preimage = hex::decode("e513e30180a0").expect("well formed");
     preimage.extend_from_slice(prepare.payload.digest.as_slice());
     let hash = alloy_primitives::keccak256(&preimage);
     assert_eq!(tally_consensus::message::prepare_hash(protocol, &prepare.payload), hash);
     assert_eq!(message.author(protocol, &key), tally_consensus::recover(hash, &prepare.seal));
     // IBFT 2.0: keccak256(code ‖ payload).
-    let mut preimage = hex::decode("01ef8800000000000000018400000000a0").unwrap();
+    let mut preimage = hex::decode("01ef8800000000000000018400000000a0").expect("well formed");
     preimage.extend_from_slice(prepare.payload.digest.as_slice());
     let hash = alloy_primitives::keccak256(&preimage);
     assert_eq!(tally_consensus::message::prepare_hash(Protocol::Ibft2, &prepare.payload), hash);
@@ -181,12 +181,12 @@ fn block(protocol: Protocol, round: u32) -> Block {
     let mut bytes = Vec::new();
     alloy_rlp::Header { list: true, payload_length: payload.len() }.encode(&mut bytes);
     bytes.extend_from_slice(&payload);
-    Block::decode(protocol, bytes.into()).unwrap()
+    Block::decode(protocol, bytes.into()).expect("well formed")
 }
 
 fn any_seal() -> impl Strategy<Value = Seal> {
     (any::<[u8; 32]>(), any::<[u8; 32]>(), 0_u8..2)
-        .prop_map(|(r, s, id)| Seal::from_slice(&[&r[..], &s[..], &[id]].concat()).unwrap())
+        .prop_map(|(r, s, id)| Seal::from_slice(&[&r[..], &s[..], &[id]].concat()).expect("well formed"))
 }
 
 fn any_view() -> impl Strategy<Value = View> {
