@@ -5,6 +5,7 @@
 //! replayed by its seed alone. A few thousand inputs for each target are part of the tests; `make fuzz`
 //! runs longer.
 
+mod consensus;
 mod damage;
 mod files;
 mod flows;
@@ -48,6 +49,9 @@ pub const TARGETS: &[Target] = &[
     Target { name: "flows-tear-off", feed: flows::tear_off },
     Target { name: "flows-message", feed: flows::message },
     Target { name: "flows-engine", feed: flows::engine },
+    Target { name: "consensus-message", feed: consensus::message },
+    Target { name: "consensus-block", feed: consensus::block },
+    Target { name: "consensus-engine", feed: consensus::engine },
 ];
 
 impl Target {

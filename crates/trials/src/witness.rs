@@ -19,6 +19,11 @@ impl Witness {
         Self { seed, ledger: " LEDGER=flows", step: Cell::new(0) }
     }
 
+    /// Of a run of validators.
+    pub(crate) fn of_consensus(seed: u64) -> Self {
+        Self { seed, ledger: " LEDGER=consensus", step: Cell::new(0) }
+    }
+
     pub(crate) fn sees(&self, step: u64) {
         self.step.set(step);
     }

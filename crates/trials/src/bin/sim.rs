@@ -4,21 +4,25 @@ use std::panic::catch_unwind;
 use std::process::ExitCode;
 use std::time::Instant;
 use tally_trials::simulation::{Summary, run};
-use tally_trials::{flows, post};
+use tally_trials::{consensus, flows, post};
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1).peekable();
-    let ledger = arguments.next_if(|text| text == "flows" || text == "settlement");
+    let ledger = arguments.next_if(|text| ["flows", "settlement", "consensus"].contains(&text.as_str()));
     let mut numbers = arguments.map(|text| text.parse::<u64>());
     let (Ok(first), Ok(count), None) =
         (numbers.next().unwrap_or(Ok(1)), numbers.next().unwrap_or(Ok(1)), numbers.next())
     else {
         eprintln!(
-            "usage: tally-sim [settlement|flows] [SEED] [COUNT]: runs COUNT seeds of a ledger from SEED on"
+            "usage: tally-sim [settlement|flows|consensus] [SEED] [COUNT]: runs COUNT seeds of a ledger from SEED on"
         );
         return ExitCode::from(2);
     };
-    if ledger.as_deref() == Some("flows") { run_flows(first, count) } else { run_settlement(first, count) }
+    match ledger.as_deref() {
+        Some("flows") => run_flows(first, count),
+        Some("consensus") => run_consensus(first, count),
+        _ => run_settlement(first, count),
+    }
 }
 
 fn run_settlement(first: u64, count: u64) -> ExitCode {
@@ -71,6 +75,23 @@ fn run_flows(first: u64, count: u64) -> ExitCode {
     for seed in first..first.saturating_add(count) {
         let Ok(summary) = catch_unwind(|| flows::run(seed)) else { return ExitCode::FAILURE };
         if catch_unwind(|| flows::run(seed)).ok().as_ref() != Some(&summary) {
+            return differs(seed);
+        }
+        if count == 1 {
+            println!("{summary:#?}");
+        }
+        all.add(&summary);
+    }
+    println!("{count} seeds from {first} on: {all}, {:.1} s, clean", began.elapsed().as_secs_f64());
+    ExitCode::SUCCESS
+}
+
+fn run_consensus(first: u64, count: u64) -> ExitCode {
+    let began = Instant::now();
+    let mut all = consensus::Summary::default();
+    for seed in first..first.saturating_add(count) {
+        let Ok(summary) = catch_unwind(|| consensus::run(seed)) else { return ExitCode::FAILURE };
+        if catch_unwind(|| consensus::run(seed)).ok().as_ref() != Some(&summary) {
             return differs(seed);
         }
         if count == 1 {
