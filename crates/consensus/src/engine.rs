@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, keccak256};
 
-use crate::message::{Message, Packet, View};
+use crate::message::{Message, Packet};
 use crate::seal::Keys;
 
 use absent::Absent;
@@ -220,7 +220,8 @@ impl Engine {
             return;
         }
         self.shared.absent.heard(author);
-        if view.height > number && !self.ahead(from, author, view, message.clone(), packet.bytes.len(), out) {
+        if view.height > number && !self.ahead(now_ms, from, author, message.clone(), packet.bytes.len(), out)
+        {
             return;
         }
         self.seen.insert(id);
@@ -231,20 +232,21 @@ impl Engine {
 
     fn ahead(
         &mut self,
+        now_ms: u64,
         from: Address,
         author: Address,
-        view: View,
         message: Message,
         bytes: usize,
         out: &mut Vec<Effect>,
     ) -> bool {
+        let claimed = message.view().height;
         let Some(height) = &self.height else { return false };
         let limits = &self.shared.config.limits;
         let validators = height.validators();
         let kept =
             self.future.keep(limits, height.number(), validators.len(), (from, author, message), bytes);
         let faulty = validators.faulty();
-        if let Some((reached, peer)) = self.future.claim(author, view.height, faulty, height.number())
+        if let Some((reached, peer)) = self.future.claim(author, claimed, faulty, height.number(), now_ms)
             && !(height.is_decided() && reached <= height.number().saturating_add(1))
         {
             out.push(Effect::NeedSync { height: reached.saturating_sub(1), peer });

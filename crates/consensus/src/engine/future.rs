@@ -7,6 +7,9 @@ use alloy_primitives::{Address, B256};
 use super::Limits;
 use crate::message::Message;
 
+/// After how long a hint that others are ahead is given again.
+const ASK_AGAIN_MS: u64 = 1_000;
+
 type Kept = (Address, Address, Message);
 
 /// Messages of validators for heights that are not reached, and how far each validator claims to be.
@@ -16,6 +19,7 @@ pub(super) struct Future {
     of_author: BTreeMap<Address, (usize, usize)>,
     claims: BTreeMap<Address, u64>,
     asked: u64,
+    asked_ms: u64,
     turn: usize,
 }
 
@@ -67,13 +71,15 @@ impl Future {
     }
 
     /// Notes that an author works on `claimed`. The height that more than `faulty` validators have reached,
-    /// and one of them, when that is higher than what was told before.
+    /// and one of them, when that is higher than what was told before, or a while has passed since: what was
+    /// asked then may have been lost.
     pub(super) fn claim(
         &mut self,
         author: Address,
         claimed: u64,
         faulty: usize,
         height: u64,
+        now_ms: u64,
     ) -> Option<(u64, Address)> {
         let known = self.claims.entry(author).or_default();
         *known = claimed.max(*known);
@@ -81,10 +87,12 @@ impl Future {
             self.claims.iter().map(|(author, height)| (*height, *author)).collect();
         claims.sort_unstable_by(|a, b| b.cmp(a));
         let reached = *claims.get(faulty)?;
-        if reached.0 <= height || reached.0 <= self.asked {
+        if reached.0 <= height
+            || (reached.0 <= self.asked && now_ms < self.asked_ms.saturating_add(ASK_AGAIN_MS))
+        {
             return None;
         }
-        self.asked = reached.0;
+        (self.asked, self.asked_ms) = (reached.0, now_ms);
         Some(reached)
     }
 
