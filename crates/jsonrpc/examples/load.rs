@@ -32,7 +32,8 @@ fn main() -> Result<(), Failure> {
             BufReader::new(output).read_line(&mut address)?;
             let requests = [
                 r#"{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber","params":[]}"#.to_owned(),
-                r#"{"jsonrpc":"2.0","id":1,"method":"eth_getBlockByNumber","params":["0x10",false]}"#.to_owned(),
+                r#"{"jsonrpc":"2.0","id":1,"method":"eth_getBlockByNumber","params":["0x10",false]}"#
+                    .to_owned(),
             ];
             let mut result = Ok(());
             for request in requests {

@@ -21,6 +21,7 @@ mod admin;
 mod bft;
 mod blocks;
 mod client;
+mod config;
 mod debug;
 mod execute;
 mod fees;
@@ -99,6 +100,7 @@ pub fn registry(node: Node, settings: Settings) -> Registry {
     state::register(&mut methods);
     execute::register(&mut methods);
     fees::register(&mut methods);
+    config::register(&mut methods);
     fill::register(&mut methods);
     logs::register(&mut methods);
     filters::register(&mut methods);
@@ -236,7 +238,9 @@ fn chain_error(error: ChainError) -> RpcError {
         ChainError::State(kept @ tally_state::Error::NotKept { .. }) => {
             RpcError::new(PRUNED_HISTORY, format!("Pruned history unavailable: {kept}"))
         }
-        ChainError::Pruned { .. } => RpcError::new(PRUNED_HISTORY, format!("Pruned history unavailable: {error}")),
+        ChainError::Pruned { .. } => {
+            RpcError::new(PRUNED_HISTORY, format!("Pruned history unavailable: {error}"))
+        }
         other => internal(&other),
     }
 }

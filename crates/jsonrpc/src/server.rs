@@ -76,7 +76,8 @@ impl Server {
         options: &Options,
         metrics: &tally_ops::metrics::Registry,
     ) -> Result<Self, ServerError> {
-        let pool = |threads| pool::Pool::new(threads, options.queue).map(Arc::new).map_err(ServerError::Threads);
+        let pool =
+            |threads| pool::Pool::new(threads, options.queue).map(Arc::new).map_err(ServerError::Threads);
         let pools = Pools { work: pool(options.workers)?, wait: pool(options.waiters)? };
         let meters = meters::Meters::new(metrics, registry.names())?;
         let registry = Arc::new(registry);

@@ -9,9 +9,9 @@ mod transaction;
 #[cfg(test)]
 mod tests;
 
-pub use block::{Transactions, block, header, withdrawals};
 pub(crate) use block::open_block;
-pub use receipt::{Outcome, log, receipt};
+pub use block::{Transactions, block, header, withdrawals};
+pub use receipt::{LogPlace, Outcome, log, receipt};
 pub use transaction::{Placed, access_list, transaction, unsigned_transaction};
 
 /// Writes a JSON string, escaped.

@@ -34,9 +34,9 @@ pub(super) fn register(methods: &mut Methods<'_>) {
 }
 
 fn network(api: &Api) -> Result<&Network, RpcError> {
-    api.node
-        .network()
-        .ok_or_else(|| RpcError::new(METHOD_NOT_SUPPORTED, "Method not supported: the node runs without peers"))
+    api.node.network().ok_or_else(|| {
+        RpcError::new(METHOD_NOT_SUPPORTED, "Method not supported: the node runs without peers")
+    })
 }
 
 fn parse(argument: Argument<'_>) -> Result<Enode, RpcError> {

@@ -123,7 +123,8 @@ fn by_contract(
     let parent = api.find(BlockChoice::Name(BlockName::Number(found.number().saturating_sub(1))))?;
     let input = TransactionInput::new(Bytes::from_static(&GET_VALIDATORS));
     let request = TransactionRequest { to: Some(contract.into()), input, ..TransactionRequest::default() };
-    let called = api.execute(&parent, context, |place| call(place, &request, None, None))?.map_err(call_error)?;
+    let called =
+        api.execute(&parent, context, |place| call(place, &request, None, None))?.map_err(call_error)?;
     read_validators(contract, &called.output).map_err(|error| internal(&error))
 }
 

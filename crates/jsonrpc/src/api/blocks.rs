@@ -1,8 +1,8 @@
 //! Blocks: `eth_getBlockBy…`, counts, receipts of a block, ommers.
 
 use alloy_primitives::{Address, B256};
-use tally_chain::blocks::FullBlock;
 use tally_chain::BlockId;
+use tally_chain::blocks::FullBlock;
 use tally_evm::Transaction;
 use tally_evm::block::blob_price;
 
@@ -112,7 +112,15 @@ fn write_block(api: &Api, choice: BlockChoice, full: bool, out: &mut Vec<u8>) ->
         if has_rest { found.reader.rest(found.number()).map_err(read_error)? } else { Default::default() };
     let ommers: Vec<B256> = ommers.iter().map(alloy_consensus::Header::hash_slow).collect();
     let transactions = Transactions::Hashes(&hashes);
-    write::block(out, sealed.hash, &sealed.header, sealed.size, transactions, &ommers, withdrawals.as_deref());
+    write::block(
+        out,
+        sealed.hash,
+        &sealed.header,
+        sealed.size,
+        transactions,
+        &ommers,
+        withdrawals.as_deref(),
+    );
     Ok(())
 }
 
@@ -130,7 +138,9 @@ fn ommers(api: &Api, choice: BlockChoice, index: Option<u64>, out: &mut Vec<u8>)
         write::quantity(out, ommers.len() as u64);
         return Ok(());
     };
-    let Some(ommer) = usize::try_from(index).ok().and_then(|index| ommers.get(index)) else { return null(out) };
+    let Some(ommer) = usize::try_from(index).ok().and_then(|index| ommers.get(index)) else {
+        return null(out);
+    };
     let size = alloy_rlp::Encodable::length(ommer) as u64;
     write::block(out, ommer.hash_slow(), ommer, size, Transactions::Hashes(&[]), &[], None);
     Ok(())
@@ -162,16 +172,26 @@ fn receipts(api: &Api, params: Params<'_>, out: &mut Vec<u8>, context: &CallCont
     }
     let block = found.block()?;
     let blob_gas_price = blob_gas_price(api, &found.header.header);
-    write::array(out, (0..).zip(block.transactions.iter().zip(&block.receipts)), |out, (index, (signed, receipt))| {
-        let outcome = Outcome {
-            status: &receipt.outcome,
-            cumulative_gas_used: receipt.cumulative_gas_used,
-            gas_used: receipt.gas_used,
-            first_log: receipt.first_log,
-            logs: &receipt.logs,
-            blob_gas_price,
-        };
-        write::receipt(out, signed.transaction(), signed.sender(), &placed(&found.header, index), &outcome);
-    });
+    write::array(
+        out,
+        (0..).zip(block.transactions.iter().zip(&block.receipts)),
+        |out, (index, (signed, receipt))| {
+            let outcome = Outcome {
+                status: &receipt.outcome,
+                cumulative_gas_used: receipt.cumulative_gas_used,
+                gas_used: receipt.gas_used,
+                first_log: receipt.first_log,
+                logs: &receipt.logs,
+                blob_gas_price,
+            };
+            write::receipt(
+                out,
+                signed.transaction(),
+                signed.sender(),
+                &placed(&found.header, index),
+                &outcome,
+            );
+        },
+    );
     Ok(())
 }

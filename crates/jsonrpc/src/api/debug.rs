@@ -71,7 +71,9 @@ pub(super) fn register(methods: &mut Methods<'_>) {
         let found = api.find(choice)?;
         let (state, environment) = (options.state_overrides.as_ref(), options.block_overrides.as_ref());
         let trace = api
-            .execute(&found, context, |place| trace_call(place, &transaction, state, environment, &options.tracing_options))?
+            .execute(&found, context, |place| {
+                trace_call(place, &transaction, state, environment, &options.tracing_options)
+            })?
             .map_err(trace_error)?;
         write_trace(out, &trace, context)
     });
@@ -104,7 +106,8 @@ fn raw_receipts(block: &FullBlock) -> Vec<Vec<u8>> {
                 logs: kept.logs.clone(),
             };
             let logs_bloom: Bloom = receipt.bloom();
-            ReceiptEnvelope::from_typed(signed.tx_type(), ReceiptWithBloom { receipt, logs_bloom }).encoded_2718()
+            ReceiptEnvelope::from_typed(signed.tx_type(), ReceiptWithBloom { receipt, logs_bloom })
+                .encoded_2718()
         })
         .collect()
 }

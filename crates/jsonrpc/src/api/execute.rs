@@ -66,8 +66,9 @@ fn create_access_list(api: &Api, params: Params<'_>, out: &mut Vec<u8>, context:
     let request = request(transaction)?;
     let state = state.deserialize::<StateOverride>()?;
     let found = api.find(block.optional::<BlockChoice>()?.unwrap_or_default())?;
-    let outcome =
-        api.execute(&found, context, |place| access_list(place, &request, state.as_ref(), None))?.map_err(call_error)?;
+    let outcome = api
+        .execute(&found, context, |place| access_list(place, &request, state.as_ref(), None))?
+        .map_err(call_error)?;
     let mut object = Object::open(out);
     object.member(out, "accessList");
     write::access_list(out, &outcome.access_list);
@@ -121,37 +122,41 @@ fn write_simulated(out: &mut Vec<u8>, block: &Simulated, full: bool) {
     write::open_block(out, &mut object, block.hash, &block.header, size, transactions, &[], withdrawals);
     object.member(out, "calls");
     let mut first_log = 0;
-    write::array(out, (0..).zip(block.calls.iter().zip(&block.transactions)), |out, (index, (call, made))| {
-        let placed = Placed {
-            hash: block.hash,
-            number: block.header.number,
-            timestamp: block.header.timestamp,
-            index,
-            base_fee: block.header.base_fee_per_gas,
-        };
-        let mut object = Object::open(out);
-        object.data(out, "returnData", call.return_data());
-        object.member(out, "logs");
-        write::array(out, (first_log..).zip(&call.logs), |out, (index, log)| {
-            write::log(out, log, &placed, made.hash, index, false);
-        });
-        first_log += call.logs.len() as u64;
-        object.quantity(out, "gasUsed", call.called.gas_used);
-        object.quantity(out, "maxUsedGas", call.called.gas_needed);
-        object.quantity(out, "status", u64::from(call.called.failure.is_none()));
-        if let Some(failure) = &call.called.failure {
-            object.member(out, "error");
-            let mut error = Object::open(out);
-            error.member(out, "message");
-            write::string(out, &failure.to_string());
-            error.member(out, "code");
-            out.extend_from_slice(failure.code().to_string().as_bytes());
-            if let Some(data) = failure.data() {
-                error.data(out, "data", data);
+    write::array(
+        out,
+        (0..).zip(block.calls.iter().zip(&block.transactions)),
+        |out, (index, (call, made))| {
+            let placed = Placed {
+                hash: block.hash,
+                number: block.header.number,
+                timestamp: block.header.timestamp,
+                index,
+                base_fee: block.header.base_fee_per_gas,
+            };
+            let mut object = Object::open(out);
+            object.data(out, "returnData", call.return_data());
+            object.member(out, "logs");
+            write::array(out, (first_log..).zip(&call.logs), |out, (index, log)| {
+                write::log(out, log, &placed, made.hash, index, false);
+            });
+            first_log += call.logs.len() as u64;
+            object.quantity(out, "gasUsed", call.called.gas_used);
+            object.quantity(out, "maxUsedGas", call.called.gas_needed);
+            object.quantity(out, "status", u64::from(call.called.failure.is_none()));
+            if let Some(failure) = &call.called.failure {
+                object.member(out, "error");
+                let mut error = Object::open(out);
+                error.member(out, "message");
+                write::string(out, &failure.to_string());
+                error.member(out, "code");
+                out.extend_from_slice(failure.code().to_string().as_bytes());
+                if let Some(data) = failure.data() {
+                    error.data(out, "data", data);
+                }
+                error.close(out);
             }
-            error.close(out);
-        }
-        object.close(out);
-    });
+            object.close(out);
+        },
+    );
     object.close(out);
 }

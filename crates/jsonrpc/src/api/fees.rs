@@ -181,8 +181,13 @@ fn fee_history(api: &Api, params: Params<'_>, out: &mut Vec<u8>, context: &CallC
         return Ok(());
     }
     let oldest = found.number() + 1 - count;
-    let mut history =
-        History { base_fees: vec![], blob_fees: vec![], gas_ratios: vec![], blob_ratios: vec![], rewards: vec![] };
+    let mut history = History {
+        base_fees: vec![],
+        blob_fees: vec![],
+        gas_ratios: vec![],
+        blob_ratios: vec![],
+        rewards: vec![],
+    };
     for number in oldest..=found.number() {
         context.check()?;
         let header = found.reader.header(BlockId::Number(number)).map_err(read_error)?;
@@ -222,7 +227,9 @@ fn number(out: &mut Vec<u8>, ratio: &f64) {
 
 fn check_percentiles(percentiles: &[f64]) -> Answer {
     if percentiles.len() > MOST_PERCENTILES {
-        return Err(RpcError::server(format!("invalid reward percentile: over the query limit {MOST_PERCENTILES}")));
+        return Err(RpcError::server(format!(
+            "invalid reward percentile: over the query limit {MOST_PERCENTILES}"
+        )));
     }
     let mut before = 0.0;
     for (index, percentile) in percentiles.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Transactions completed for their signer: `eth_fillTransaction`; and what the node is configured for: `eth_config`.
+//! Transactions completed for their signer: `eth_fillTransaction`.
 
 use alloy_primitives::{Address, U256};
 use alloy_rpc_types_eth::TransactionRequest;
@@ -23,7 +23,9 @@ fn fill(api: &Api, params: Params<'_>, out: &mut Vec<u8>, context: &CallContext<
     context.costly()?;
     let chain_id = api.chain().chain_id();
     if let Some(wanted) = request.chain_id.filter(|wanted| *wanted != chain_id) {
-        return Err(RpcError::server(format!("chainId does not match node's (have={wanted}, want={chain_id})")));
+        return Err(RpcError::server(format!(
+            "chainId does not match node's (have={wanted}, want={chain_id})"
+        )));
     }
     request.chain_id = Some(chain_id);
     request.value.get_or_insert(U256::ZERO);
@@ -46,6 +48,7 @@ fn fill(api: &Api, params: Params<'_>, out: &mut Vec<u8>, context: &CallContext<
     if request.to.is_none() {
         request.to = Some(alloy_primitives::TxKind::Create);
     }
+    let most = request.max_fee_per_gas;
     let typed = request.build_typed_tx().map_err(|_| {
         RpcError::params("the fields given belong to different types of transactions, or one that its type needs is missing")
     })?;
@@ -53,7 +56,12 @@ fn fill(api: &Api, params: Params<'_>, out: &mut Vec<u8>, context: &CallContext<
     object.member(out, "raw");
     write::data(out, &unsigned(&typed));
     object.member(out, "tx");
-    serde_json::to_writer(&mut *out, &typed).map_err(|error| internal(&error))?;
+    let mut tx = serde_json::to_value(&typed).map_err(|error| internal(&error))?;
+    if let (Some(members), Some(most)) = (tx.as_object_mut(), most) {
+        // As of transactions that wait: the most that it pays.
+        members.insert("gasPrice".into(), format!("{most:#x}").into());
+    }
+    serde_json::to_writer(&mut *out, &tx).map_err(|error| internal(&error))?;
     object.close(out);
     Ok(())
 }
@@ -74,7 +82,9 @@ fn unsigned(typed: &alloy_consensus::TypedTransaction) -> Vec<u8> {
 fn fill_fees(api: &Api, request: &mut TransactionRequest, context: &CallContext<'_>) -> Answer {
     if request.gas_price.is_some() {
         if request.max_fee_per_gas.is_some() || request.max_priority_fee_per_gas.is_some() {
-            return Err(RpcError::server("both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified"));
+            return Err(RpcError::server(
+                "both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified",
+            ));
         }
         return Ok(());
     }

@@ -168,7 +168,9 @@ fn changes(api: &Api, params: Params<'_>, out: &mut Vec<u8>, context: &CallConte
             drop(inner);
             // Only what was told of counts as seen.
             logs::search(api, &reader, &filter, first..=last, out, context)?;
-            if let Some(Kept { kind: Kind::Logs { seen, .. }, asked }) = api.filters.lock().filters.get_mut(&id) {
+            if let Some(Kept { kind: Kind::Logs { seen, .. }, asked }) =
+                api.filters.lock().filters.get_mut(&id)
+            {
                 *seen = (*seen).max(last);
                 *asked = Instant::now();
             }

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use alloy_primitives::B256;
 use tally_chain::BlockId;
-use tally_chain::blocks::{Filter, FoundLog, SealedHeader};
+use tally_chain::blocks::{Filter, FoundLog};
 use tally_chain::chain::Reader;
 
 use super::blocks::placed;
@@ -12,7 +12,7 @@ use super::{Answer, Api, Methods, read_error};
 use crate::error::{RpcError, TIMED_OUT};
 use crate::params::{BlockName, LogQuery, LogRange, Params};
 use crate::server::CallContext;
-use crate::write;
+use crate::write::LogPlace;
 
 /// Ranges of at most this many blocks are searched where the request was read.
 const INLINE_BLOCKS: u64 = 1;
@@ -69,14 +69,18 @@ fn of_block(reader: &Reader, filter: &Filter, number: u64, out: &mut Vec<u8>) ->
     };
     out.push(b'[');
     let mut first = true;
+    let mut shared = LogPlace::new(&placed(&block.sealed, 0));
     for (index, (signed, receipt)) in (0..).zip(block.transactions.iter().zip(&block.receipts)) {
-        let placed = placed(&block.sealed, index);
+        if receipt.logs.is_empty() {
+            continue;
+        }
+        shared.transaction(signed.hash(), index);
         for (log, position) in receipt.logs.iter().zip(receipt.first_log..) {
             if filter.matches(log) {
                 if !std::mem::take(&mut first) {
                     out.push(b',');
                 }
-                write::log(out, log, &placed, signed.hash(), position, false);
+                shared.log(out, log, position, false);
             }
         }
     }
@@ -99,24 +103,25 @@ pub(super) fn search(
         .ok_or_else(|| RpcError::new(TIMED_OUT, "request timed out"))?
         .map_err(|too_much| RpcError::limit(format!("limit exceeded: {too_much}")))?;
     let start = out.len();
-    let mut block: Option<(std::sync::Arc<SealedHeader>, Vec<u8>)> = None;
+    let mut block: Option<(u64, LogPlace, Vec<u8>)> = None;
     out.push(b'[');
     for (position, found) in found.iter().enumerate() {
         if position > 0 {
             out.push(b',');
         }
-        if block.as_ref().is_none_or(|(header, _)| header.header.number != found.place.block) {
+        if block.as_ref().is_none_or(|(number, ..)| *number != found.place.block) {
             context.check()?;
             context.check_size(out.len() - start)?;
             let header = reader.header(BlockId::Number(found.place.block)).map_err(read_error)?;
             let header = header.ok_or_else(|| missing(found))?;
-            block = Some((header, reader.transaction_hashes(found.place.block).map_err(read_error)?));
+            let hashes = reader.transaction_hashes(found.place.block).map_err(read_error)?;
+            block = Some((found.place.block, LogPlace::new(&placed(&header, 0)), hashes));
         }
-        let Some((header, hashes)) = &block else { continue };
+        let Some((_, shared, hashes)) = &mut block else { continue };
         let at = usize::try_from(found.place.index).unwrap_or(usize::MAX).saturating_mul(32);
         let hash = hashes.get(at..at.saturating_add(32)).ok_or_else(|| missing(found))?;
-        let placed = placed(header, u64::from(found.place.index));
-        write::log(out, &found.log, &placed, B256::from_slice(hash), found.index, false);
+        shared.transaction(B256::from_slice(hash), u64::from(found.place.index));
+        shared.log(out, &found.log, found.index, false);
     }
     out.push(b']');
     Ok(())

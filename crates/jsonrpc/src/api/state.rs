@@ -99,9 +99,8 @@ impl FromArgument for Key {
 
 fn storage_values(api: &Api, params: Params<'_>, out: &mut Vec<u8>, context: &CallContext<'_>) -> Answer {
     let [requests, block] = params.take::<2>()?;
-    let requests: std::collections::BTreeMap<&str, Vec<&RawValue>> = requests
-        .deserialize()?
-        .ok_or_else(|| RpcError::params("missing value for required argument 0"))?;
+    let requests: std::collections::BTreeMap<&str, Vec<&RawValue>> =
+        requests.deserialize()?.ok_or_else(|| RpcError::params("missing value for required argument 0"))?;
     let slots: usize = requests.values().map(Vec::len).sum();
     if slots > MOST_SLOTS {
         return Err(RpcError::params(format!("too many slots (max {MOST_SLOTS})")));

@@ -27,7 +27,9 @@ fn send(api: &Api, params: Params<'_>, out: &mut Vec<u8>, context: &CallContext<
 fn refused(error: SubmitError) -> RpcError {
     match &error {
         SubmitError::Store(_) | SubmitError::State(_) => internal(&error),
-        SubmitError::Refused(Refusal::Full { .. } | Refusal::SenderFull { .. }) => RpcError::limit(error.to_string()),
+        SubmitError::Refused(Refusal::Full { .. } | Refusal::SenderFull { .. }) => {
+            RpcError::limit(error.to_string())
+        }
         SubmitError::NotPermitted(_) => RpcError::new(TRANSACTION_REJECTED, error.to_string()),
         _ => RpcError::new(SERVER_ERROR, error.to_string()),
     }

@@ -98,7 +98,10 @@ fn listen<T: Clone>(mut receiver: Receiver<T>, mut tell: impl FnMut(T)) {
         match receiver.blocking_recv() {
             Ok(value) => tell(value),
             Err(RecvError::Lagged(missed)) => {
-                tracing::warn!(missed, "subscribers were not told of some events: there were too many at once");
+                tracing::warn!(
+                    missed,
+                    "subscribers were not told of some events: there were too many at once"
+                );
             }
             Err(RecvError::Closed) => return,
         }

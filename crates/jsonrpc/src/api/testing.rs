@@ -50,7 +50,8 @@ fn build(api: &Api, params: Params<'_>, out: &mut Vec<u8>, context: &CallContext
     }
     let before = &head.sealed().header;
     let step = (before.gas_limit / 1024).saturating_sub(1);
-    let gas_limit = GAS_LIMIT.clamp(before.gas_limit.saturating_sub(step), before.gas_limit.saturating_add(step));
+    let gas_limit =
+        GAS_LIMIT.clamp(before.gas_limit.saturating_sub(step), before.gas_limit.saturating_add(step));
     let list: Vec<Recovered> = match &given {
         Some(given) => given
             .iter()
@@ -77,7 +78,10 @@ fn build(api: &Api, params: Params<'_>, out: &mut Vec<u8>, context: &CallContext
     };
     let built = api.chain().build(&head.branch, attributes, list).map_err(|error| internal(&error))?;
     if let (Some(_), Some(skipped)) = (&given, built.skipped.first()) {
-        return Err(RpcError::server(format!("transaction {} cannot be applied: {}", skipped.hash, skipped.reason)));
+        return Err(RpcError::server(format!(
+            "transaction {} cannot be applied: {}",
+            skipped.hash, skipped.reason
+        )));
     }
     if built.candidate.block.sealed.header.requests_hash.is_some_and(|hash| hash != EMPTY_REQUESTS_HASH) {
         return Err(RpcError::server("the block has requests for the beacon chain, which are not kept"));

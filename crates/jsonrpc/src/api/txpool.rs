@@ -51,7 +51,9 @@ pub(super) fn register(methods: &mut Methods<'_>) {
         let (most, count) = (pool.limits().transactions, pool.len());
         drop(pool);
         // What came from users and what came from peers is one pool here.
-        out.extend_from_slice(format!("{{\"maxSize\":{most},\"localCount\":0,\"remoteCount\":{count}}}").as_bytes());
+        out.extend_from_slice(
+            format!("{{\"maxSize\":{most},\"localCount\":0,\"remoteCount\":{count}}}").as_bytes(),
+        );
         Ok(())
     });
     methods.add("txpool_besuTransactions", |api, params, out, context| {
@@ -94,7 +96,8 @@ fn write_full(out: &mut Vec<u8>, waiting: &Pooled) {
 fn write_summary(out: &mut Vec<u8>, waiting: &Pooled) {
     let signed = waiting.transaction();
     let to = signed.to().map_or_else(|| "contract creation".to_owned(), |to| to.to_string());
-    let (value, gas, price): (U256, u64, u128) = (signed.value(), signed.gas_limit(), signed.max_fee_per_gas());
+    let (value, gas, price): (U256, u64, u128) =
+        (signed.value(), signed.gas_limit(), signed.max_fee_per_gas());
     write::string(out, &format!("{to}: {value} wei + {gas} gas × {price} wei"));
 }
 

@@ -64,7 +64,9 @@ impl FromArgument for LogQuery {
         let object: Object<'_> = serde_json::from_str(raw).map_err(|error| error.to_string())?;
         let range = match object.block_hash {
             Some(_) if object.from_block.is_some() || object.to_block.is_some() => {
-                return Err("cannot specify both BlockHash and FromBlock/ToBlock, choose one or the other".into());
+                return Err(
+                    "cannot specify both BlockHash and FromBlock/ToBlock, choose one or the other".into()
+                );
             }
             Some(Hexed(hash)) => LogRange::Block(hash),
             None => LogRange::Range(
@@ -77,8 +79,7 @@ impl FromArgument for LogQuery {
         if topics.len() > 4 {
             return Err("exceed max topics".into());
         }
-        let topics =
-            topics.into_iter().map(|raw| values::<B256>(raw.get())).collect::<Result<_, _>>()?;
+        let topics = topics.into_iter().map(|raw| values::<B256>(raw.get())).collect::<Result<_, _>>()?;
         Ok(Self { range, filter: Filter { addresses, topics } })
     }
 }

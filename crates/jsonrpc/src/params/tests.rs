@@ -31,7 +31,9 @@ fn values_are_read_as_the_standard_writes_them() {
 
 #[test]
 fn what_is_wrong_is_said_in_the_usual_words() {
-    let number = |reason: &str| format!("invalid argument 0: json: cannot unmarshal {reason} into Go value of type hexutil.Uint64");
+    let number = |reason: &str| {
+        format!("invalid argument 0: json: cannot unmarshal {reason} into Go value of type hexutil.Uint64")
+    };
     assert_eq!(refused::<u64>("\"1\""), number("hex string without 0x prefix"));
     assert_eq!(refused::<u64>("\"\""), number("empty hex string"));
     assert_eq!(refused::<u64>("\"0x\""), number("hex string \"0x\""));
@@ -41,7 +43,10 @@ fn what_is_wrong_is_said_in_the_usual_words() {
     assert_eq!(refused::<u64>("1"), number("non-string"));
     let hash = "invalid argument 0: json: cannot unmarshal hex string without 0x prefix into Go value of type common.Hash";
     assert_eq!(refused::<B256>(&format!("\"{}\"", "0".repeat(64))), hash);
-    assert_eq!(refused::<B256>("\"0x00\""), "invalid argument 0: hex string has length 2, want 64 for common.Hash");
+    assert_eq!(
+        refused::<B256>("\"0x00\""),
+        "invalid argument 0: hex string has length 2, want 64 for common.Hash"
+    );
     assert!(refused::<B256>(&format!("\"0x{}\"", "zz".repeat(32))).contains("invalid hex string"));
     assert!(refused::<Bytes>("\"0x123\"").contains("hex string of odd length"));
     assert!(refused::<U256>(&format!("\"0x1{}\"", "0".repeat(64))).contains("hex number > 256 bits"));

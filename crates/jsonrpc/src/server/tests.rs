@@ -83,7 +83,10 @@ fn endpoint() -> Endpoint {
 }
 
 fn start(endpoint: Endpoint) -> Fixture {
-    start_with(endpoint, &Options { threads: 2, workers: 1, waiters: 1, queue: 1, call: Duration::from_secs(60) })
+    start_with(
+        endpoint,
+        &Options { threads: 2, workers: 1, waiters: 1, queue: 1, call: Duration::from_secs(60) },
+    )
 }
 
 fn start_with(endpoint: Endpoint, options: &Options) -> Fixture {
@@ -178,7 +181,8 @@ fn receive_all(stream: &mut TcpStream) -> (u16, String, String) {
     }
     let head = String::from_utf8(head).unwrap().to_lowercase();
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    let length = head.split("content-length: ").nth(1).map_or(0, |rest| rest.lines().next().unwrap().parse().unwrap());
+    let length =
+        head.split("content-length: ").nth(1).map_or(0, |rest| rest.lines().next().unwrap().parse().unwrap());
     let mut body = vec![0; length];
     stream.read_exact(&mut body).unwrap();
     (status, head, String::from_utf8(body).unwrap())

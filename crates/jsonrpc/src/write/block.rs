@@ -75,14 +75,19 @@ pub fn block(
     ommers: &[B256],
     withdrawals: Option<&[Withdrawal]>,
 ) {
-    out.reserve(2048 + if let Transactions::Hashes(hashes) = transactions { hashes.len() / 32 * 69 } else { 0 });
+    out.reserve(
+        2048 + if let Transactions::Hashes(hashes) = transactions { hashes.len() / 32 * 69 } else { 0 },
+    );
     let mut object = Object::open(out);
     open_block(out, &mut object, hash, header, size, transactions, ommers, withdrawals);
     object.close(out);
 }
 
 /// Writes the members of a block into an object that may have others.
-#[expect(clippy::too_many_arguments, reason = "a block has as many parts, and this is `block` without its braces")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "a block has as many parts, and this is `block` without its braces"
+)]
 pub(crate) fn open_block(
     out: &mut Vec<u8>,
     object: &mut Object,
@@ -108,9 +113,11 @@ pub(crate) fn open_block(
         Transactions::Full(list) => array(out, (0..).zip(list), |out, (index, (sender, signed))| {
             transaction(out, signed, *sender, Some(&placed(index)));
         }),
-        Transactions::Unsigned(list) => array(out, (0..).zip(list), |out, (index, (hash, sender, unsigned))| {
-            unsigned_transaction(out, *hash, unsigned, *sender, &placed(index));
-        }),
+        Transactions::Unsigned(list) => {
+            array(out, (0..).zip(list), |out, (index, (hash, sender, unsigned))| {
+                unsigned_transaction(out, *hash, unsigned, *sender, &placed(index));
+            })
+        }
     }
     object.member(out, "uncles");
     array(out, ommers, |out, hash| data(out, hash.as_slice()));

@@ -3,7 +3,7 @@
 use alloy_consensus::{Eip658Value, EthereumTxEnvelope, Transaction as _, TxEip4844};
 use alloy_primitives::{Address, B256, Bloom, Log};
 
-use super::{Object, Placed, array, data, quantity_u128};
+use super::{Object, Placed, array, data, quantity, quantity_u128};
 
 /// What became of a transaction.
 #[derive(Debug, Clone, Copy)]
@@ -52,8 +52,10 @@ pub fn receipt(
     let bloom: Bloom = outcome.logs.iter().collect();
     object.data(out, "logsBloom", bloom);
     object.member(out, "logs");
+    let mut shared = LogPlace::new(placed);
+    shared.transaction(hash, placed.index);
     array(out, (outcome.first_log..).zip(outcome.logs), |out, (index, entry)| {
-        log(out, entry, placed, hash, index, false);
+        shared.log(out, entry, index, false);
     });
     object.quantity(out, "type", u64::from(u8::from(signed.tx_type())));
     match outcome.status {
@@ -65,18 +67,54 @@ pub fn receipt(
 
 /// Writes a log of the transaction at a place; `index` counts the logs of the block.
 pub fn log(out: &mut Vec<u8>, entry: &Log, placed: &Placed, transaction: B256, index: u64, removed: bool) {
-    let mut object = Object::open(out);
-    object.data(out, "address", entry.address);
-    object.member(out, "topics");
-    array(out, entry.topics(), |out, topic| data(out, topic.as_slice()));
-    object.data(out, "data", &entry.data.data);
-    object.data(out, "blockHash", placed.hash);
-    object.quantity(out, "blockNumber", placed.number);
-    object.quantity(out, "blockTimestamp", placed.timestamp);
-    object.data(out, "transactionHash", transaction);
-    object.quantity(out, "transactionIndex", placed.index);
-    object.quantity(out, "logIndex", index);
-    object.member(out, "removed");
-    out.extend_from_slice(if removed { b"true" } else { b"false" });
-    object.close(out);
+    let mut shared = LogPlace::new(placed);
+    shared.transaction(transaction, placed.index);
+    shared.log(out, entry, index, removed);
+}
+
+/// What the logs of a block and of a transaction have in common, written once.
+#[derive(Debug, Clone)]
+pub struct LogPlace {
+    text: Vec<u8>,
+    block: usize,
+}
+
+impl LogPlace {
+    /// For the logs of a block; the index of the place is not used.
+    #[must_use]
+    pub fn new(placed: &Placed) -> Self {
+        let mut text = Vec::with_capacity(320);
+        text.extend_from_slice(b",\"blockHash\":");
+        data(&mut text, placed.hash.as_slice());
+        text.extend_from_slice(b",\"blockNumber\":");
+        quantity(&mut text, placed.number);
+        text.extend_from_slice(b",\"blockTimestamp\":");
+        quantity(&mut text, placed.timestamp);
+        Self { block: text.len(), text }
+    }
+
+    /// Goes on with the logs of the transaction of this hash at this index.
+    pub fn transaction(&mut self, hash: B256, index: u64) {
+        self.text.truncate(self.block);
+        self.text.extend_from_slice(b",\"transactionHash\":");
+        data(&mut self.text, hash.as_slice());
+        self.text.extend_from_slice(b",\"transactionIndex\":");
+        quantity(&mut self.text, index);
+        self.text.extend_from_slice(b",\"logIndex\":");
+    }
+
+    /// Writes a log of the transaction; `index` counts the logs of the block.
+    pub fn log(&self, out: &mut Vec<u8>, entry: &Log, index: u64, removed: bool) {
+        out.reserve(2 * entry.data.data.len() + 70 * entry.topics().len() + self.text.len() + 160);
+        out.extend_from_slice(b"{\"address\":");
+        data(out, entry.address.as_slice());
+        out.extend_from_slice(b",\"topics\":");
+        array(out, entry.topics(), |out, topic| data(out, topic.as_slice()));
+        out.extend_from_slice(b",\"data\":");
+        data(out, &entry.data.data);
+        out.extend_from_slice(&self.text);
+        quantity(out, index);
+        let end: &[u8] = if removed { b",\"removed\":true}" } else { b",\"removed\":false}" };
+        out.extend_from_slice(end);
+    }
 }

@@ -1,5 +1,7 @@
 use alloy_consensus::transaction::Recovered;
-use alloy_consensus::{Eip658Value, EthereumTxEnvelope, Header, ReceiptEnvelope, ReceiptWithBloom, Transaction as _, TxEip4844};
+use alloy_consensus::{
+    Eip658Value, EthereumTxEnvelope, Header, ReceiptEnvelope, ReceiptWithBloom, Transaction as _, TxEip4844,
+};
 use alloy_eips::eip4895::{Withdrawal, Withdrawals};
 use alloy_primitives::{Address, B256, Bloom, Log, LogData, Signature, U256};
 use alloy_rpc_types_eth as rpc;
@@ -22,25 +24,27 @@ fn written(write: impl FnOnce(&mut Vec<u8>)) -> Value {
 
 /// Any transaction that can be said in JSON: fees have 128 bits there, but their products are not checked.
 fn transactions() -> impl Strategy<Value = Signed> {
-    (proptest::collection::vec(any::<u8>(), 600..4000), any::<(u64, u64, bool)>()).prop_map(|(bytes, (r, s, parity))| {
-        use alloy_consensus::{SignableTransaction as _, TxEip1559, TxEip2930, TxEip7702, TxLegacy};
-        let mut source = arbitrary::Unstructured::new(&bytes);
-        let signature = Signature::new(U256::from(r), U256::from(s) << 190, parity);
-        let kind = source.int_in_range(0..=4).unwrap_or(0);
-        macro_rules! signed {
-            ($type:ty, $variant:ident) => {{
-                let unsigned: $type = source.arbitrary().unwrap();
-                Signed::$variant(unsigned.into_signed(signature))
-            }};
-        }
-        match kind {
-            0 => signed!(TxLegacy, Legacy),
-            1 => signed!(TxEip2930, Eip2930),
-            2 => signed!(TxEip1559, Eip1559),
-            3 => signed!(TxEip4844, Eip4844),
-            _ => signed!(TxEip7702, Eip7702),
-        }
-    })
+    (proptest::collection::vec(any::<u8>(), 600..4000), any::<(u64, u64, bool)>()).prop_map(
+        |(bytes, (r, s, parity))| {
+            use alloy_consensus::{SignableTransaction as _, TxEip1559, TxEip2930, TxEip7702, TxLegacy};
+            let mut source = arbitrary::Unstructured::new(&bytes);
+            let signature = Signature::new(U256::from(r), U256::from(s) << 190, parity);
+            let kind = source.int_in_range(0..=4).unwrap_or(0);
+            macro_rules! signed {
+                ($type:ty, $variant:ident) => {{
+                    let unsigned: $type = source.arbitrary().unwrap();
+                    Signed::$variant(unsigned.into_signed(signature))
+                }};
+            }
+            match kind {
+                0 => signed!(TxLegacy, Legacy),
+                1 => signed!(TxEip2930, Eip2930),
+                2 => signed!(TxEip1559, Eip1559),
+                3 => signed!(TxEip4844, Eip4844),
+                _ => signed!(TxEip7702, Eip7702),
+            }
+        },
+    )
 }
 
 fn headers() -> impl Strategy<Value = Header> {
@@ -49,7 +53,11 @@ fn headers() -> impl Strategy<Value = Header> {
 }
 
 fn logs() -> impl Strategy<Value = Vec<Log>> {
-    let log = (any::<[u8; 20]>(), proptest::collection::vec(any::<[u8; 32]>(), 0..5), proptest::collection::vec(any::<u8>(), 0..70));
+    let log = (
+        any::<[u8; 20]>(),
+        proptest::collection::vec(any::<[u8; 32]>(), 0..5),
+        proptest::collection::vec(any::<u8>(), 0..70),
+    );
     let log = log.prop_map(|(address, topics, data)| Log {
         address: address.into(),
         data: LogData::new_unchecked(topics.into_iter().map(B256::from).collect(), data.into()),
@@ -59,7 +67,8 @@ fn logs() -> impl Strategy<Value = Vec<Log>> {
 
 fn theirs(signed: &Signed, sender: Address, placed: Option<&Placed>) -> Value {
     let base_fee = placed.and_then(|placed| placed.base_fee);
-    let price = if base_fee.is_some() { signed.effective_gas_price(base_fee) } else { signed.max_fee_per_gas() };
+    let price =
+        if base_fee.is_some() { signed.effective_gas_price(base_fee) } else { signed.max_fee_per_gas() };
     let transaction = rpc::Transaction {
         inner: Recovered::new_unchecked(signed.clone(), sender),
         block_hash: placed.map(|placed| placed.hash),

@@ -89,7 +89,12 @@ fn written(
 }
 
 /// Writes the members that are signed.
-fn members(out: &mut Vec<u8>, object: &mut Object, tx: &EthereumTxEnvelope<TxEip4844>, base_fee: Option<u64>) {
+fn members(
+    out: &mut Vec<u8>,
+    object: &mut Object,
+    tx: &EthereumTxEnvelope<TxEip4844>,
+    base_fee: Option<u64>,
+) {
     object.quantity(out, "type", u64::from(u8::from(tx.tx_type())));
     if let Some(chain) = tx.chain_id() {
         object.quantity(out, "chainId", chain);
@@ -98,7 +103,10 @@ fn members(out: &mut Vec<u8>, object: &mut Object, tx: &EthereumTxEnvelope<TxEip
     object.quantity(out, "gas", tx.gas_limit());
     // What it pays, where it only says what it pays at most.
     object.member(out, "gasPrice");
-    quantity_u128(out, if base_fee.is_some() { tx.effective_gas_price(base_fee) } else { tx.max_fee_per_gas() });
+    quantity_u128(
+        out,
+        if base_fee.is_some() { tx.effective_gas_price(base_fee) } else { tx.max_fee_per_gas() },
+    );
     if let Some(tip) = tx.max_priority_fee_per_gas() {
         object.member(out, "maxFeePerGas");
         quantity_u128(out, tx.max_fee_per_gas());

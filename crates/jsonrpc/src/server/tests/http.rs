@@ -5,7 +5,8 @@ fn a_call_is_answered_with_its_identifier() {
     let fixture = start(endpoint());
     let (status, body) = fixture.post(r#"{"jsonrpc":"2.0","id":"a\"b","method":"eth_blockNumber"}"#);
     assert_eq!((status, body.as_str()), (200, r#"{"jsonrpc":"2.0","id":"a\"b","result":"0x10"}"#));
-    let answer = fixture.call(&json!({"jsonrpc": "2.0", "id": null, "method": "eth_echo", "params": [1, "é"]}));
+    let answer =
+        fixture.call(&json!({"jsonrpc": "2.0", "id": null, "method": "eth_echo", "params": [1, "é"]}));
     assert_eq!(answer, json!({"jsonrpc": "2.0", "id": null, "result": [1, "é"]}));
 }
 
@@ -31,10 +32,19 @@ fn errors_have_the_numbers_of_the_standard() {
     assert_eq!(code(r#"{"jsonrpc":"2.0","id":4,"method":5}"#), (200, json!(4), -32600));
     assert_eq!(code(r#"{"jsonrpc":"2.0","id":4,"method":"eth_echo","params":3}"#), (200, json!(4), -32600));
     assert_eq!(code(r#"{"jsonrpc":"2.0","id":4,"method":"eth_no"}"#), (200, json!(4), -32601));
-    assert_eq!(code(r#"{"jsonrpc":"2.0","id":4,"method":"eth_subscribe","params":["newHeads"]}"#), (200, json!(4), -32601));
+    assert_eq!(
+        code(r#"{"jsonrpc":"2.0","id":4,"method":"eth_subscribe","params":["newHeads"]}"#),
+        (200, json!(4), -32601)
+    );
     assert_eq!(code(r#"{"jsonrpc":"2.0","id":4,"method":"debug_secret"}"#), (200, json!(4), -32604));
-    assert_eq!(code(r#"{"jsonrpc":"2.0","id":4,"method":"eth_blockNumber","params":[1]}"#), (200, json!(4), -32602));
-    assert_eq!(code(r#"{"jsonrpc":"2.0","id":4,"method":"eth_long","params":{"a":1}}"#), (200, json!(4), -32602));
+    assert_eq!(
+        code(r#"{"jsonrpc":"2.0","id":4,"method":"eth_blockNumber","params":[1]}"#),
+        (200, json!(4), -32602)
+    );
+    assert_eq!(
+        code(r#"{"jsonrpc":"2.0","id":4,"method":"eth_long","params":{"a":1}}"#),
+        (200, json!(4), -32602)
+    );
     assert_eq!(code(r#"{"jsonrpc":"2.0","id":4,"method":"eth_panics"}"#), (200, json!(4), -32603));
     let (_, text) = fixture.post(r#"{"jsonrpc":"2.0","id":4,"method":"eth_fails"}"#);
     let error = r#"{"jsonrpc":"2.0","id":4,"error":{"code":-32000,"message":"it \"failed\"","data":"0x01"}}"#;
@@ -95,7 +105,8 @@ fn only_known_hosts_and_allowed_pages_are_served() {
         let mut stream = fixture.connect();
         let body = request("eth_blockNumber", &json!([])).to_string();
         let length = body.len();
-        let head = format!("POST / HTTP/1.1\r\nHost: {host}\r\n{headers}Content-Length: {length}\r\n\r\n{body}");
+        let head =
+            format!("POST / HTTP/1.1\r\nHost: {host}\r\n{headers}Content-Length: {length}\r\n\r\n{body}");
         stream.write_all(head.as_bytes()).unwrap();
         receive_all(&mut stream)
     };
@@ -112,7 +123,12 @@ fn only_known_hosts_and_allowed_pages_are_served() {
     assert_eq!(ask("localhost", "Origin: https://evil.example\r\nContent-Type: text/plain\r\n").0, 415);
 
     let mut stream = fixture.connect();
-    send(&mut stream, "OPTIONS", "Origin: https://wallet.example\r\nAccess-Control-Request-Method: POST\r\n", "");
+    send(
+        &mut stream,
+        "OPTIONS",
+        "Origin: https://wallet.example\r\nAccess-Control-Request-Method: POST\r\n",
+        "",
+    );
     let (status, head, _) = receive_all(&mut stream);
     assert_eq!(status, 204);
     assert!(head.contains("access-control-allow-methods: post"), "{head}");

@@ -34,7 +34,8 @@ fn batches_answers_and_nesting_are_bounded() {
     small.limits.depth = 10;
     let fixture = start(small);
     let long = |bytes: &str| request("eth_long", &json!([bytes]));
-    let (status, text) = fixture.post(&json!([long("0x1"), long("0x1"), long("0x1"), long("0x1")]).to_string());
+    let (status, text) =
+        fixture.post(&json!([long("0x1"), long("0x1"), long("0x1"), long("0x1")]).to_string());
     assert_eq!((status, error_of(&text)), (400, -32005));
     assert_eq!(fixture.call(&long("0x400"))["error"]["code"], -32005);
     assert_eq!(fixture.call(&long("0x300"))["error"], Value::Null);
@@ -123,7 +124,11 @@ fn a_connection_that_calls_too_often_is_told_so() {
         statuses.push(receive(&mut stream).0);
     }
     assert_eq!(statuses, [200, 200, 200, 429, 429]);
-    assert_eq!(fixture.post(&request("eth_blockNumber", &json!([])).to_string()).0, 200, "another has its own");
+    assert_eq!(
+        fixture.post(&request("eth_blockNumber", &json!([])).to_string()).0,
+        200,
+        "another has its own"
+    );
 }
 
 #[test]

@@ -8,7 +8,8 @@ fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let mut text = String::new();
     for chunk in bytes.chunks(3) {
-        let word = chunk.iter().fold(0_u32, |word, byte| word << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
+        let word =
+            chunk.iter().fold(0_u32, |word, byte| word << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
         for digit in 0..=chunk.len() {
             text.push(char::from(DIGITS[(word >> (18 - 6 * digit) & 63) as usize]));
         }
@@ -88,7 +89,8 @@ fn tokens_of_a_known_issuer_allow_what_they_say() {
     let forged = es256(&stranger, &json!({"permissions": ["*:*"], "exp": now() + 60}));
     assert_eq!(status(&fixture, Some(&forged), "eth_blockNumber"), (401, -40100));
     // The public key must not serve as a secret, and no signature is no signature.
-    let confused = hs256(key.public_key_pem().as_bytes(), &json!({"permissions": ["*:*"], "exp": now() + 60}));
+    let confused =
+        hs256(key.public_key_pem().as_bytes(), &json!({"permissions": ["*:*"], "exp": now() + 60}));
     assert_eq!(status(&fixture, Some(&confused), "eth_blockNumber"), (401, -40100));
     let unsigned = token("none", &json!({"permissions": ["*:*"], "exp": now() + 60}), |_| Vec::new());
     assert_eq!(status(&fixture, Some(&unsigned), "eth_blockNumber"), (401, -40100));
@@ -104,7 +106,9 @@ fn a_connection_does_not_outlive_its_token() {
     let time = SystemTime::now();
     let text = es256(&key, &json!({"permissions": ["eth:*", "nonsense"], "exp": now() + 60}));
     let permissions = authenticator.verify(&text, time).unwrap();
-    assert!(permissions.allow("eth_call") && !permissions.allow("net_version") && !permissions.allow("nonsense"));
+    assert!(
+        permissions.allow("eth_call") && !permissions.allow("net_version") && !permissions.allow("nonsense")
+    );
     assert!(!permissions.expired(time) && permissions.expired(time + Duration::from_secs(62)));
 }
 
@@ -121,8 +125,14 @@ fn tokens_from_a_shared_secret_hold_for_a_minute() {
     assert_eq!(status(&fixture, None, "eth_blockNumber"), (200, 0));
     assert_eq!(status(&fixture, None, "eth_echo"), (200, -40100));
     assert_eq!(status(&fixture, Some(&hs256(&secret, &json!({"iat": now()}))), "eth_echo"), (200, 0));
-    assert_eq!(status(&fixture, Some(&hs256(&secret, &json!({"iat": now() - 120}))), "eth_echo"), (401, -40100));
-    assert_eq!(status(&fixture, Some(&hs256(&secret, &json!({"iat": now() + 120}))), "eth_echo"), (401, -40100));
+    assert_eq!(
+        status(&fixture, Some(&hs256(&secret, &json!({"iat": now() - 120}))), "eth_echo"),
+        (401, -40100)
+    );
+    assert_eq!(
+        status(&fixture, Some(&hs256(&secret, &json!({"iat": now() + 120}))), "eth_echo"),
+        (401, -40100)
+    );
     assert_eq!(status(&fixture, Some(&hs256(&secret, &json!({}))), "eth_echo"), (401, -40100));
     assert_eq!(status(&fixture, Some(&hs256(&[1; 32], &json!({"iat": now()}))), "eth_echo"), (401, -40100));
 }
@@ -134,6 +144,8 @@ fn files_without_keys_are_refused_with_their_names() {
     assert!(Authenticator::secret_file(&path).unwrap_err().to_string().contains("cannot read"));
     std::fs::write(&path, "abcd").unwrap();
     assert!(Authenticator::secret_file(&path).unwrap_err().to_string().contains("64 hexadecimal digits"));
-    assert!(Authenticator::public_key_file(&path, "RS256").unwrap_err().to_string().contains("no public key"));
+    assert!(
+        Authenticator::public_key_file(&path, "RS256").unwrap_err().to_string().contains("no public key")
+    );
     assert!(Authenticator::public_key_file(&path, "HS256").unwrap_err().to_string().contains("`HS256`"));
 }

@@ -50,9 +50,7 @@ fn a_subscription_is_named_before_it_speaks_and_ends_when_asked() {
     say(&mut socket, &request("eth_subscribe", &json!(["newHeads"])));
     let id = text(&mut socket)["result"].clone();
     assert!(id.as_str().unwrap().starts_with("0x"));
-    let told = |result: &str| {
-        json!({"jsonrpc": "2.0", "method": "eth_subscription", "params": {"subscription": id, "result": result}})
-    };
+    let told = |result: &str| json!({"jsonrpc": "2.0", "method": "eth_subscription", "params": {"subscription": id, "result": result}});
     assert_eq!(text(&mut socket), told("first"));
     let sink = fixture.heads.0.lock().unwrap().pop().unwrap();
     sink.send(b"\"second\"").unwrap();
