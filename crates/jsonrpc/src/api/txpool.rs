@@ -25,7 +25,7 @@ pub(super) fn register(methods: &mut Methods<'_>) {
     methods.add("txpool_content", |api, params, out, context| {
         params.none()?;
         context.costly()?;
-        content(api, out, context, |out, waiting| write_full(out, waiting))
+        content(api, out, context, write_full)
     });
     methods.add("txpool_inspect", |api, params, out, context| {
         params.none()?;
