@@ -8,16 +8,20 @@ endif
 COUNT ?= 1
 SEED ?= 1
 T ?= 30
-# Which ledger is simulated: settlement or flows.
+# Which ledger is simulated: settlement, flows or consensus (of the chain).
 LEDGER ?= settlement
 
-.PHONY: run demo-flows test lint sim fuzz bench doc setup build
+.PHONY: run demo-flows demo-chain test lint sim fuzz bench doc setup build
 
 run: build            ## a temporary network: payments, benchmark, audit
 	scripts/demo "$(CARGO_TARGET_DIR)/release/tally"
 
 demo-flows: build     ## a network of nodes: cash, an IOU, a bond for cash, a node killed in mid-flow
 	scripts/demo-flows "$(CARGO_TARGET_DIR)/release/tally"
+
+demo-chain: build     ## four validators: a Solidity contract through ethers and viem, validators killed and started again
+	@scripts/setup --node
+	scripts/demo-chain "$(CARGO_TARGET_DIR)/release/tally"
 
 build: setup
 	cargo build --release --locked -p tally

@@ -85,7 +85,7 @@ pub enum ImportError {
         /// Its hash.
         hash: B256,
         /// The rule.
-        source: BlockError,
+        source: Box<BlockError>,
     },
     /// Its parent is not known.
     #[error("the parent {parent} of block {number} is not known")]

@@ -218,7 +218,7 @@ impl Node {
 
     /// Where the round engine stands.
     pub fn consensus(&self) -> Status {
-        lock(&self.shared.status).clone()
+        *lock(&self.shared.status)
     }
 
     /// This node's address as a validator, if it has a key.

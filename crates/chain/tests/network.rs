@@ -1,5 +1,7 @@
 //! Four validators and a follower in one process, over loopback: blocks, transactions, the loss of validators.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -4,6 +4,8 @@ mod account;
 mod audit;
 mod balance;
 mod bench;
+mod chain;
+mod evm;
 mod exchange;
 mod flow;
 mod issue;
@@ -26,8 +28,11 @@ mod transfer;
 mod vault;
 
 use crate::connection::ConnectionArguments;
+use anyhow::Context as _;
 use clap::{Parser, Subcommand};
+use std::io::Read as _;
 use std::process::ExitCode;
+use tally_ops::shutdown::Shutdown;
 use tally_ops::telemetry;
 
 /// Settlement and exchange of regulated money and assets
@@ -63,6 +68,12 @@ enum Command {
     /// A node's information, network map and attachments
     #[command(subcommand)]
     Rpc(rpc::Rpc),
+    /// Make and run an EVM chain and its nodes
+    #[command(subcommand)]
+    Chain(chain::Chain),
+    /// Run EVM code and Ethereum's tests
+    #[command(subcommand)]
+    Evm(evm::Evm),
     /// Send ISO 20022 payment messages (pain.001, pacs.008, pacs.009)
     Pay(pay::Pay),
     /// What became of a transaction
@@ -118,13 +129,34 @@ enum Ended {
     Refused,
 }
 
+/// Requests the shutdown when standard input ends, as it does when the process at its other end does.
+fn stop_with_input(shutdown: Shutdown) -> anyhow::Result<()> {
+    let wait = move || {
+        let mut input = std::io::stdin().lock();
+        let mut bytes = [0; 64];
+        while !matches!(input.read(&mut bytes), Ok(0) | Err(_)) {}
+        shutdown.request();
+    };
+    std::thread::Builder::new()
+        .name("input".to_owned())
+        .spawn(wait)
+        .map(drop)
+        .context("cannot start the thread that reads standard input")
+}
+
 /// Runs the command and says how it ended: 0 well, 1 refused, 2 failed.
 pub fn run(arguments: Arguments) -> ExitCode {
     // A node's threads ask for many small pieces at the same time, and would wait for each other.
-    if !matches!(arguments.command, Command::Node(_)) {
+    if !matches!(arguments.command, Command::Node(_) | Command::Chain(_)) {
         tally_ops::memory::share_one_heap();
     }
-    let filter = arguments.log.clone().or_else(|| std::env::var("TALLY_LOG").ok());
+    let filter =
+        arguments.log.clone().or_else(|| std::env::var("TALLY_LOG").ok()).or_else(|| {
+            match &arguments.command {
+                Command::Chain(command) => command.log_filter(),
+                _ => None,
+            }
+        });
     let connection = &arguments.connection;
     let ended = telemetry::init(filter.as_deref().unwrap_or("warn"), arguments.log_format)
         .map_err(anyhow::Error::from)
@@ -139,6 +171,8 @@ pub fn run(arguments: Arguments) -> ExitCode {
             Command::Flow(command) => command.run(),
             Command::Vault(command) => command.run(),
             Command::Rpc(command) => command.run(),
+            Command::Chain(command) => command.run(),
+            Command::Evm(command) => command.run(),
             Command::Pay(command) => command.run(connection),
             Command::Status(command) => command.run(connection),
             Command::Receipt(command) => command.run(connection),

@@ -12,5 +12,4 @@ pub mod layout;
 pub(crate) mod make;
 pub(crate) mod names;
 pub(crate) mod pem;
-mod ports;
 pub mod reach;

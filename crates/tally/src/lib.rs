@@ -1,9 +1,10 @@
 //! The program `tally`: reads configuration, starts and wires things, prints.
 //!
 //! Reading order: [`command`] has one file for each command; [`plan`], [`configuration`] and [`layout`] are a
-//! settlement network's files, [`flows_network`] is a network of nodes; [`gateway`] turns payment messages into transactions; [`server`] and [`client`] are the two
+//! settlement network's files, [`flows_network`] is a network of nodes, `chain_node` a node of an EVM chain; [`gateway`] turns payment messages into transactions; [`server`] and [`client`] are the two
 //! ends of HTTP, and [`wire`] is what passes between them.
 
+mod chain_node;
 pub mod client;
 pub mod codec;
 pub mod command;
@@ -19,5 +20,6 @@ pub mod name;
 mod opening;
 pub mod passphrase;
 pub mod plan;
+mod ports;
 pub mod server;
 pub mod wire;

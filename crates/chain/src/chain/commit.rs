@@ -28,6 +28,16 @@ pub enum Commit {
     },
 }
 
+/// How the chain leads to a block on another branch.
+struct Path {
+    /// The newest block that both have.
+    ancestor: Branch,
+    /// What leads from the newest state back to that block's; `None` when it is the newest.
+    back: Option<Arc<Layer>>,
+    /// The blocks after it, executed.
+    candidates: Vec<Candidate>,
+}
+
 impl Chain {
     /// Makes candidates part of the chain: each follows the one before it, the first follows the head. What `also`
     /// puts into the batch becomes durable with them.
@@ -123,7 +133,7 @@ impl Chain {
     }
 
     fn import_branch(&self, head: &Head, prepared: Prepared) -> Result<Commit, ImportError> {
-        let (ancestor, back, mut path) = self.path_to(head, prepared.header())?;
+        let Path { ancestor, back, candidates: mut path } = self.path_to(head, prepared.header())?;
         let parent = path.last().map_or(&ancestor, |candidate| &candidate.branch);
         let candidate = self.execute(parent, prepared, Seals::Quorum)?;
         let total = candidate.branch.total_difficulty();
@@ -148,11 +158,7 @@ impl Chain {
 
     /// The newest block of the chain that `block` descends from, what leads back to its state, and the blocks between
     /// them, executed.
-    fn path_to(
-        &self,
-        head: &Head,
-        header: &Header,
-    ) -> Result<(Branch, Option<Arc<Layer>>, Vec<Candidate>), ImportError> {
+    fn path_to(&self, head: &Head, header: &Header) -> Result<Path, ImportError> {
         let blocks = &self.shared.blocks;
         let mut waiting = Vec::new();
         let mut parent = header.parent_hash;
@@ -174,7 +180,7 @@ impl Chain {
             let prepared = self.prepare(block, size, &|_| None, 1)?;
             path.push(self.execute(before, prepared, Seals::Checked)?);
         }
-        Ok((ancestor, back, path))
+        Ok(Path { ancestor, back, candidates: path })
     }
 
     /// A block of the chain with the state after it, and what leads back to that.

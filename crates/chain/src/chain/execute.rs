@@ -258,7 +258,7 @@ impl Chain {
 }
 
 fn invalid(number: u64, hash: B256, source: BlockError) -> ImportError {
-    ImportError::Invalid { number, hash, source }
+    ImportError::Invalid { number, hash, source: Box::new(source) }
 }
 
 /// Finds who sent the transactions of a block; the block keeps none.

@@ -175,7 +175,6 @@ impl Reader {
     ///
     /// # Errors
     /// The store's, and damage; inside, that the query asks for too much. `None` when `go_on` said no.
-    #[expect(clippy::type_complexity, reason = "three ways to end, each for another reader")]
     pub fn logs(
         &self,
         filter: &Filter,

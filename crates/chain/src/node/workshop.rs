@@ -142,7 +142,7 @@ pub(super) fn execute(
     let block = Block::decode(bytes).map_err(|source| ImportError::Invalid {
         number: proposed.number(),
         hash: proposed.hash(),
-        source,
+        source: Box::new(source),
     })?;
     let known = known(node, &block);
     let find = |hash: &B256| known.get(hash).cloned();

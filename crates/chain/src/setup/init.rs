@@ -271,7 +271,7 @@ impl Init {
             Protocol::Ibft2 => "IBFT",
             Protocol::Qbft(_) => "QBFT",
         };
-        let apis = format!(r#"["ETH", "NET", "WEB3", "TXPOOL", "DEBUG", "TRACE", "ADMIN", "{consensus}"]"#);
+        let apis = format!(r#"["ETH", "NET", "WEB3", "TXPOOL", "DEBUG", "ADMIN", "{consensus}"]"#);
         let host = plan.host;
         format!(
             r#"# Options have Besu's names; paths start from this directory.

@@ -38,8 +38,6 @@ pub struct Settings {
     pub min_gas_price: u64,
     /// `target-gas-limit`: where this node's blocks move the gas limit.
     pub target_gas_limit: Option<u64>,
-    /// `revert-reason-enabled`: receipts tell why a transaction was reverted.
-    pub revert_reason_enabled: bool,
     /// Options of `p2p-`.
     pub p2p: P2p,
     /// Options of `rpc-http-`.
@@ -111,12 +109,8 @@ pub enum Api {
     Ibft,
     /// `NET`
     Net,
-    /// `PERM`
-    Perm,
     /// `QBFT`
     Qbft,
-    /// `TRACE`
-    Trace,
     /// `TXPOOL`
     TxPool,
     /// `WEB3`
@@ -125,15 +119,13 @@ pub enum Api {
 
 impl Api {
     /// Every group, with its name.
-    pub const ALL: [(&'static str, Self); 10] = [
+    pub const ALL: [(&'static str, Self); 8] = [
         ("ADMIN", Self::Admin),
         ("DEBUG", Self::Debug),
         ("ETH", Self::Eth),
         ("IBFT", Self::Ibft),
         ("NET", Self::Net),
-        ("PERM", Self::Perm),
         ("QBFT", Self::Qbft),
-        ("TRACE", Self::Trace),
         ("TXPOOL", Self::TxPool),
         ("WEB3", Self::Web3),
     ];
@@ -268,7 +260,6 @@ impl Settings {
                 0 => None,
                 limit => Some(limit),
             },
-            revert_reason_enabled: options.flag("revert-reason-enabled", false)?,
             p2p: P2p {
                 enabled: options.flag("p2p-enabled", true)?,
                 host: options
@@ -399,7 +390,7 @@ fn host(text: &str) -> Option<Host> {
 }
 
 fn apis(options: &mut Options<'_>, key: &'static str) -> Result<Vec<Api>, SettingsFault> {
-    let names = "ADMIN, DEBUG, ETH, IBFT, NET, PERM, QBFT, TRACE, TXPOOL and WEB3";
+    let names = "ADMIN, DEBUG, ETH, IBFT, NET, QBFT, TXPOOL and WEB3";
     let mut apis =
         options.list(key, names, Api::parse)?.unwrap_or_else(|| vec![Api::Eth, Api::Net, Api::Web3]);
     apis.sort_unstable();

@@ -1,7 +1,7 @@
 //! Making a network of nodes in one directory, and the files of a node.
 
 use super::layout::{NetworkDirectory, NodeDirectory};
-use super::{names, ports};
+use super::names;
 use anyhow::{Context, bail, ensure};
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -95,7 +95,7 @@ impl Plan {
         for (index, (name, _)) in all.iter().enumerate() {
             ensure!(!all[..index].iter().any(|(other, _)| other == name), "{name} is given twice");
         }
-        let ports = ports::free(self.base_port, 3 * all.len())?;
+        let ports = crate::ports::free(self.base_port, 3 * all.len())?;
         let at = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let specs = all.iter().zip(ports.chunks_exact(3)).map(|((name, notary), ports)| {
             let address = at(ports[0]).to_string().parse().context("an address of the loopback interface")?;

@@ -2,8 +2,6 @@
 
 use crate::command::{Ended, print};
 use crate::flows_network::layout::{NodeDirectory, NodeRunFile};
-use anyhow::Context;
-use std::io::Read;
 use std::path::PathBuf;
 use tally_node::{DatabaseSection, NodeError, Running, Settings};
 use tally_ops::shutdown::Shutdown;
@@ -42,7 +40,7 @@ impl Run {
         print::line(&format!("ready {} messaging={} rpc={}{http}", home.label(), run.messaging, run.rpc));
         tracing::info!(node = %name, "ready");
         if self.until_input_ends {
-            stop_with_input(shutdown.clone())?;
+            crate::command::stop_with_input(shutdown.clone())?;
         }
         shutdown.wait();
         // Removed first: whoever reads it finds a node that answers, or none.
@@ -73,19 +71,4 @@ fn located(error: NodeError, home: &NodeDirectory, settings: &Settings) -> anyho
         _ => return error.into(),
     };
     anyhow::Error::from(error).context(of)
-}
-
-/// Requests the shutdown when standard input ends, as it does when the process at its other end does.
-fn stop_with_input(shutdown: Shutdown) -> anyhow::Result<()> {
-    let wait = move || {
-        let mut input = std::io::stdin().lock();
-        let mut bytes = [0; 64];
-        while !matches!(input.read(&mut bytes), Ok(0) | Err(_)) {}
-        shutdown.request();
-    };
-    std::thread::Builder::new()
-        .name("input".to_owned())
-        .spawn(wait)
-        .map(drop)
-        .context("cannot start the thread that reads standard input")
 }

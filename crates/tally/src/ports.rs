@@ -1,4 +1,4 @@
-//! Ports for the nodes of a network on one machine.
+//! Free ports for networks on one machine.
 
 use anyhow::{Context, bail, ensure};
 use std::net::{Ipv4Addr, TcpListener};
@@ -11,7 +11,7 @@ const ATTEMPTS: usize = 10_000;
 ///
 /// Random ones lie below the range from which the system gives ports to outgoing connections, so that none of those
 /// stands in the way when a node starts again.
-pub(super) fn free(base: Option<u16>, count: usize) -> anyhow::Result<Vec<u16>> {
+pub(crate) fn free(base: Option<u16>, count: usize) -> anyhow::Result<Vec<u16>> {
     // All are held until all are found, so that none is found twice.
     let mut held = Vec::with_capacity(count);
     let bind = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
@@ -42,6 +42,19 @@ pub(super) fn free(base: Option<u16>, count: usize) -> anyhow::Result<Vec<u16>> 
     bail!("no {count} ports between {LOWEST} and {ceiling} are free; give --base-port")
 }
 
+/// The first of that many ports of the loopback interface, one after the other, that are free now.
+pub(crate) fn free_run(count: usize) -> anyhow::Result<u16> {
+    let ceiling = first_outgoing().max(LOWEST + 1);
+    for _ in 0..ATTEMPTS {
+        let draw = u16::from_le_bytes(crate::connection::random()?);
+        let first = LOWEST + draw % (ceiling - LOWEST);
+        if free(Some(first), count).is_ok() {
+            return Ok(first);
+        }
+    }
+    bail!("no {count} ports in a row between {LOWEST} and {ceiling} are free")
+}
+
 /// The first port that the system gives to outgoing connections.
 fn first_outgoing() -> u16 {
     std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range")
@@ -53,6 +66,12 @@ fn first_outgoing() -> u16 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_run_of_ports_is_free() {
+        let first = free_run(12).unwrap();
+        assert!((first..first + 12).all(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()));
+    }
 
     #[test]
     fn ports_are_free_and_different() {

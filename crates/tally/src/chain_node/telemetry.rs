@@ -1,0 +1,116 @@
+//! What those who watch a node of a chain see: log lines, metrics, health.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::Context;
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse;
+use axum::routing::get;
+use tally_chain::node::{Node, Notice};
+use tally_ops::metrics::{Gauge, Registry};
+use tokio::sync::broadcast::error::RecvError;
+
+/// Writes what goes wrong to the log, until the node ends.
+pub(super) fn log_notices(node: &Node, name: &str) {
+    let mut notices = node.notices();
+    let name = name.to_owned();
+    std::thread::spawn(move || {
+        loop {
+            match notices.blocking_recv() {
+                Ok(Notice::Misbehaviour { peer, what }) => {
+                    tracing::warn!(node = name, %peer, "a peer misbehaves: {what}");
+                }
+                Ok(Notice::Failure { doing, reason }) => {
+                    tracing::warn!(node = name, "{doing} failed: {reason}");
+                }
+                Err(RecvError::Lagged(missed)) => {
+                    tracing::warn!(node = name, "{missed} more notices were not written");
+                }
+                Err(RecvError::Closed) => break,
+            }
+        }
+    });
+}
+
+struct Watched {
+    node: Node,
+    registry: Registry,
+    head: Gauge,
+    pending: Gauge,
+    queued: Gauge,
+    pool_bytes: Gauge,
+    peers: Gauge,
+    round: Gauge,
+    store_bytes: Gauge,
+}
+
+impl Watched {
+    fn measure(&self) {
+        let small = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        let node = &self.node;
+        self.head.set(small(node.chain().head().number()));
+        let (pending, queued, bytes) = {
+            let pool = node.pool();
+            let (pending, queued) = pool.status();
+            (pending, queued, pool.bytes())
+        };
+        self.pending.set(small(pending as u64));
+        self.queued.set(small(queued as u64));
+        self.pool_bytes.set(small(bytes as u64));
+        self.peers.set(small(node.network().map_or(0, |network| network.peer_count() as u64)));
+        self.round.set(node.consensus().view.map_or(0, |view| i64::from(view.round)));
+        self.store_bytes.set(small(node.chain().database().memory_bytes()));
+    }
+}
+
+/// Serves `/health` (the process lives), `/ready` (it has peers enough to go on, and is not behind) and `/metrics`
+/// (OpenMetrics); answers where it listens.
+pub(super) async fn serve(
+    address: SocketAddr,
+    node: &Node,
+    registry: Registry,
+) -> anyhow::Result<SocketAddr> {
+    let gauge = |name: &str, help: &str| registry.gauge(name, help, &[]);
+    let watched = Arc::new(Watched {
+        node: node.clone(),
+        head: gauge("tally_chain_head_block", "number of the newest block")?,
+        pending: gauge("tally_chain_pool_pending", "transactions that could go into a block")?,
+        queued: gauge("tally_chain_pool_queued", "transactions that wait for a nonce before them")?,
+        pool_bytes: gauge("tally_chain_pool_bytes", "bytes of the transactions that wait")?,
+        peers: gauge("tally_chain_peers", "sessions with peers")?,
+        round: gauge("tally_chain_round", "round of consensus at the height that is worked on")?,
+        store_bytes: gauge("tally_chain_store_memory_bytes", "memory that the store holds")?,
+        registry,
+    });
+    let listener = tokio::net::TcpListener::bind(address)
+        .await
+        .with_context(|| format!("cannot listen for metrics at {address}"))?;
+    let address = listener.local_addr()?;
+    let routes = Router::new()
+        .route("/health", get(|| async { "alive\n" }))
+        .route("/ready", get(ready))
+        .route("/metrics", get(metrics))
+        .with_state(watched);
+    tokio::spawn(async move {
+        if let Err(error) = axum::serve(listener, routes).await {
+            tracing::error!(%error, "health and metrics are served no longer");
+        }
+    });
+    Ok(address)
+}
+
+async fn ready(State(watched): State<Arc<Watched>>) -> impl IntoResponse {
+    match watched.node.behind() {
+        None => (StatusCode::OK, "ready\n".to_owned()),
+        Some(block) => (StatusCode::SERVICE_UNAVAILABLE, format!("catching up with block {block}\n")),
+    }
+}
+
+async fn metrics(State(watched): State<Arc<Watched>>) -> impl IntoResponse {
+    watched.measure();
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    ([(header::CONTENT_TYPE, kind)], watched.registry.render())
+}
