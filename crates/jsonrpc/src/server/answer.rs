@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -274,7 +274,8 @@ impl Answering<'_> {
         match self.caller {
             Caller::Anyone => true,
             Caller::Holder(permissions) => {
-                permissions.allow(method) || self.service.free_methods.contains(method)
+                (permissions.allow(method) && permissions.hold(SystemTime::now()))
+                    || self.service.free_methods.contains(method)
             }
             Caller::Nobody => self.service.free_methods.contains(method),
         }

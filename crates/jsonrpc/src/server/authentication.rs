@@ -183,6 +183,13 @@ impl Permissions {
             })
     }
 
+    /// Whether they still hold on a connection that was opened with them. A token made from the shared secret
+    /// is for the opening alone (execution-apis, engine/authentication).
+    #[must_use]
+    pub fn hold(&self, now: SystemTime) -> bool {
+        self.all || !self.expired(now)
+    }
+
     /// Whether they have run out.
     #[must_use]
     pub fn expired(&self, now: SystemTime) -> bool {

@@ -109,6 +109,7 @@ fn a_connection_does_not_outlive_its_token() {
     assert!(
         permissions.allow("eth_call") && !permissions.allow("net_version") && !permissions.allow("nonsense")
     );
+    assert!(permissions.hold(time) && !permissions.hold(time + Duration::from_secs(62)));
     assert!(!permissions.expired(time) && permissions.expired(time + Duration::from_secs(62)));
 }
 
