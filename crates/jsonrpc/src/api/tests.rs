@@ -19,6 +19,7 @@ mod cases;
 mod methods;
 mod openrpc;
 mod qbft;
+mod subscriptions;
 
 fn reference(name: &str) -> Option<PathBuf> {
     let path =
