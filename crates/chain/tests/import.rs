@@ -177,3 +177,28 @@ fn another_genesis_is_refused() {
     let error = Chain::open(database, other, Options::default()).unwrap_err();
     assert!(error.to_string().contains("holds a chain with genesis"), "{error}");
 }
+
+#[test]
+fn a_genesis_whose_validators_cannot_be_told_writes_nothing() {
+    let sealed = |extra: &str| {
+        let genesis = serde_json::json!({
+            "config": { "chainId": 5, "berlinBlock": 0, "qbft": { "blockperiodseconds": 1 } },
+            "gasLimit": "0x1c9c380", "difficulty": "0x1", "mixHash": tally_consensus::MIX_HASH, "extraData": extra,
+        });
+        Genesis::from_value(&genesis).unwrap()
+    };
+    let vanity = format!("a0{}", "00".repeat(32));
+    let nobody = format!("0xe5{vanity}c0c080c0");
+    // As Besu's documentation of private networks has it.
+    let four = format!(
+        "0xf87a{vanity}f8549464a702e6263b7297a96638cac6ae65e6541f4169943923390ad55e90c237593b3b0e401f3b08a0318594\
+         aefdb9a738c9f433e5b6b212a6d62f6370c2f69294c7eeb9a4e00ce683cf93039b212648e01c6c6b78c080c0"
+    );
+    let database = Database::in_memory();
+    for wrong in ["0x", "0x00", &nobody, &four[..four.len() - 2], &format!("{four}00")] {
+        let error = Chain::open(database.clone(), sealed(wrong), Options::default()).unwrap_err();
+        assert!(error.to_string().contains("validators"), "{wrong}: {error}");
+    }
+    let chain = Chain::open(database, sealed(&four), Options::default()).unwrap();
+    assert_eq!(chain.head().branch.validators.as_ref().unwrap().set.len(), 4);
+}

@@ -54,6 +54,10 @@ impl Chain {
         let snapshot = database.snapshot();
         match blocks.hash(&snapshot, genesis.number)? {
             None => {
+                if let Some(sealed) = &sealed {
+                    // A contract is asked once there is a state; anything else must be right before anything is written.
+                    sealed.first(&first.header, |contract| Ok(vec![contract]))?;
+                }
                 let mut batch = Batch::new();
                 let body = Body {
                     withdrawals: first.header.withdrawals_root.map(|_| Vec::new()),
