@@ -6,7 +6,7 @@
 //! | [`error`] | the standard's numbers |
 //! | [`params`] | parameters read in place, refused in the standard's words |
 //! | [`api`] | the methods, over a node of `tally-chain` |
-//! | [`write`] | answers written straight into the buffer that is sent |
+//! | [`mod@write`] | answers written straight into the buffer that is sent |
 
 pub mod api;
 pub mod error;

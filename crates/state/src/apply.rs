@@ -66,13 +66,14 @@ impl HashedChanges {
 }
 
 impl View {
-    /// The state after `changes`, without writing anything.
+    /// The state after `changes`, without writing anything. On a state of the past, the blocks since are undone in memory
+    /// first, at most [`PROOF_UNDO_LIMIT`](crate::PROOF_UNDO_LIMIT) changed accounts and slots: the root is right, but the layer cannot be committed.
     ///
     /// # Errors
-    /// [`Error::NotCommitted`] on a state of the past, and what reading the state says.
+    /// [`Error::TooLongAgo`] if there were more; what reading the state says.
     pub fn apply(&self, changes: &Changes) -> Result<Layer, Error> {
-        if self.past.is_some() {
-            return Err(Error::NotCommitted { what: "executing a block" });
+        if let Some(number) = self.past {
+            return self.undone_to(number)?.apply(changes);
         }
         self.apply_hashed(HashedChanges::new(changes))
     }

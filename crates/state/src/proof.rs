@@ -39,6 +39,13 @@ pub struct StorageProof {
 }
 
 impl View {
+    /// The state after block `number`, with a trie: the blocks since are undone in memory.
+    pub(crate) fn undone_to(&self, number: u64) -> Result<Self, Error> {
+        let newest = Self { past: None, root: self.head_root()?, ..self.clone() };
+        let layer = newest.reverse(number, PROOF_UNDO_LIMIT)?;
+        newest.on(&[Arc::new(layer)])
+    }
+
     /// An account and slots of it with their proofs. On a state of the past, the blocks since are undone
     /// in memory first, at most [`PROOF_UNDO_LIMIT`] changed accounts and slots.
     ///
@@ -46,9 +53,7 @@ impl View {
     /// [`Error::TooLongAgo`] if there were more; what reading the state says.
     pub fn proof(&self, address: Address, slots: &[B256]) -> Result<AccountProof, Error> {
         if let Some(number) = self.past {
-            let newest = Self { past: None, root: self.head_root()?, ..self.clone() };
-            let layer = newest.reverse(number, PROOF_UNDO_LIMIT)?;
-            return newest.on(&[Arc::new(layer)])?.proof(address, slots);
+            return self.undone_to(number)?.proof(address, slots);
         }
         let key = keccak256(address);
         let stored = self.stored_account(&key)?;

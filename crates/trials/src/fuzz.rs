@@ -5,6 +5,7 @@
 //! replayed by its seed alone. A few thousand inputs for each target are part of the tests; `make fuzz`
 //! runs longer.
 
+mod chain;
 mod consensus;
 mod damage;
 mod files;
@@ -52,6 +53,16 @@ pub const TARGETS: &[Target] = &[
     Target { name: "consensus-message", feed: consensus::message },
     Target { name: "consensus-block", feed: consensus::block },
     Target { name: "consensus-engine", feed: consensus::engine },
+    Target { name: "chain-transaction", feed: chain::transaction },
+    Target { name: "chain-block", feed: chain::block },
+    Target { name: "chain-genesis", feed: chain::genesis },
+    Target { name: "chain-message", feed: chain::message },
+    Target { name: "chain-file", feed: chain::file },
+    Target { name: "peers-enode", feed: chain::enode },
+    Target { name: "peers-frames", feed: chain::frames },
+    Target { name: "peers-handshake", feed: chain::handshake },
+    Target { name: "peers-keystore", feed: chain::keystore },
+    Target { name: "peers-permissions", feed: chain::permissions },
 ];
 
 impl Target {

@@ -3,10 +3,7 @@
 use super::*;
 
 /// Cases whose answers differ from the reference for a reason.
-const EXPECTED_FAILURES: &[(&str, &str)] = &[(
-    "eth_simulateV1/ethSimulate-empty-with-block-num-set-minusone.io",
-    "the root of a made-up block on a state of the past: a state of the past has no trie to apply changes to",
-)];
+const EXPECTED_FAILURES: &[(&str, &str)] = &[];
 
 struct Case {
     name: String,
