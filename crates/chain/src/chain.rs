@@ -1,6 +1,6 @@
 //! The chain: its head, its blocks, and what extends it.
 //!
-//! Blocks are executed over the state after their parent into [`Candidate`]s, of which any number may exist. One of
+//! Blocks are executed over the state after their parent into [`Candidate`](crate::Candidate)s, of which any number may exist. One of
 //! them is committed: blocks, receipts, indexes and state in one batch, durable before anybody is told. Where
 //! validators seal, what is committed is final. Where work decides, or a beacon chain did, a branch that
 //! overtakes the head takes its place.
