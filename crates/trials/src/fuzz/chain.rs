@@ -66,20 +66,26 @@ fn transactions() -> Vec<Transaction> {
     ]
 }
 
-/// Encodings of transactions, and of blocks with them.
-fn encodings() -> &'static (Vec<Vec<u8>>, Vec<Vec<u8>>) {
-    static ALL: OnceLock<(Vec<Vec<u8>>, Vec<Vec<u8>>)> = OnceLock::new();
+/// What a chain's node reads, as it is written.
+struct Encodings {
+    transactions: Vec<Vec<u8>>,
+    blocks: Vec<Vec<u8>>,
+}
+
+fn encodings() -> &'static Encodings {
+    static ALL: OnceLock<Encodings> = OnceLock::new();
     ALL.get_or_init(|| {
         let transactions = transactions();
-        let encoded =
-            transactions.iter().map(|transaction| tally_evm::transaction::encode(transaction).to_vec());
-        let body =
-            Body { transactions: transactions.clone(), ommers: vec![Default::default()], withdrawals: None };
+        let encoded = transactions
+            .iter()
+            .map(|transaction| tally_evm::transaction::encode(transaction).to_vec())
+            .collect();
+        let body = Body { transactions, ommers: vec![Default::default()], withdrawals: None };
         let late =
             Body { withdrawals: Some(vec![Default::default(); 2]), ommers: Vec::new(), ..body.clone() };
         let blocks =
             [body, late, Body::default()].map(|body| Block { header: Default::default(), body }.encode());
-        (encoded.collect(), blocks.to_vec())
+        Encodings { transactions: encoded, blocks: blocks.to_vec() }
     })
 }
 
@@ -92,7 +98,7 @@ fn damaged(rng: &mut Rng, of: &[Vec<u8>]) -> Vec<u8> {
 
 /// A transaction that can be read has one form only; its sender is found or not.
 pub(super) fn transaction(rng: &mut Rng, _: &Small) {
-    let bytes = damaged(rng, &encodings().0);
+    let bytes = damaged(rng, &encodings().transactions);
     if let Ok(transaction) = tally_evm::transaction::decode(&bytes) {
         assert_eq!(
             tally_evm::transaction::encode(&transaction),
@@ -106,7 +112,7 @@ pub(super) fn transaction(rng: &mut Rng, _: &Small) {
 
 /// A block that can be read has one form only.
 pub(super) fn block(rng: &mut Rng, _: &Small) {
-    let bytes = damaged(rng, &encodings().1);
+    let bytes = damaged(rng, &encodings().blocks);
     if let Ok(block) = Block::decode(&bytes) {
         assert_eq!(block.encode(), bytes, "read from another form than it is written in");
     }
@@ -128,7 +134,7 @@ pub(super) fn message(rng: &mut Rng, _: &Small) {
             assert_eq!(protocol::encode(&message), bytes, "read from another form than it is written in");
         }
     }
-    let some: Vec<Bytes> = encodings().0.iter().map(|bytes| Bytes::from(bytes.clone())).collect();
+    let some: Vec<Bytes> = encodings().transactions.iter().map(|bytes| Bytes::from(bytes.clone())).collect();
     let whole = [
         protocol::encode(&Head { number: 300, hash: B256::repeat_byte(1) }).to_vec(),
         protocol::encode(&Transactions { transactions: some.clone() }).to_vec(),
@@ -153,7 +159,7 @@ pub(super) fn file(rng: &mut Rng, _: &Small) {
         let genesis = Genesis::parse(GENESIS).expect("the genesis file is right");
         Chain::open(Database::in_memory(), genesis, Options::default()).expect("a chain begins with it")
     });
-    let bytes = damaged(rng, &encodings().1);
+    let bytes = damaged(rng, &encodings().blocks);
     let imported = files::import(chain, bytes.as_slice(), 1, &mut |_| ());
     assert!(imported.is_err() || bytes.is_empty(), "blocks of no chain were taken");
     assert_eq!(chain.head().number(), 0);
@@ -167,12 +173,12 @@ pub(super) fn enode(rng: &mut Rng, _: &Small) {
 
 /// See [`tally_peers::fuzz::frames`].
 pub(super) fn frames(rng: &mut Rng, _: &Small) {
-    tally_peers::fuzz::frames(&damaged(rng, &encodings().0));
+    tally_peers::fuzz::frames(&damaged(rng, &encodings().transactions));
 }
 
 /// See [`tally_peers::fuzz::handshake`].
 pub(super) fn handshake(rng: &mut Rng, _: &Small) {
-    tally_peers::fuzz::handshake(&damaged(rng, &encodings().0));
+    tally_peers::fuzz::handshake(&damaged(rng, &encodings().transactions));
 }
 
 /// See [`tally_peers::fuzz::keystore`].
