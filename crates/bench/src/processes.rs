@@ -122,9 +122,13 @@ impl Watch {
     pub fn start(watched: Vec<Watched>, every: Duration) -> Result<Self, WatchError> {
         let stop = Arc::new(AtomicBool::new(false));
         let began = Instant::now();
+        let mut series: Vec<Series> =
+            watched.iter().map(|one| Series { label: one.label.clone(), samples: Vec::new() }).collect();
+        // Here, and not when the thread first runs: what follows is all between two samples.
+        sample(&watched, &mut series, began);
         let thread = {
             let stop = Arc::clone(&stop);
-            let body = move || watch(&watched, every, began, &stop);
+            let body = move || watch(&watched, series, every, began, &stop);
             std::thread::Builder::new().name("watch".to_owned()).spawn(body).map_err(WatchError::Thread)?
         };
         Ok(Self { began, stop, thread })
@@ -148,24 +152,32 @@ impl Watch {
     }
 }
 
-fn watch(watched: &[Watched], every: Duration, began: Instant, stop: &AtomicBool) -> Vec<Series> {
-    let mut series: Vec<Series> =
-        watched.iter().map(|one| Series { label: one.label.clone(), samples: Vec::new() }).collect();
+fn watch(
+    watched: &[Watched],
+    mut series: Vec<Series>,
+    every: Duration,
+    began: Instant,
+    stop: &AtomicBool,
+) -> Vec<Series> {
     let mut due = began;
     loop {
-        let stopping = stop.load(Ordering::Relaxed);
-        for (one, series) in watched.iter().zip(&mut series) {
-            // A process that has ended leaves its series where it was.
-            if let Ok(reading) = read(one) {
-                series.samples.push(Sample { at: began.elapsed(), reading });
-            }
-        }
-        if stopping {
-            return series;
-        }
         due += every;
         while Instant::now() < due && !stop.load(Ordering::Relaxed) {
             std::thread::park_timeout(due.saturating_duration_since(Instant::now()));
+        }
+        let stopping = stop.load(Ordering::Relaxed);
+        sample(watched, &mut series, began);
+        if stopping {
+            return series;
+        }
+    }
+}
+
+/// Reads each process; one that has ended leaves its series where it was.
+fn sample(watched: &[Watched], series: &mut [Series], began: Instant) {
+    for (one, series) in watched.iter().zip(series) {
+        if let Ok(reading) = read(one) {
+            series.samples.push(Sample { at: began.elapsed(), reading });
         }
     }
 }

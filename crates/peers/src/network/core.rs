@@ -1,5 +1,6 @@
 //! What the tasks of a network share, and the only place where sessions begin and end.
 
+use super::opening::Meeting;
 use super::{AddError, KnownPeer, StartError, window};
 use crate::admission::{Admission, Held};
 use crate::config::{Config, Randomness, Timing};
@@ -63,9 +64,9 @@ pub(super) struct Core {
 
 /// A connection whose two ends believe each other.
 pub(super) struct Opened {
-    pub(super) role: Role,
     pub(super) hello: Hello,
     pub(super) remote: SocketAddr,
+    pub(super) meeting: Meeting,
 }
 
 impl Core {
@@ -179,7 +180,9 @@ impl Core {
 
     /// Makes a session of a connection, if it still may be one.
     pub(super) fn open(&self, opened: Opened) -> Result<Arc<Session>, DisconnectReason> {
-        let Opened { role, hello, remote } = opened;
+        // The meeting ends when the session is in the table, and after the lock: its end takes it.
+        let Opened { hello, remote, meeting } = opened;
+        let role = meeting.role;
         let (id, instance) = (hello.id, hello.instance);
         let session = Arc::new(Session::new(self.number(), role, hello, remote, self.around.clone()));
         let mut state = self.state();

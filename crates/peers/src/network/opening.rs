@@ -61,7 +61,7 @@ pub(super) async fn respond(
     let exporter = tls::exporter(stream.get_ref().1)?;
     let Opening::Hello(proof) = read(&mut stream).await? else { return Err(OpeningError::Order) };
     let judged = judge(core, *proof, &exporter);
-    let (hello, _answering) = match judged {
+    let (hello, meeting) = match judged {
         Ok(judged) => judged,
         Err(refusal) => return refuse(&mut stream, refusal).await,
     };
@@ -72,15 +72,15 @@ pub(super) async fn respond(
         Opening::Refused(why) => return Err(OpeningError::RefusedByPeer(why)),
         Opening::Hello(_) => return Err(OpeningError::Order),
     }
-    Ok((stream.into(), Opened { role: Role::Responder, hello, remote }))
+    Ok((stream.into(), Opened { hello, remote, meeting }))
 }
 
-/// Whether to answer a hello; the guard ends the answering.
+/// Whether to answer a hello.
 fn judge(
     core: &Arc<Core>,
     proof: Proof,
     exporter: &[u8; 32],
-) -> Result<(crate::handshake::Hello, Answering), Refusal> {
+) -> Result<(crate::handshake::Hello, Meeting), Refusal> {
     let hello = proof.check(Role::Initiator, exporter, &core.key.id())?;
     core.hello.agrees_with(&hello)?;
     may_be_peer(core, &hello.id)?;
@@ -96,8 +96,8 @@ fn judge(
     drop(state);
     match answered {
         Ok(()) => {
-            let answering = Answering { core: Arc::clone(core), id: hello.id };
-            Ok((hello, answering))
+            let meeting = Meeting { core: Arc::clone(core), id: hello.id, role: Role::Responder };
+            Ok((hello, meeting))
         }
         Err(refused) => {
             if refused.probe
@@ -135,7 +135,7 @@ pub(super) async fn initiate(
     if !core.state().admission.propose(to) {
         return Err(OpeningError::Overtaken);
     }
-    let _proposing = Proposing { core: Arc::clone(core), id: to };
+    let meeting = Meeting { core: Arc::clone(core), id: to, role: Role::Initiator };
     send(&mut stream, &core.hello.sign(&core.key, Role::Initiator, &exporter, &to)).await?;
     let proof = match read(&mut stream).await? {
         Opening::Hello(proof) => proof,
@@ -155,7 +155,7 @@ pub(super) async fn initiate(
         return refuse(&mut stream, refusal).await;
     }
     send(&mut stream, &Opening::accepted()).await?;
-    Ok((stream.into(), Opened { role: Role::Initiator, hello, remote }))
+    Ok((stream.into(), Opened { hello, remote, meeting }))
 }
 
 async fn refuse<S, T>(stream: &mut S, refusal: Refusal) -> Result<T, OpeningError>
@@ -183,26 +183,21 @@ async fn read<S: tokio::io::AsyncRead + Unpin>(stream: &mut S) -> Result<Opening
     Ok(Opening::decode(&message[..PREFIX + length])?)
 }
 
-/// Our hello is on its way.
-struct Proposing {
+/// Our hello is on its way, or we have answered theirs. It lasts until the session is in the table: what
+/// another connection of the two nodes asks between the last word and that must find the one or the other.
+pub(super) struct Meeting {
     core: Arc<Core>,
     id: NodeId,
+    /// This node's role in it.
+    pub(super) role: Role,
 }
 
-impl Drop for Proposing {
+impl Drop for Meeting {
     fn drop(&mut self) {
-        self.core.state().admission.proposed(&self.id);
-    }
-}
-
-/// We have answered a hello.
-struct Answering {
-    core: Arc<Core>,
-    id: NodeId,
-}
-
-impl Drop for Answering {
-    fn drop(&mut self) {
-        self.core.state().admission.answered(&self.id);
+        let admission = &mut self.core.state().admission;
+        match self.role {
+            Role::Initiator => admission.proposed(&self.id),
+            Role::Responder => admission.answered(&self.id),
+        }
     }
 }
