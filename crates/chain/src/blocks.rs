@@ -11,10 +11,11 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use alloy_consensus::{Eip658Value, Header, ReceiptEnvelope};
+use alloy_eips::Encodable2718 as _;
 use alloy_eips::eip4895::Withdrawal;
 use alloy_primitives::{B256, U256};
 use alloy_rlp::Encodable;
-use tally_evm::{Block, Body, Recovered};
+use tally_evm::{Block, Recovered};
 use tally_state::{Batch, Database, Snapshot, StoreError, Table};
 
 pub use logs::{Filter, FoundLog, LogLimits, TooMuch};
@@ -70,34 +71,14 @@ impl FullBlock {
         self.transactions.iter().map(Recovered::hash)
     }
 
-    /// The block as it travels.
-    pub fn to_block(&self) -> Block {
-        Block {
-            header: self.sealed.header.clone(),
-            body: Body {
-                transactions: self
-                    .transactions
-                    .iter()
-                    .map(|transaction| (**transaction.transaction()).clone())
-                    .collect(),
-                ommers: self.ommers.clone(),
-                withdrawals: self.withdrawals.clone(),
-            },
-        }
-    }
-
     /// The block as RLP, as it travels and as files hold it.
     pub fn encode(&self) -> Vec<u8> {
-        let list = |payload_length| alloy_rlp::Header { list: true, payload_length };
         let mut transactions = Vec::with_capacity(usize::try_from(self.sealed.size).unwrap_or(0));
         for transaction in &self.transactions {
             tally_evm::transaction::encode_in_list(transaction, &mut transactions);
         }
-        let payload = self.sealed.header.length()
-            + list(transactions.len()).length_with_payload()
-            + self.ommers.length()
-            + self.withdrawals.as_ref().map_or(0, Encodable::length);
-        let mut out = Vec::with_capacity(payload + 10);
+        let payload = self.payload_length(transactions.len());
+        let mut out = Vec::with_capacity(list(payload).length_with_payload());
         list(payload).encode(&mut out);
         self.sealed.header.encode(&mut out);
         list(transactions.len()).encode(&mut out);
@@ -107,6 +88,21 @@ impl FullBlock {
             withdrawals.encode(&mut out);
         }
         out
+    }
+
+    /// The length of what [`encode`](Self::encode) gives, from its parts.
+    pub(crate) fn encoded_length(&self) -> u64 {
+        let transactions = self.transactions.iter().map(|transaction| transaction.network_len()).sum();
+        let length = list(self.payload_length(transactions)).length_with_payload();
+        u64::try_from(length).unwrap_or(u64::MAX)
+    }
+
+    /// The length of the block's list, whose transactions take `transactions` bytes.
+    fn payload_length(&self, transactions: usize) -> usize {
+        self.sealed.header.length()
+            + list(transactions).length_with_payload()
+            + self.ommers.length()
+            + self.withdrawals.as_ref().map_or(0, Encodable::length)
     }
 
     /// About how many bytes it takes in memory.
@@ -417,15 +413,8 @@ impl Blocks {
             withdrawals: block.body.withdrawals,
         }
     }
+}
 
-    /// Bytes of a block as RLP, from the bytes of its parts.
-    pub fn size_of(header: &Header, transactions: &[Recovered], rest: &Block) -> u64 {
-        use alloy_eips::Encodable2718 as _;
-        let transactions: usize = transactions.iter().map(|transaction| transaction.network_len()).sum();
-        let list =
-            |payload: usize| alloy_rlp::Header { list: true, payload_length: payload }.length_with_payload();
-        let withdrawals = rest.body.withdrawals.as_ref().map_or(0, Encodable::length);
-        let payload = header.length() + list(transactions) + rest.body.ommers.length() + withdrawals;
-        u64::try_from(list(payload)).unwrap_or(u64::MAX)
-    }
+fn list(payload_length: usize) -> alloy_rlp::Header {
+    alloy_rlp::Header { list: true, payload_length }
 }

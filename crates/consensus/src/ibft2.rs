@@ -12,7 +12,7 @@ use crate::block::Block;
 use crate::justify::{Context, Unjustified, quorum_of_changes, quorum_of_prepares};
 use crate::message::{
     Certificate, Commit, Message, MessageError, Packet, Prepare, PreparedRound, Proposal, RoundChange,
-    RoundChangePayload, Signed, View,
+    RoundChangePayload, Signed, View, read_signed,
 };
 use crate::rlp::{self, Reader, Result};
 use crate::seal::Seal;
@@ -88,19 +88,6 @@ fn write_signed_change(out: &mut Vec<u8>, change: &Signed<RoundChangePayload>) {
         write_round_change(out, &change.payload);
         rlp::bytes(out, change.seal.as_bytes());
     });
-}
-
-fn read_signed<P>(
-    list: &mut Reader<'_>,
-    read: impl FnOnce(&mut Reader<'_>) -> Result<P>,
-) -> Result<Signed<P>> {
-    let mut signed = list.list("signed")?;
-    let mut payload = signed.list("payload")?;
-    let value = read(&mut payload)?;
-    payload.end("payload")?;
-    let seal = signed.seal("signature")?;
-    signed.end("signed")?;
-    Ok(Signed { payload: value, seal })
 }
 
 fn read_round_change(list: &mut Reader<'_>) -> Result<Signed<RoundChangePayload>> {

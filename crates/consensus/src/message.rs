@@ -4,7 +4,7 @@ use alloy_primitives::{Address, B256, Bytes};
 use thiserror::Error;
 
 use crate::block::Block;
-use crate::rlp::DecodeError;
+use crate::rlp::{self, DecodeError, Reader};
 use crate::seal::{Keys, Seal};
 use crate::{Protocol, ibft2, qbft};
 
@@ -24,6 +24,20 @@ pub struct Signed<P> {
     pub payload: P,
     /// The signature.
     pub seal: Seal,
+}
+
+/// Reads `[[payload], signature]`, the form that both protocols have.
+pub(crate) fn read_signed<P>(
+    list: &mut Reader<'_>,
+    read: impl FnOnce(&mut Reader<'_>) -> rlp::Result<P>,
+) -> rlp::Result<Signed<P>> {
+    let mut signed = list.list("signed")?;
+    let mut payload = signed.list("payload")?;
+    let value = read(&mut payload)?;
+    payload.end("payload")?;
+    let seal = signed.seal("signature")?;
+    signed.end("signed")?;
+    Ok(Signed { payload: value, seal })
 }
 
 /// "The block of this round is good."

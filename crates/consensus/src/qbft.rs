@@ -14,7 +14,7 @@ use crate::block::Block;
 use crate::justify::{Context, Unjustified, quorum_of_changes, quorum_of_prepares};
 use crate::message::{
     Commit, Message, MessageError, Packet, Prepare, PreparedRound, Proposal, RoundChange, RoundChangePayload,
-    Signed, View,
+    Signed, View, read_signed,
 };
 use crate::rlp::{self, Reader, Result};
 
@@ -109,27 +109,14 @@ impl Form {
         });
     }
 
-    fn read_signed<P>(
-        list: &mut Reader<'_>,
-        read: impl FnOnce(&mut Reader<'_>) -> Result<P>,
-    ) -> Result<Signed<P>> {
-        let mut signed = list.list("signed")?;
-        let mut payload = signed.list("payload")?;
-        let value = read(&mut payload)?;
-        payload.end("payload")?;
-        let seal = signed.seal("signature")?;
-        signed.end("signed")?;
-        Ok(Signed { payload: value, seal })
-    }
-
     fn read_prepare(self, list: &mut Reader<'_>) -> Result<Signed<Prepare>> {
-        Self::read_signed(list, |payload| {
+        read_signed(list, |payload| {
             Ok(Prepare { view: self.read_view(payload)?, digest: payload.hash("prepare.digest")? })
         })
     }
 
     fn read_commit(self, list: &mut Reader<'_>) -> Result<Signed<Commit>> {
-        Self::read_signed(list, |payload| {
+        read_signed(list, |payload| {
             Ok(Commit {
                 view: self.read_view(payload)?,
                 digest: payload.hash("commit.digest")?,
@@ -139,7 +126,7 @@ impl Form {
     }
 
     fn read_round_change(self, list: &mut Reader<'_>) -> Result<Signed<RoundChangePayload>> {
-        Self::read_signed(list, |payload| {
+        read_signed(list, |payload| {
             let view = self.read_view(payload)?;
             let absent = if self.null_prepared { payload.take_null() } else { payload.take_empty_list() };
             if absent {
@@ -235,9 +222,8 @@ pub(crate) fn decode(form: Form, packet: &Packet) -> std::result::Result<Message
         }
         PROPOSAL => {
             let mut list = whole.list("proposal")?;
-            let Signed { payload: (view, block), seal } = Form::read_signed(&mut list, |payload| {
-                Ok((form.read_view(payload)?, form.read_block(payload)?))
-            })?;
+            let Signed { payload: (view, block), seal } =
+                read_signed(&mut list, |payload| Ok((form.read_view(payload)?, form.read_block(payload)?)))?;
             let mut evidence = list.list("proposal.evidence")?;
             let round_changes =
                 evidence.items("proposal.roundChanges", |item| form.read_round_change(item))?;

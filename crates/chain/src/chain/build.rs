@@ -12,7 +12,6 @@ use tally_evm::block::{next_base_fee, next_excess_blob_gas};
 use tally_evm::{Block, Body, Executor, Fork, Recovered, Refusal};
 
 use super::Chain;
-use crate::blocks::Blocks;
 use crate::branch::{Branch, Candidate};
 use crate::error::ImportError;
 
@@ -149,61 +148,42 @@ impl Chain {
         let block =
             Block { header, body: Body { transactions: Vec::new(), ommers: Vec::new(), withdrawals } };
         let mut candidate = self.candidate(parent, block, B256::ZERO, 0, included, &executed)?;
-        self.name(&mut candidate, parent)?;
+        let state_root = candidate.layer.root();
+        self.name(&mut candidate, parent, |header| header.state_root = state_root)?;
         Ok(Built { candidate, skipped, value })
     }
 
-    /// Puts the state's root into the header of a block that was built, and names it by its hash.
-    fn name(&self, candidate: &mut Candidate, parent: &Branch) -> Result<(), ImportError> {
-        let block = Arc::make_mut(&mut candidate.block);
-        block.sealed.header.state_root = candidate.layer.root();
-        block.sealed.hash = self.hash(&block.sealed.header)?;
-        let rest = Block {
-            header: Header::default(),
-            body: Body {
-                transactions: Vec::new(),
-                ommers: block.ommers.clone(),
-                withdrawals: block.withdrawals.clone(),
-            },
-        };
-        block.sealed.size = Blocks::size_of(&block.sealed.header, &block.transactions, &rest);
-        self.rename(candidate, parent);
-        Ok(())
-    }
-
-    /// After a change of its header's extra data: the same block, sealed.
+    /// The same block, sealed: `header` differs in its extra data, and there in nothing that its hash or the validators of the
+    /// next block depend on.
     ///
     /// # Errors
     /// Extra data that cannot be read.
     pub fn seal(
         &self,
-        candidate: &Candidate,
+        mut candidate: Candidate,
         parent: &Branch,
         header: Header,
     ) -> Result<Candidate, ImportError> {
-        let mut sealed = candidate.clone();
-        let block = Arc::make_mut(&mut sealed.block);
-        block.sealed.hash = self.hash(&header)?;
-        let rest = Block {
-            header: Header::default(),
-            body: Body {
-                transactions: Vec::new(),
-                ommers: block.ommers.clone(),
-                withdrawals: block.withdrawals.clone(),
-            },
-        };
-        block.sealed.size = Blocks::size_of(&header, &block.transactions, &rest);
-        block.sealed.header = header;
-        self.rename(&mut sealed, parent);
-        let before = parent.validators.as_ref();
-        sealed.branch.validators =
-            self.validators_after(before, &sealed.block.sealed.header, &sealed.branch.view)?;
-        Ok(sealed)
+        self.name(&mut candidate, parent, |before| *before = header)?;
+        Ok(candidate)
     }
 
-    fn rename(&self, candidate: &mut Candidate, parent: &Branch) {
-        candidate.branch.sealed = Arc::new(candidate.block.sealed.clone());
+    /// Changes the header of a block that was executed, and names the block by its hash.
+    fn name(
+        &self,
+        candidate: &mut Candidate,
+        parent: &Branch,
+        change: impl FnOnce(&mut Header),
+    ) -> Result<(), ImportError> {
+        // The branch lets go of the block first, so that it is changed where it is.
+        candidate.branch.recent = parent.recent.clone();
+        let block = Arc::make_mut(&mut candidate.block);
+        change(&mut block.sealed.header);
+        block.sealed.hash = self.hash(&block.sealed.header)?;
+        block.sealed.size = block.encoded_length();
+        candidate.branch.sealed = Arc::new(block.sealed.clone());
         candidate.branch.recent = parent.recent.with(Arc::clone(&candidate.block));
+        Ok(())
     }
 
     /// Whether blocks after `parent` are ordered by a beacon chain.

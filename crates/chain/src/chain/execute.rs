@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::{Address, B256};
 use tally_evm::block::{
     Ancestor, Sealing, validate_body, validate_execution, validate_header, validate_ommers,
     validate_state_root,
@@ -290,9 +290,4 @@ fn recover(
         })
         .collect::<Result<_, _>>()?;
     Ok((block, all))
-}
-
-/// The difficulties up to and including a genesis block.
-pub(super) fn genesis_difficulty(header: &alloy_consensus::Header) -> U256 {
-    header.difficulty
 }

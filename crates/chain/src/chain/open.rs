@@ -9,7 +9,6 @@ use tally_evm::{Block, Body, Genesis, Schedule};
 use tally_state::{Batch, Database, Durability, Options as StateOptions, Snapshot, State, View};
 use tokio::sync::broadcast;
 
-use super::execute::genesis_difficulty;
 use super::{Chain, Head, Shared};
 use crate::blocks::{Blocks, SealedHeader};
 use crate::branch::{Branch, Recent, codes};
@@ -65,14 +64,8 @@ impl Chain {
                 };
                 let block = Block { header: first.header.clone(), body };
                 let size = block.encode().len() as u64;
-                let full = Blocks::assemble(
-                    block,
-                    first.hash,
-                    genesis_difficulty(&first.header),
-                    size,
-                    Vec::new(),
-                    Vec::new(),
-                );
+                let full =
+                    Blocks::assemble(block, first.hash, first.total_difficulty, size, Vec::new(), Vec::new());
                 blocks.put(&mut batch, &full);
                 state.begin(&mut batch, genesis.number, &genesis.changes())?;
                 database.commit(batch, Durability::Synced)?;

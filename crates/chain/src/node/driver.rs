@@ -270,7 +270,7 @@ impl Driver {
     fn commit(&mut self, block: &Block) {
         let parent = &self.head.branch;
         let executed = match self.candidates.remove(&block.hash()) {
-            Some(candidate) => self.node.chain().seal(&candidate, parent, block.header().clone()),
+            Some(candidate) => self.node.chain().seal(candidate, parent, block.header().clone()),
             None => workshop::execute(&self.node, block, parent, Seals::Quorum),
         };
         match executed.and_then(|candidate| self.node.commit(&[candidate])) {

@@ -1,5 +1,6 @@
 //! Runs simulated networks, one seed after the other: `tally-sim [LEDGER] [SEED] [COUNT]`.
 
+use std::fmt::{Debug, Display};
 use std::panic::catch_unwind;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -19,8 +20,8 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     match ledger.as_deref() {
-        Some("flows") => run_flows(first, count),
-        Some("consensus") => run_consensus(first, count),
+        Some("flows") => run_seeds(first, count, flows::run, flows::Total::add),
+        Some("consensus") => run_seeds(first, count, consensus::run, consensus::Summary::add),
         _ => run_settlement(first, count),
     }
 }
@@ -69,35 +70,24 @@ fn print_one(summary: &Summary, posted: &post::Summary) {
     );
 }
 
-fn run_flows(first: u64, count: u64) -> ExitCode {
+/// Runs each seed twice, which must come to the same, and sums up.
+fn run_seeds<S: Debug + PartialEq, T: Default + Display>(
+    first: u64,
+    count: u64,
+    run: fn(u64) -> S,
+    add: fn(&mut T, &S),
+) -> ExitCode {
     let began = Instant::now();
-    let mut all = flows::Total::default();
+    let mut all = T::default();
     for seed in first..first.saturating_add(count) {
-        let Ok(summary) = catch_unwind(|| flows::run(seed)) else { return ExitCode::FAILURE };
-        if catch_unwind(|| flows::run(seed)).ok().as_ref() != Some(&summary) {
+        let Ok(summary) = catch_unwind(|| run(seed)) else { return ExitCode::FAILURE };
+        if catch_unwind(|| run(seed)).ok().as_ref() != Some(&summary) {
             return differs(seed);
         }
         if count == 1 {
             println!("{summary:#?}");
         }
-        all.add(&summary);
-    }
-    println!("{count} seeds from {first} on: {all}, {:.1} s, clean", began.elapsed().as_secs_f64());
-    ExitCode::SUCCESS
-}
-
-fn run_consensus(first: u64, count: u64) -> ExitCode {
-    let began = Instant::now();
-    let mut all = consensus::Summary::default();
-    for seed in first..first.saturating_add(count) {
-        let Ok(summary) = catch_unwind(|| consensus::run(seed)) else { return ExitCode::FAILURE };
-        if catch_unwind(|| consensus::run(seed)).ok().as_ref() != Some(&summary) {
-            return differs(seed);
-        }
-        if count == 1 {
-            println!("{summary:#?}");
-        }
-        all.add(&summary);
+        add(&mut all, &summary);
     }
     println!("{count} seeds from {first} on: {all}, {:.1} s, clean", began.elapsed().as_secs_f64());
     ExitCode::SUCCESS
