@@ -6,7 +6,7 @@ use crate::admission::{Admission, Held};
 use crate::config::{Config, Randomness, Timing};
 use crate::enode::{Enode, Host};
 use crate::event::{DisconnectReason, Event, EventQueue, Events};
-use crate::handshake::{Hello, NEWEST, OLDEST, Role};
+use crate::handshake::{Hello, NEWEST, OLDEST};
 use crate::key::{NodeId, NodeKey};
 use crate::permissions::Permissions;
 use crate::roster::Roster;
