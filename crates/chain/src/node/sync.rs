@@ -1,16 +1,17 @@
 //! Fetches blocks that others have and this node has not, and executes each of them (full sync).
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
 use alloy_primitives::map::{AddressMap, AddressSet};
-use alloy_primitives::{Address, Bytes};
+use alloy_primitives::{Address, B256, Bytes};
 use tally_evm::Block;
 use tally_peers::Pending;
 
 use super::post::{UNREADABLE, blame};
 use super::{Node, gather, lock};
 use crate::branch::Candidate;
+use crate::chain::Prepared;
 use crate::error::ImportError;
 use crate::protocol::{self, Blocks, GET_BLOCKS, Head, Range};
 use crate::sealed::Seals;
@@ -19,6 +20,8 @@ use crate::sealed::Seals;
 const TIMEOUT: Duration = Duration::from_secs(15);
 /// Blocks asked for at once.
 const COUNT: u64 = 256;
+/// Blocks that are prepared ahead of the one that is executed.
+const AHEAD: usize = 8;
 /// Bytes of blocks that are committed together.
 const TOGETHER_BYTES: u64 = 8 << 20;
 /// Blocks that are committed together.
@@ -258,19 +261,39 @@ impl Sync {
         Some(read)
     }
 
-    /// Whether all went well.
+    /// Executes blocks that follow each other and this node's head; while one is executed, the senders of the next are
+    /// found. Whether all went well.
     fn execute(&mut self, peer: Address, blocks: Vec<(Block, u64)>) -> bool {
+        let node = self.node.clone();
+        std::thread::scope(|scope| {
+            let (ready, prepared) = sync_channel(AHEAD);
+            scope.spawn(move || {
+                for (block, length) in blocks {
+                    let known = node.known(&block);
+                    let find = |hash: &B256| known.get(hash).cloned();
+                    let prepared = node.chain().prepare(block, length, &find, node.shared.threads);
+                    // Nobody takes any more once a block was refused.
+                    if ready.send(prepared).is_err() {
+                        return;
+                    }
+                }
+            });
+            self.execute_prepared(peer, prepared)
+        })
+    }
+
+    fn execute_prepared(
+        &mut self,
+        peer: Address,
+        blocks: impl IntoIterator<Item = Result<Prepared, ImportError>>,
+    ) -> bool {
         let mut branch = self.node.chain().head().branch.clone();
         let mut candidates: Vec<Candidate> = Vec::new();
         let mut bytes = 0;
-        for (block, length) in blocks {
-            let threads = self.node.shared.threads;
+        let mut refused = false;
+        for prepared in blocks {
             let chain = self.node.chain();
-            let known = self.node.known(&block);
-            let executed = chain
-                .prepare(block, length, &|hash| known.get(hash).cloned(), threads)
-                .and_then(|prepared| chain.execute(&branch, prepared, Seals::Quorum));
-            match executed {
+            match prepared.and_then(|prepared| chain.execute(&branch, prepared, Seals::Quorum)) {
                 Ok(candidate) => {
                     branch = candidate.branch.clone();
                     bytes += candidate.block.sealed.size;
@@ -286,6 +309,8 @@ impl Sync {
                     if self.node.chain().head().number() < branch.number() + 1 {
                         self.accuse(peer, INVALID, &error);
                     }
+                    // What came before it stays.
+                    refused = true;
                     break;
                 }
             }
@@ -298,10 +323,14 @@ impl Sync {
                 bytes = 0;
             }
         }
-        self.commit(&mut candidates)
+        self.commit(&mut candidates) && !refused
     }
 
+    /// Whether what there was to commit is part of the chain now.
     fn commit(&self, candidates: &mut Vec<Candidate>) -> bool {
+        if candidates.is_empty() {
+            return true;
+        }
         match self.node.commit(&std::mem::take(candidates)) {
             Ok(_) => true,
             // Consensus was faster.
