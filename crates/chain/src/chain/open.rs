@@ -30,7 +30,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { state: StateOptions::default(), recent_bytes: 24 << 20 }
+        Self { state: StateOptions::default(), recent_bytes: 64 << 20 }
     }
 }
 
