@@ -159,18 +159,18 @@ fn flush(shared: &Shared, journal: u64) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// What was written for a table; no run when nothing was left.
+type Written = (Table, Option<Arc<Run>>);
+
 /// Runs that no manifest names yet. Dropped, their files go.
 #[derive(Default)]
 struct Fresh {
-    runs: Vec<(Table, Option<Arc<Run>>)>,
+    runs: Vec<Written>,
 }
 
 impl Fresh {
     /// The runs, once a manifest that names them was written.
-    fn named_by(
-        mut self,
-        written: Result<(), Failure>,
-    ) -> Result<Vec<(Table, Option<Arc<Run>>)>, StoreError> {
+    fn named_by(mut self, written: Result<(), Failure>) -> Result<Vec<Written>, StoreError> {
         match written {
             Ok(()) => Ok(std::mem::take(&mut self.runs)),
             Err(Failure::Unharmed(cause)) => Err(cause),

@@ -207,7 +207,8 @@ impl Asked {
         (self.node.chain().head().hash(), pending, queued, votes)
     }
 
-    fn ask(&self, method: &str, text: Option<&str>) {
+    /// Whether there is a result other than null.
+    fn ask(&self, method: &str, text: Option<&str>) -> bool {
         let what = || format!("{method} {}", text.unwrap_or("without parameters"));
         let handler = self.registry.get(method).expect("it is registered");
         let stop = AtomicBool::new(false);
@@ -224,6 +225,7 @@ impl Asked {
                 assert!(out.starts_with(b"before"), "{} changed what was written before it", what());
                 let result = serde_json::from_slice::<&RawValue>(&out[6..]);
                 assert!(result.is_ok(), "{}: not JSON: {}", what(), String::from_utf8_lossy(&out[6..]));
+                out != b"beforenull"
             }
             Err(error) => {
                 // `eth_simulateV1` has numbers of its own, and the general one for what a block cannot hold.
@@ -233,6 +235,7 @@ impl Asked {
                 assert!(!error.message.is_empty(), "{}: nothing is said", what());
                 let data = error.data.as_deref().map(serde_json::from_str::<&RawValue>);
                 assert!(data.is_none_or(|data| data.is_ok()), "{}: {:?} is not JSON", what(), error.data);
+                false
             }
         }
     }
@@ -436,4 +439,39 @@ pub(super) fn parameters(rng: &mut Rng, _: &Small) {
         CHANGING.contains(&method.as_str()) || before == after,
         "{method} {text} changed {before:?} to {after:?}"
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// Methods with nothing behind them here: another consensus, blocks' access lists, no accounts of its own, no peers.
+    const NEVER: [&str; 0] = [];
+
+    #[test]
+    fn every_method_has_a_result_for_what_is_right() {
+        let mut unanswered: Option<BTreeSet<String>> = None;
+        for validators in [true, false] {
+            let asked = Asked::over(validators);
+            let mut rng = Rng::new(1);
+            let mut without = BTreeSet::new();
+            for method in &asked.methods {
+                let results = (0..60).filter(|_| {
+                    let params = right(method, &mut rng, &asked.known).to_string();
+                    asked.ask(method, Some(&params))
+                });
+                if results.count() == 0 {
+                    without.insert(method.clone());
+                }
+            }
+            asked.node.stop();
+            unanswered = Some(match unanswered {
+                None => without,
+                Some(before) => before.intersection(&without).cloned().collect(),
+            });
+        }
+        let unanswered = unanswered.unwrap_or_default();
+        assert_eq!(unanswered, NEVER.map(str::to_owned).into());
+    }
 }
