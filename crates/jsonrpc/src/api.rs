@@ -230,7 +230,18 @@ fn read_error(error: ReadError) -> RpcError {
 
 fn internal(error: &(dyn std::error::Error + 'static)) -> RpcError {
     tracing::error!(error, "a call failed");
-    RpcError::new(INTERNAL_ERROR, format!("Internal error: {error}"))
+    let mut text = format!("Internal error: {error}");
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        let said = next.to_string();
+        // Some errors repeat their cause.
+        if !text.ends_with(&said) {
+            text.push_str(": ");
+            text.push_str(&said);
+        }
+        cause = next.source();
+    }
+    RpcError::new(INTERNAL_ERROR, text)
 }
 
 fn chain_error(error: ChainError) -> RpcError {

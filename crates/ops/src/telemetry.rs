@@ -75,7 +75,12 @@ where
     let env_filter = EnvFilter::builder()
         .parse(filter)
         .map_err(|source| TelemetryError::Filter { filter: filter.chars().take(200).collect(), source })?;
-    let builder = tracing_subscriber::fmt().with_env_filter(env_filter).with_writer(writer);
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(env_filter)
+        .with_writer(writer)
+        // A line that cannot be written, to a full disk or a closed pipe, is lost; to complain of it on standard error
+        // would end the thread that has something to say.
+        .log_internal_errors(false);
     Ok(match format {
         Format::Text => Box::new(builder.with_ansi(false).finish()),
         Format::Json => Box::new(builder.json().flatten_event(true).with_current_span(true).finish()),

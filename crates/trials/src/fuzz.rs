@@ -10,6 +10,7 @@ mod consensus;
 mod damage;
 mod files;
 mod flows;
+mod jsonrpc;
 mod messages;
 mod small;
 mod stages;
@@ -63,6 +64,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "peers-handshake", feed: chain::handshake },
     Target { name: "peers-keystore", feed: chain::keystore },
     Target { name: "peers-permissions", feed: chain::permissions },
+    Target { name: "jsonrpc-parameters", feed: jsonrpc::parameters },
 ];
 
 impl Target {

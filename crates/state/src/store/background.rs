@@ -7,8 +7,9 @@ use std::thread::JoinHandle;
 
 use super::cursor::Merge;
 use super::database::{Files, Shared, lock};
-use super::manifest::{Manifest, sync_directory};
-use super::segment::{Segment, SegmentInfo, SegmentWriter};
+use super::error::Failure;
+use super::manifest::Manifest;
+use super::segment::{self, Segment, SegmentInfo, SegmentWriter};
 use super::value::Found;
 use super::version::Run;
 use super::{StoreError, Table, journal};
@@ -38,8 +39,9 @@ impl Background {
         for (name, run) in [("store-flush", flushing as fn(&Shared)), ("store-merge", merging)] {
             let shared = Arc::clone(shared);
             let thread = std::thread::Builder::new().name(name.into()).spawn(move || run(&shared));
-            let directory = background.shared.files().directory.clone();
-            background.threads.push(thread.map_err(StoreError::io("start a thread for", &directory))?);
+            let directory = &background.shared.files().directory;
+            let thread = thread.map_err(StoreError::io("start a thread for", directory.path()))?;
+            background.threads.push(thread);
         }
         Ok(background)
     }
@@ -125,22 +127,22 @@ impl Shared {
 fn flush(shared: &Shared, journal: u64) -> Result<(), StoreError> {
     let files = shared.files();
     let version = shared.version();
-    let mut written: Vec<(Table, Option<Arc<Run>>)> = Vec::new();
+    let mut written = Fresh::default();
     for (table, contents) in version.tables().filter(|(_, contents)| !contents.frozen.is_empty()) {
         let merge = Merge::over_memory(contents.frozen.iter().rev())?;
         let run = write(files, merge, contents.runs.is_empty(), || false)?.expect("not interrupted");
-        written.push((table, run));
+        written.runs.push((table, run));
     }
-    sync_directory(&files.directory)?;
+    files.directory.sync()?;
     let mut manifest = lock(&files.manifest);
     let mut next = Manifest::clone(&manifest);
-    for (table, run) in &written {
+    for (table, run) in &written.runs {
         if let Some(run) = run {
             next.tables[usize::from(table.0)].runs.insert(0, infos(run));
         }
     }
     next.first_journal = journal;
-    next.write(&files.directory)?;
+    let written = written.named_by(next.write(&files.directory))?;
     let before = manifest.first_journal;
     *manifest = next;
     shared.change(|version| {
@@ -152,10 +154,39 @@ fn flush(shared: &Shared, journal: u64) -> Result<(), StoreError> {
     });
     drop(manifest);
     for id in before..journal {
-        // What cannot be removed is removed when the store is opened the next time.
-        let _ = std::fs::remove_file(files.directory.join(journal::file_name(id)));
+        files.directory.discard(&journal::file_name(id));
     }
     Ok(())
+}
+
+/// What was written for a table; no run when nothing was left.
+type Written = (Table, Option<Arc<Run>>);
+
+/// Runs that no manifest names yet. Dropped, their files go.
+#[derive(Default)]
+struct Fresh {
+    runs: Vec<Written>,
+}
+
+impl Fresh {
+    /// The runs, once a manifest that names them was written.
+    fn named_by(mut self, written: Result<(), Failure>) -> Result<Vec<Written>, StoreError> {
+        match written {
+            Ok(()) => Ok(std::mem::take(&mut self.runs)),
+            Err(Failure::Unharmed(cause)) => Err(cause),
+            Err(Failure::Fatal(cause)) => {
+                self.runs.clear();
+                Err(cause)
+            }
+        }
+    }
+}
+
+impl Drop for Fresh {
+    fn drop(&mut self) {
+        let runs = self.runs.iter().filter_map(|(_, run)| run.as_deref());
+        runs.flat_map(|run| &run.segments).for_each(|segment| segment.remove());
+    }
 }
 
 /// Merges runs of the table that needs it most, if any does. False when there was nothing to do, or
@@ -170,16 +201,20 @@ fn merge_one(shared: &Shared) -> Result<bool, StoreError> {
     // Many runs make each read slow; many bytes only make the merge slow.
     let Some((table, runs, range)) = plans.max_by_key(|(_, runs, _)| runs.len()) else { return Ok(false) };
     let old = &runs[range.clone()];
+    let mut fresh = Fresh::default();
     let merged = if let Some(row) = in_a_row(old) {
         Some(Arc::new(row))
     } else {
         let bottom = range.end == runs.len();
         match write(files, Merge::over_runs(old)?, bottom, || shared.is_closing())? {
-            Some(run) => run,
+            Some(run) => {
+                fresh.runs.push((table, run.clone()));
+                run
+            }
             None => return Ok(false),
         }
     };
-    sync_directory(&files.directory)?;
+    files.directory.sync()?;
 
     let mut manifest = lock(&files.manifest);
     // Flushed runs may have come in front meanwhile; nobody else takes runs away.
@@ -193,7 +228,7 @@ fn merge_one(shared: &Shared) -> Result<bool, StoreError> {
     let mut next = Manifest::clone(&manifest);
     let replacement = merged.as_deref().map(infos);
     next.tables[usize::from(table.0)].runs.splice(start..start + old.len(), replacement);
-    next.write(&files.directory)?;
+    fresh.named_by(next.write(&files.directory))?;
     *manifest = next;
     let kept: Vec<u64> = merged.iter().flat_map(|run| run.segments.iter()).map(|s| s.info.id).collect();
     shared.change(|version| {
@@ -253,14 +288,9 @@ fn write(
     bottom: bool,
     interrupted: impl Fn() -> bool,
 ) -> Result<Option<Option<Arc<Run>>>, StoreError> {
-    let mut segments = Vec::new();
+    let mut segments = Segments { files, list: Vec::new() };
     let mut writer: Option<SegmentWriter> = None;
     let mut patience = PATIENCE;
-    let mut finish = |writer: SegmentWriter| -> Result<(), StoreError> {
-        let info = writer.finish()?;
-        segments.push(Arc::new(Segment::open(&files.directory, info, Arc::clone(&files.cache))?));
-        Ok(())
-    };
     while let Some((key, found)) = merge.step()? {
         let value = match &found {
             Found::Value(value) => Some(&**value),
@@ -280,13 +310,37 @@ fn write(
         };
         open.add(&key, value)?;
         if open.size_bytes() >= SEGMENT_BYTES {
-            finish(writer.take().expect("it was open"))?;
+            segments.finish(writer.take().expect("it was open"))?;
         }
     }
     if let Some(open) = writer {
-        finish(open)?;
+        segments.finish(open)?;
     }
+    let segments = std::mem::take(&mut segments.list);
     Ok(Some((!segments.is_empty()).then(|| Arc::new(Run { segments }))))
+}
+
+/// The finished segments of a run that is being written. Dropped, their files go.
+struct Segments<'a> {
+    files: &'a Files,
+    list: Vec<Arc<Segment>>,
+}
+
+impl Segments<'_> {
+    fn finish(&mut self, writer: SegmentWriter) -> Result<(), StoreError> {
+        let info = writer.finish()?;
+        let id = info.id;
+        let open = Segment::open(&self.files.directory, info, Arc::clone(&self.files.cache));
+        let open = open.inspect_err(|_| self.files.directory.discard(&segment::file_name(id)))?;
+        self.list.push(Arc::new(open));
+        Ok(())
+    }
+}
+
+impl Drop for Segments<'_> {
+    fn drop(&mut self) {
+        self.list.iter().for_each(|segment| segment.remove());
+    }
 }
 
 impl Files {

@@ -1,17 +1,18 @@
 //! Opening the store, committing, and looking at it.
 
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::ops::Deref;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 
 use super::background::Background;
 use super::batch;
 use super::cache::BlockCache;
-use super::journal::{self, Failure, Journal};
-use super::manifest::{Manifest, TableManifest};
+use super::directory::{Directory, Lock};
+use super::error::Failure;
+use super::journal::{self, Journal};
+use super::manifest::{self, Manifest, TableManifest};
 use super::memory::MemoryRun;
 use super::segment::{self, Segment};
 use super::version::{Run, Version};
@@ -66,12 +67,12 @@ pub(super) struct Shared {
 
 #[derive(Debug)]
 pub(super) struct Files {
-    pub(super) directory: PathBuf,
+    pub(super) directory: Directory,
     pub(super) cache: Arc<BlockCache>,
     /// Held while segments are installed, by whoever does so.
     pub(super) manifest: Mutex<Manifest>,
     write_buffer_bytes: usize,
-    _lock: File,
+    _lock: Lock,
 }
 
 #[derive(Debug, Default)]
@@ -120,22 +121,26 @@ impl Database {
     /// [`StoreError::Locked`] while another process has it, [`StoreError::NewerFormat`],
     /// [`StoreError::Corrupt`], or what the file system said.
     pub fn open(directory: impl AsRef<Path>, options: StoreOptions) -> Result<Self, StoreError> {
-        let directory = directory.as_ref();
-        std::fs::create_dir_all(directory).map_err(StoreError::io("create", directory))?;
-        let lock = take_lock(directory)?;
+        Self::open_in(Directory::open(directory.as_ref())?, options)
+    }
+
+    /// As [`Database::open`], in a directory that may be a test's.
+    pub(super) fn open_in(directory: Directory, options: StoreOptions) -> Result<Self, StoreError> {
+        let lock = directory.lock(LOCK_FILE)?;
         let cache = Arc::new(BlockCache::new(options.cache_bytes));
-        let mut manifest = match Manifest::read(directory)? {
+        let mut manifest = match Manifest::read(&directory)? {
             Some(manifest) => manifest,
-            None => found(directory)?,
+            None => found(&directory)?,
         };
-        let mut version = open_segments(directory, &manifest, &cache)?;
-        let journals = remove_leftovers(directory, &manifest)?;
+        let mut version = open_segments(&directory, &manifest, &cache)?;
+        let Contents { journals, stale } = contents(&directory, &manifest)?;
         let mut writer = Writer::default();
         let last = *journals.last().expect("checked to begin with the manifest's first");
+        let mut end = 0;
         for id in journals {
-            let good = journal::records(directory, id, manifest.salt, id == last, |bytes| {
+            let good = journal::records(&directory, id, manifest.salt, id == last, |bytes| {
                 if !batch::is_sound(bytes, manifest.tables.len()) {
-                    let path = directory.join(journal::file_name(id));
+                    let path = directory.path_of(&journal::file_name(id));
                     return Err(StoreError::corrupt(&path, 0, "a batch names a table that there is not"));
                 }
                 writer.memory_bytes += bytes.len();
@@ -144,15 +149,16 @@ impl Database {
                 }
                 Ok(())
             })?;
-            if id == last {
-                writer.journal = Some(Journal::resume(directory, id, manifest.salt, good)?);
-            }
+            end = good;
         }
+        writer.journal = Some(Journal::resume(&directory, last, manifest.salt, end)?);
+        // What a crash left behind goes once everything else is known to be sound.
+        stale.iter().try_for_each(|name| directory.remove(name))?;
         manifest.next_id = manifest.next_id.max(last + 1);
         let shared = Arc::new(Shared {
             names: RwLock::new(manifest.tables.iter().map(|table| table.name.clone()).collect()),
             files: Some(Files {
-                directory: directory.to_owned(),
+                directory,
                 cache,
                 manifest: Mutex::new(manifest),
                 write_buffer_bytes: options.write_buffer_bytes,
@@ -185,7 +191,7 @@ impl Database {
             let mut manifest = lock(&files.manifest);
             let mut grown = manifest.clone();
             grown.tables.push(TableManifest { name: name.to_owned(), runs: Vec::new() });
-            grown.write(&files.directory)?;
+            grown.write(&files.directory).map_err(Failure::into_cause)?;
             *manifest = grown;
         }
         names.push(name.to_owned());
@@ -256,6 +262,13 @@ impl Database {
         let memory: usize = table.memory_runs().map(|run| run.size_bytes()).sum();
         let disk: u64 = table.runs.iter().map(|run| run.size_bytes()).sum();
         memory as u64 + disk
+    }
+
+    /// How many sorted files count.
+    #[cfg(test)]
+    pub(super) fn segments(&self) -> usize {
+        let version = self.shared.version();
+        version.tables().flat_map(|(_, table)| &table.runs).map(|run| run.segments.len()).sum()
     }
 
     /// Bytes of memory that the store holds: the cache, and what is not written out yet.
@@ -371,33 +384,26 @@ impl Shared {
     }
 }
 
-fn take_lock(directory: &Path) -> Result<File, StoreError> {
-    let path = directory.join(LOCK_FILE);
-    let file = File::options()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(&path)
-        .map_err(StoreError::io("open", &path))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(std::fs::TryLockError::WouldBlock) => Err(StoreError::Locked { path: directory.to_owned() }),
-        Err(std::fs::TryLockError::Error(error)) => Err(StoreError::io("lock", &path)(error)),
-    }
-}
-
 /// Writes the manifest and the first journal of a new store.
-fn found(directory: &Path) -> Result<Manifest, StoreError> {
+fn found(directory: &Directory) -> Result<Manifest, StoreError> {
     // Seeded by the system; it only has to be unknown to whoever writes transactions.
     let salt = RandomState::new().build_hasher().finish();
     let manifest = Manifest { salt, first_journal: 1, next_id: 2, tables: Vec::new() };
+    // The first journal is there, and empty, before there is a manifest. Anything else had one.
+    let first = journal::file_name(manifest.first_journal);
+    for (name, _, _) in numbered(directory)? {
+        if name != first || directory.open_file(&name, false)?.length()? > 0 {
+            let path = directory.path_of(manifest::FILE_NAME);
+            return Err(StoreError::corrupt(&path, 0, format!("it is missing, but there is {name}")));
+        }
+    }
     Journal::create(directory, manifest.first_journal, salt)?;
-    manifest.write(directory)?;
+    manifest.write(directory).map_err(Failure::into_cause)?;
     Ok(manifest)
 }
 
 fn open_segments(
-    directory: &Path,
+    directory: &Directory,
     manifest: &Manifest,
     cache: &Arc<BlockCache>,
 ) -> Result<Version, StoreError> {
@@ -415,34 +421,63 @@ fn open_segments(
     Ok(version)
 }
 
-/// Removes files that a crash left behind. Returns the journals that count, in order.
-fn remove_leftovers(directory: &Path, manifest: &Manifest) -> Result<Vec<u64>, StoreError> {
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Segment,
+    Journal,
+}
+
+/// The segments and journals of a directory, with their numbers.
+fn numbered(directory: &Directory) -> Result<Vec<(String, u64, Kind)>, StoreError> {
+    let known = |name: String| {
+        let (stem, extension) = name.split_once('.')?;
+        let id = stem.parse().ok()?;
+        match extension {
+            "segment" => Some((name, id, Kind::Segment)),
+            "journal" => Some((name, id, Kind::Journal)),
+            _ => None,
+        }
+    };
+    Ok(directory.list()?.into_iter().filter_map(known).collect())
+}
+
+/// What there is beside the manifest and the segments that it names.
+struct Contents {
+    /// The journals that count, in order.
+    journals: Vec<u64>,
+    /// Files that nothing names.
+    stale: Vec<String>,
+}
+
+fn contents(directory: &Directory, manifest: &Manifest) -> Result<Contents, StoreError> {
     let known: BTreeSet<u64> = manifest
         .tables
         .iter()
         .flat_map(|table| table.runs.iter().flatten().map(|segment| segment.id))
         .collect();
     let mut journals = BTreeSet::new();
-    let entries = std::fs::read_dir(directory).map_err(StoreError::io("list", directory))?;
-    for entry in entries {
-        let path = entry.map_err(StoreError::io("list", directory))?.path();
-        let number = path.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.parse().ok());
-        let (Some(id), Some(extension)) = (number, path.extension().and_then(|e| e.to_str())) else {
-            continue;
-        };
-        let stale = match extension {
-            "segment" => !known.contains(&id),
-            "journal" if id >= manifest.first_journal => !journals.insert(id),
-            "journal" => true,
-            _ => false,
-        };
-        if stale {
-            std::fs::remove_file(&path).map_err(StoreError::io("remove", &path))?;
+    let mut stale = Vec::new();
+    for (name, id, kind) in numbered(directory)? {
+        match kind {
+            Kind::Segment if known.contains(&id) => {}
+            Kind::Journal if id >= manifest.first_journal => {
+                journals.insert(id);
+            }
+            Kind::Segment | Kind::Journal => stale.push(name),
         }
     }
     if journals.first() != Some(&manifest.first_journal) {
-        let path = directory.join(journal::file_name(manifest.first_journal));
+        let path = directory.path_of(&journal::file_name(manifest.first_journal));
         return Err(StoreError::corrupt(&path, 0, "the journal is missing"));
     }
-    Ok(journals.into_iter().collect())
+    // A journal that could not be made may have left its name: the one before it went on, and its end may be torn.
+    while let Some(last) = journals.last().copied().filter(|last| *last != manifest.first_journal) {
+        let name = journal::file_name(last);
+        if directory.open_file(&name, false)?.length()? > 0 {
+            break;
+        }
+        journals.remove(&last);
+        stale.push(name);
+    }
+    Ok(Contents { journals: journals.into_iter().collect(), stale })
 }

@@ -33,8 +33,9 @@ pub enum StoreError {
         /// What is wrong there.
         what: String,
     },
-    /// The file system has no room left. Nothing of the batch was kept; it may be tried again.
-    #[error("no space left for {}: free some and try again", path.display())]
+    /// The file system, a quota or a limit of the process leaves no room. Nothing of the batch was kept; it may be tried
+    /// again.
+    #[error("no room for {}: the disk is full, or a limit is reached; free some space and try again", path.display())]
     DiskFull {
         /// The file that could not grow.
         path: PathBuf,
@@ -76,14 +77,33 @@ impl StoreError {
     /// For `map_err` on an operation on a file.
     pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| match source.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
                 Self::DiskFull { path: path.to_owned() }
             }
             _ => Self::Io { action, path: path.to_owned(), source: Arc::new(source) },
         }
     }
 
+    /// What is wrong with the file of this name.
     pub(super) fn corrupt(path: &Path, offset: u64, what: impl Into<String>) -> Self {
         Self::Corrupt { path: path.to_owned(), offset, what: what.into() }
+    }
+}
+
+/// How a change of a file failed.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// Nothing was changed.
+    Unharmed(StoreError),
+    /// Nobody knows what the file has.
+    Fatal(StoreError),
+}
+
+impl Failure {
+    /// Why, whatever became of the file.
+    pub(super) fn into_cause(self) -> StoreError {
+        match self {
+            Self::Unharmed(cause) | Self::Fatal(cause) => cause,
+        }
     }
 }

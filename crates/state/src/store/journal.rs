@@ -8,12 +8,10 @@
 //! what is damaged here had been durable. The checksum covers the store's random number and the place
 //! as well, so that bytes inside a batch, which others choose, cannot pass for a record.
 
-use std::fs::{File, OpenOptions};
-use std::io::{Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
-
 use super::StoreError;
 use super::batch::BATCH_LIMIT;
+use super::directory::{Directory, StoreFile};
+use super::error::Failure;
 
 const MAGIC: [u8; 4] = *b"tlyb";
 const HEADER: usize = 4 + 4 + 4 + 8;
@@ -26,8 +24,7 @@ pub(super) fn file_name(id: u64) -> String {
 #[derive(Debug)]
 pub(super) struct Journal {
     pub(super) id: u64,
-    path: PathBuf,
-    file: File,
+    file: StoreFile,
     salt: u64,
     length: u64,
     synced: u64,
@@ -35,21 +32,19 @@ pub(super) struct Journal {
 
 impl Journal {
     /// A new, empty one whose name is durable.
-    pub(super) fn create(directory: &Path, id: u64, salt: u64) -> Result<Self, StoreError> {
-        let path = directory.join(file_name(id));
-        let file = File::create(&path).map_err(StoreError::io("create", &path))?;
-        super::manifest::sync_directory(directory)?;
-        Ok(Self { id, path, file, salt, length: 0, synced: 0 })
+    pub(super) fn create(directory: &Directory, id: u64, salt: u64) -> Result<Self, StoreError> {
+        let name = file_name(id);
+        let file = directory.create(&name)?;
+        directory.sync().inspect_err(|_| directory.discard(&name))?;
+        Ok(Self { id, file, salt, length: 0, synced: 0 })
     }
 
     /// Goes on behind the `length` bytes that [`records`] found good; what follows is cut off.
-    pub(super) fn resume(directory: &Path, id: u64, salt: u64, length: u64) -> Result<Self, StoreError> {
-        let path = directory.join(file_name(id));
-        let mut file = OpenOptions::new().write(true).open(&path).map_err(StoreError::io("open", &path))?;
-        file.set_len(length).map_err(StoreError::io("cut", &path))?;
-        file.sync_all().map_err(StoreError::io("flush", &path))?;
-        file.seek(SeekFrom::Start(length)).map_err(StoreError::io("seek in", &path))?;
-        Ok(Self { id, path, file, salt, length, synced: length })
+    pub(super) fn resume(directory: &Directory, id: u64, salt: u64, length: u64) -> Result<Self, StoreError> {
+        let file = directory.open_file(&file_name(id), true)?;
+        file.cut(length)?;
+        file.sync()?;
+        Ok(Self { id, file, salt, length, synced: length })
     }
 
     /// Adds a record.
@@ -64,13 +59,13 @@ impl Journal {
         let place = Place { salt: self.salt, journal: self.id, offset: self.length };
         let sum = place.checksum(&header[12..20], batch);
         header[8..12].copy_from_slice(&sum.to_le_bytes());
-        let written = self.file.write_all(&header).and_then(|()| self.file.write_all(batch));
+        let written = self
+            .file
+            .write_all_at(&header, self.length)
+            .and_then(|()| self.file.write_all_at(batch, self.length + HEADER as u64));
         if let Err(cause) = written {
-            let cause = StoreError::io("write", &self.path)(cause);
-            let undone =
-                self.file.set_len(self.length).and_then(|()| self.file.seek(SeekFrom::Start(self.length)));
-            return Err(match undone {
-                Ok(_) => Failure::Unharmed(cause),
+            return Err(match self.file.cut(self.length) {
+                Ok(()) => Failure::Unharmed(cause),
                 Err(_) => Failure::Fatal(cause),
             });
         }
@@ -81,19 +76,11 @@ impl Journal {
     /// Makes all records durable.
     pub(super) fn sync(&mut self) -> Result<(), StoreError> {
         if self.synced < self.length {
-            self.file.sync_data().map_err(StoreError::io("flush", &self.path))?;
+            self.file.sync()?;
             self.synced = self.length;
         }
         Ok(())
     }
-}
-
-/// How a record could not be added.
-pub(super) enum Failure {
-    /// Nothing was added.
-    Unharmed(StoreError),
-    /// Nobody knows what the file has.
-    Fatal(StoreError),
 }
 
 /// Where a record stands: part of its checksum.
@@ -147,14 +134,17 @@ impl Reader {
 /// Reads the journal `id`: gives each batch to `take`, returns the length of the good part. With
 /// `last`, a torn end is expected and left out.
 pub(super) fn records(
-    directory: &Path,
+    directory: &Directory,
     id: u64,
     salt: u64,
     last: bool,
     mut take: impl FnMut(&[u8]) -> Result<(), StoreError>,
 ) -> Result<u64, StoreError> {
-    let path = directory.join(file_name(id));
-    let bytes = std::fs::read(&path).map_err(StoreError::io("read", &path))?;
+    let name = file_name(id);
+    let path = directory.path_of(&name);
+    let Some(bytes) = directory.read(&name)? else {
+        return Err(StoreError::corrupt(&path, 0, "the journal is missing"));
+    };
     let reader = Reader { bytes, salt, id };
     let mut at = 0;
     while let Some((batch, _, end)) = reader.record(at) {

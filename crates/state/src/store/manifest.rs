@@ -1,11 +1,9 @@
 //! Which tables there are, which segments they have, and from which journal on batches are missing in
 //! them. Replaced as a whole, by a rename.
 
-use std::fs::File;
-use std::io::Write;
-use std::path::Path;
-
 use super::StoreError;
+use super::directory::Directory;
+use super::error::Failure;
 use super::segment::SegmentInfo;
 
 pub(super) const FILE_NAME: &str = "manifest";
@@ -33,22 +31,11 @@ pub(super) struct TableManifest {
     pub(super) runs: Vec<Vec<SegmentInfo>>,
 }
 
-/// Makes the names in a directory durable.
-pub(super) fn sync_directory(directory: &Path) -> Result<(), StoreError> {
-    File::open(directory)
-        .and_then(|directory| directory.sync_all())
-        .map_err(StoreError::io("flush", directory))
-}
-
 impl Manifest {
     /// Reads it; `None` when the directory has no store yet.
-    pub(super) fn read(directory: &Path) -> Result<Option<Self>, StoreError> {
-        let path = directory.join(FILE_NAME);
-        let bytes = match std::fs::read(&path) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(StoreError::io("read", &path)(error)),
-        };
+    pub(super) fn read(directory: &Directory) -> Result<Option<Self>, StoreError> {
+        let path = directory.path_of(FILE_NAME);
+        let Some(bytes) = directory.read(FILE_NAME)? else { return Ok(None) };
         let mut reader = Reader { bytes: &bytes, at: 0 };
         let damaged = |at: usize, what: &str| StoreError::corrupt(&path, at as u64, what);
         if reader.take(8) != Some(&MAGIC) {
@@ -70,16 +57,22 @@ impl Manifest {
     }
 
     /// Puts this one in the place of the one before, durably.
-    pub(super) fn write(&self, directory: &Path) -> Result<(), StoreError> {
-        let temporary = directory.join(TEMPORARY_NAME);
-        let write = || {
-            let mut file = File::create(&temporary)?;
-            file.write_all(&self.encode())?;
-            file.sync_all()?;
-            std::fs::rename(&temporary, directory.join(FILE_NAME))
+    ///
+    /// # Errors
+    /// After [`Failure::Fatal`] either of the two may be what the next opening finds: no file that one of them names may
+    /// be removed.
+    pub(super) fn write(&self, directory: &Directory) -> Result<(), Failure> {
+        let replace = || {
+            let file = directory.create(TEMPORARY_NAME)?;
+            file.write_all_at(&self.encode(), 0)?;
+            file.sync()?;
+            directory.rename(TEMPORARY_NAME, FILE_NAME)
         };
-        write().map_err(StoreError::io("write", &temporary))?;
-        sync_directory(directory)
+        replace().map_err(|cause| {
+            directory.discard(TEMPORARY_NAME);
+            Failure::Unharmed(cause)
+        })?;
+        directory.sync().map_err(Failure::Fatal)
     }
 
     fn encode(&self) -> Vec<u8> {

@@ -14,6 +14,7 @@
 //! | `version` | all runs of all tables at one moment: a snapshot is a counted reference to one |
 //! | `cursor` | all runs of a table as one sorted sequence |
 //! | `background` | writing memory out, and merging files |
+//! | `directory` | the files, as the operating system has them, or as a test lets them fail |
 //!
 //! Nothing outside of this module knows what the store is made of.
 
@@ -23,6 +24,7 @@ mod block;
 mod cache;
 mod cursor;
 mod database;
+mod directory;
 mod error;
 mod filter;
 mod hash;

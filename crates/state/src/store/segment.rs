@@ -3,14 +3,11 @@
 //! Blocks, then one region that says where each begins and which keys can be in the file at all. The
 //! manifest knows where that region lies, so a file that is not in the manifest means nothing.
 
-use std::fs::File;
-use std::io::Write;
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::block::{Block, BlockBuilder, common_prefix};
 use super::cache::{BlockCache, Cached};
+use super::directory::{Directory, StoreFile};
 use super::filter::Filter;
 use super::hash::hash;
 use super::value::Found;
@@ -125,30 +122,29 @@ impl BlockDirectory {
 #[derive(Debug)]
 pub(super) struct Segment {
     pub(super) info: SegmentInfo,
-    path: PathBuf,
-    file: File,
+    directory: Directory,
+    file: StoreFile,
     cache: Arc<BlockCache>,
 }
 
 impl Segment {
     pub(super) fn open(
-        directory: &Path,
+        directory: &Directory,
         info: SegmentInfo,
         cache: Arc<BlockCache>,
     ) -> Result<Self, StoreError> {
-        let path = directory.join(file_name(info.id));
-        let file = File::open(&path).map_err(StoreError::io("open", &path))?;
-        let length = file.metadata().map_err(StoreError::io("look at", &path))?.len();
+        let file = directory.open_file(&file_name(info.id), false)?;
+        let length = file.length()?;
         if length != info.size {
             let what = format!("the file has {length} bytes instead of {}", info.size);
-            return Err(StoreError::corrupt(&path, length, what));
+            return Err(StoreError::corrupt(file.path(), length, what));
         }
-        Ok(Self { info, path, file, cache })
+        Ok(Self { info, directory: directory.clone(), file, cache })
     }
 
     fn read(&self, offset: u64, length: usize) -> Result<Vec<u8>, StoreError> {
         let mut bytes = vec![0; length];
-        self.file.read_exact_at(&mut bytes, offset).map_err(StoreError::io("read", &self.path))?;
+        self.file.read_exact_at(&mut bytes, offset)?;
         Ok(bytes)
     }
 
@@ -159,7 +155,7 @@ impl Segment {
         let offset = self.info.directory_offset;
         let bytes = self.read(offset, self.info.directory_length as usize)?;
         let directory = BlockDirectory::parse(&bytes, offset).ok_or_else(|| {
-            StoreError::corrupt(&self.path, offset, "the list of blocks fails its checksum")
+            StoreError::corrupt(self.file.path(), offset, "the list of blocks fails its checksum")
         })?;
         let directory = Arc::new(directory);
         self.cache.insert(self.info.id, u32::MAX, Cached::Directory(Arc::clone(&directory)));
@@ -178,7 +174,7 @@ impl Segment {
         }
         let (_, offset, length) = directory.blocks[position];
         let block = Block::parse(self.read(offset, length as usize)?)
-            .ok_or_else(|| StoreError::corrupt(&self.path, offset, "a block fails its checksum"))?;
+            .ok_or_else(|| StoreError::corrupt(self.file.path(), offset, "a block fails its checksum"))?;
         if !once && length as usize <= CACHED_BLOCK_LIMIT {
             self.cache.insert(self.info.id, position as u32, Cached::Block(block.clone()));
         }
@@ -208,16 +204,16 @@ impl Segment {
 
     /// Takes the name away; readers that have the file open go on.
     pub(super) fn remove(&self) {
-        // A file that stays is removed when the store is opened the next time.
-        let _ = std::fs::remove_file(&self.path);
+        self.directory.discard(&file_name(self.info.id));
     }
 }
 
-/// Writes one segment, entries in key order.
+/// Writes one segment, entries in key order. Dropped before it is finished, it leaves no file.
 pub(super) struct SegmentWriter {
     id: u64,
-    path: PathBuf,
-    file: File,
+    directory: Directory,
+    file: StoreFile,
+    finished: bool,
     buffer: Vec<u8>,
     written: u64,
     block: BlockBuilder,
@@ -229,13 +225,13 @@ pub(super) struct SegmentWriter {
 }
 
 impl SegmentWriter {
-    pub(super) fn create(directory: &Path, id: u64) -> Result<Self, StoreError> {
-        let path = directory.join(file_name(id));
-        let file = File::create(&path).map_err(StoreError::io("create", &path))?;
+    pub(super) fn create(directory: &Directory, id: u64) -> Result<Self, StoreError> {
+        let file = directory.create(&file_name(id))?;
         Ok(Self {
             id,
-            path,
+            directory: directory.clone(),
             file,
+            finished: false,
             buffer: Vec::with_capacity(WRITE_BUFFER_BYTES + BLOCK_BYTES),
             written: 0,
             block: BlockBuilder::default(),
@@ -277,7 +273,7 @@ impl SegmentWriter {
     }
 
     fn write_out(&mut self) -> Result<(), StoreError> {
-        self.file.write_all(&self.buffer).map_err(StoreError::io("write", &self.path))?;
+        self.file.write_all_at(&self.buffer, self.written)?;
         self.written += self.buffer.len() as u64;
         self.buffer.clear();
         Ok(())
@@ -297,15 +293,25 @@ impl SegmentWriter {
         let encoded = directory.encode();
         self.buffer.extend_from_slice(&encoded);
         self.write_out()?;
-        self.file.sync_data().map_err(StoreError::io("flush", &self.path))?;
+        self.file.sync()?;
+        self.finished = true;
         Ok(SegmentInfo {
             id: self.id,
             size: self.written,
             entries: self.hashes.len() as u64,
             directory_offset,
             directory_length: encoded.len() as u32,
-            first_key: self.first_key,
-            last_key: self.last_key,
+            first_key: std::mem::take(&mut self.first_key),
+            last_key: std::mem::take(&mut self.last_key),
         })
+    }
+}
+
+impl Drop for SegmentWriter {
+    fn drop(&mut self) {
+        // On a full disk what cannot be finished must not take the room of the next attempt.
+        if !self.finished {
+            self.directory.discard(&file_name(self.id));
+        }
     }
 }

@@ -6,6 +6,8 @@ use proptest::prelude::*;
 
 use super::{Batch, Database, Durability, Snapshot, StoreError, StoreOptions, Table};
 
+mod disk;
+
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// Small enough that a few kilobytes make segments and merges.
