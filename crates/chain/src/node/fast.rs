@@ -25,7 +25,7 @@ use tally_state::Import;
 
 use self::peers::Peers;
 use self::progress::Record;
-use super::{Node, sync};
+use super::Node;
 use crate::chain::Ahead;
 use crate::error::ChainError;
 
@@ -33,8 +33,8 @@ use crate::error::ChainError;
 const IDLE: Duration = Duration::from_millis(100);
 /// How long peers that are far ahead may take to appear after the first that is not.
 const GRACE: Duration = Duration::from_secs(2);
-/// How long it waits after something failed here.
-const PAUSE: Duration = Duration::from_secs(2);
+/// How long it waits after something failed.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// How a node that is far behind comes to the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,13 +51,14 @@ pub struct Distances {
     /// A node that is fewer blocks behind executes them. One whose head is further from the first block does as well: its
     /// own past would be lost.
     pub lead: u64,
-    /// How far below the newest block the state is taken.
+    /// How far below the newest block the state is taken. Sealed blocks are final, so that this only gives peers time to
+    /// have the block; every block more is one that they undo to give the state.
     pub pivot: u64,
 }
 
 impl Default for Distances {
     fn default() -> Self {
-        Self { lead: 256, pivot: 32 }
+        Self { lead: 256, pivot: 4 }
     }
 }
 
@@ -115,6 +116,8 @@ enum Stop {
     Stopping,
     /// No peer has the state any more.
     Gone,
+    /// Nobody who is believed is far ahead.
+    Near,
     /// The chain cannot be taken without executing it.
     Unproved(u64),
     /// Something failed here.
@@ -129,36 +132,44 @@ impl<E: Into<ChainError>> From<E> for Stop {
 
 pub(super) fn run(node: Node, (): ()) {
     let distances = match node.shared.fast.sync {
-        Sync::Full => {
-            // What an interrupted fast sync has left is of no use to a node that executes every block.
-            if let Err(error) = node.chain().state().abandon_import() {
-                node.failed("removing an unfinished state", &error);
-            }
-            return;
-        }
+        Sync::Full => return tidy(&node),
         Sync::Fast(distances) => distances,
     };
-    if decide(&node, distances) {
+    let peers = Peers::new(node.clone());
+    while decide(&node, &peers, distances) {
         node.shared.fast.is_running.store(true, Ordering::Release);
-        take(&node, distances);
+        let is_over = take(&node, &peers, distances);
         node.shared.fast.is_running.store(false, Ordering::Release);
+        if is_over {
+            break;
+        }
+    }
+    if !node.is_stopping() {
+        tidy(&node);
     }
     node.shared.fast.is_deciding_or_running.store(false, Ordering::Release);
 }
 
+/// What an interrupted fast sync has left is of no use to a node that executes every block.
+fn tidy(node: &Node) {
+    if let Err(error) = node.chain().state().abandon_import() {
+        node.failed("removing an unfinished state", &error);
+    }
+}
+
 /// Waits until it is clear whether this node is far behind.
-fn decide(node: &Node, distances: Distances) -> bool {
+fn decide(node: &Node, peers: &Peers, distances: Distances) -> bool {
     let mut heard: Option<Instant> = None;
     while !node.is_stopping() {
         let head = node.chain().head().number();
         if head >= node.chain().genesis().number.saturating_add(distances.lead) {
             return false;
         }
-        let highest = sync::highest(node);
+        let highest = peers.highest();
         if highest >= head.saturating_add(distances.lead) {
             return true;
         }
-        if highest > 0 && heard.get_or_insert_with(Instant::now).elapsed() >= GRACE {
+        if highest > head && heard.get_or_insert_with(Instant::now).elapsed() >= GRACE {
             return false;
         }
         std::thread::sleep(IDLE);
@@ -166,16 +177,16 @@ fn decide(node: &Node, distances: Distances) -> bool {
     false
 }
 
-/// Until the state at a recent block is this node's, or it is clear that it cannot be.
-fn take(node: &Node, distances: Distances) {
-    let peers = Peers::new(node.clone());
+/// Until the state at a recent block is this node's, or it is clear that it cannot be; whether it is not to be tried again.
+fn take(node: &Node, peers: &Peers, distances: Distances) -> bool {
     while !node.is_stopping() {
-        match attempt(node, &peers, distances) {
-            Ok(()) | Err(Stop::Stopping) => return,
+        match attempt(node, peers, distances) {
+            Ok(()) | Err(Stop::Stopping) => return true,
+            Err(Stop::Near) => return false,
             Err(Stop::Gone) => {
                 // Blocks are taken up to a newer one, as soon as there is one.
                 peers.ask_all_again();
-                std::thread::sleep(IDLE);
+                std::thread::sleep(PAUSE);
             }
             Err(Stop::Unproved(number)) => {
                 node.notice(super::Notice::Failure {
@@ -185,7 +196,7 @@ fn take(node: &Node, distances: Distances) {
                          contract names them); every block is executed instead"
                     ),
                 });
-                return;
+                return true;
             }
             Err(Stop::Failed(error)) => {
                 node.failed("syncing fast; it goes on", &error);
@@ -193,13 +204,13 @@ fn take(node: &Node, distances: Distances) {
             }
         }
     }
+    true
 }
 
 fn attempt(node: &Node, peers: &Peers, distances: Distances) -> Result<(), Stop> {
     let chain = node.chain();
-    let highest = sync::highest(node);
+    let highest = peers.highest();
     if !chain.is_told_by_headers(highest) {
-        chain.state().abandon_import()?;
         return Err(Stop::Unproved(highest));
     }
     let record = Record::open(node)?;

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod kill;
+mod measure;
 mod peers;
 mod world;
 
@@ -238,6 +239,31 @@ fn a_peer_that_lies_is_asked_no_more_and_others_are() {
         assert!(node.chain().reader().oldest_state().unwrap() > LEAD, "{name}");
         assert_eq!(liar.asked(), asked, "{name}");
     }
+}
+
+#[test]
+fn a_peer_that_boasts_holds_nobody_up() {
+    // Both say that they have blocks that nobody has; one gives what there is, one gives nothing.
+    let empty = |_: u8, _: &[u8], answer: &[u8]| Some(answer.to_vec());
+    let silent = |_: u8, _: &[u8], _: &[u8]| None;
+    let long = World::new(LEAD + 20);
+    let source = long.start_validator();
+    let boasters = [
+        Proxy::start_boasting(&long, 20, &source, 1_000_000, empty),
+        Proxy::start_boasting(&long, 21, &source, 2_000_000, silent),
+    ];
+    let known: Vec<_> = boasters.iter().map(Proxy::enode).chain(source.network().unwrap().enode()).collect();
+    let node = long.start_node(3, Database::in_memory(), &known, world::FAST);
+    wait_until("the state is taken", || node.chain().head().number() > 0);
+    assert!(node.chain().reader().oldest_state().unwrap() > LEAD);
+    // A chain that is short in truth is executed.
+    let short = World::new(3);
+    let source = short.start_follower(2, short.copy(), &[], world::FULL);
+    let silent = Proxy::start_boasting(&short, 20, &source, 1_000_000, silent);
+    let known = [silent.enode(), source.network().unwrap().enode().unwrap()];
+    let node = short.start_node(3, Database::in_memory(), &known, world::FAST);
+    wait_until("the chain is executed", || node.chain().head().number() == short.height());
+    assert_eq!(node.chain().reader().oldest_state().unwrap(), 0);
 }
 
 #[test]

@@ -39,6 +39,17 @@ impl Proxy {
         source: &Node,
         pass: impl Fn(u8, &[u8], &[u8]) -> Option<Vec<u8>> + Send + 'static,
     ) -> Self {
+        Self::start_boasting(world, number, source, 0, pass)
+    }
+
+    /// As [`start_with`](Self::start_with); says that it has so many blocks more than the honest node.
+    pub(crate) fn start_boasting(
+        world: &World,
+        number: u8,
+        source: &Node,
+        more: u64,
+        pass: impl Fn(u8, &[u8], &[u8]) -> Option<Vec<u8>> + Send + 'static,
+    ) -> Self {
         let known = vec![source.network().unwrap().enode().unwrap()];
         let (network, events) = world.network(key(number), source.chain().genesis_hash(), known);
         let of = source.network().unwrap().address();
@@ -54,7 +65,7 @@ impl Proxy {
         std::thread::spawn(move || {
             while let Some(event) = events.recv() {
                 let head = chain.head();
-                let head = protocol::encode(&Head { number: head.number(), hash: head.hash() });
+                let head = protocol::encode(&Head { number: head.number() + more, hash: head.hash() });
                 match event {
                     Event::Connected { peer, .. } if peer != of => {
                         let _ = network.send(&peer, HEAD, head);

@@ -41,6 +41,8 @@ pub(crate) struct World {
     database: Database,
     blocks: Vec<Bytes>,
     nonce: u64,
+    /// Calls in each block beside those that every block has.
+    calls: u64,
 }
 
 /// A node that is stopped when it is let go of.
@@ -138,19 +140,24 @@ fn genesis(names_contract: bool) -> Genesis {
 impl World {
     /// A chain of so many blocks, which anybody can check by its headers.
     pub(crate) fn new(blocks: u64) -> Self {
-        Self::of(genesis(false), blocks)
+        Self::of(genesis(false), blocks, 0)
     }
 
     /// A chain whose validators a contract names.
     pub(crate) fn with_contract(blocks: u64) -> Self {
-        Self::of(genesis(true), blocks)
+        Self::of(genesis(true), blocks, 0)
     }
 
-    fn of(genesis: Genesis, blocks: u64) -> Self {
+    /// A chain with so many calls in each block, each of which writes two slots and a log.
+    pub(crate) fn busy(blocks: u64, calls: u64) -> Self {
+        Self::of(genesis(false), blocks, calls)
+    }
+
+    fn of(genesis: Genesis, blocks: u64, calls: u64) -> Self {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let database = Database::in_memory();
-        let mut world = Self { runtime, genesis, database, blocks: Vec::new(), nonce: 0 };
+        let mut world = Self { runtime, genesis, database, blocks: Vec::new(), nonce: 0, calls };
         let chain = world.open(world.database.clone(), History::Blocks(512));
         for number in 0..blocks {
             let block = world.block(&chain, number);
@@ -190,6 +197,10 @@ impl World {
         let mut code = alloy_primitives::hex::decode(code).unwrap();
         code.push(number as u8);
         transactions.push(self.send(TxKind::Create, code, EXTRA_GAS));
+        for call in 0..self.calls {
+            let at = number * self.calls + call;
+            transactions.push(self.fill(contract(at % 10), SLOTS + 2 * at, 2));
+        }
         let parent = head.branch.clone();
         let built = chain.build(&parent, attributes, transactions).unwrap();
         assert!(built.skipped.is_empty(), "{:?}", built.skipped);

@@ -6,7 +6,7 @@ use super::peers::{Asked, Has, Peers};
 use super::{Distances, Stop, note};
 use crate::chain::{Ahead, Unexecuted};
 use crate::error::ImportError;
-use crate::node::{Node, sync};
+use crate::node::Node;
 use crate::protocol::{GET_HISTORY, History, Past, RANGE_COUNT, RESPONSE_TARGET_BYTES, Range};
 
 /// Requests under way.
@@ -46,25 +46,22 @@ pub(super) fn take(node: &Node, peers: &Peers, ahead: &mut Ahead, distances: Dis
 
 impl Window<'_> {
     fn run(&mut self, ahead: &mut Ahead, distances: Distances) -> Result<(), Stop> {
-        let genesis = self.node.chain().genesis().number;
+        let head = self.node.chain().head().number();
         loop {
             if self.node.is_stopping() {
                 return Err(Stop::Stopping);
             }
-            let highest = sync::highest(self.node);
+            let highest = self.peers.highest();
             if !self.node.chain().is_told_by_headers(highest) {
                 return Err(Stop::Unproved(highest));
             }
             let target = highest.saturating_sub(distances.pivot);
-            if ahead.number() >= target && ahead.number() > genesis && self.under_way.is_empty() {
-                return Ok(());
+            if self.under_way.is_empty() && ahead.number() >= target {
+                // Peers that were far ahead may be gone, or have turned out not to be.
+                return if ahead.number() > head { Ok(()) } else { Err(Stop::Near) };
             }
             self.fill(target)?;
-            let Some((range, asked)) = self.under_way.pop_front() else {
-                // The peers that were far ahead are gone.
-                std::thread::sleep(super::IDLE);
-                continue;
-            };
+            let Some((range, asked)) = self.under_way.pop_front() else { continue };
             let answer = self.peers.answer::<History>(asked, "history");
             let Some((peer, History { blocks }, bytes)) = answer else {
                 self.ask_again(range)?;
@@ -77,7 +74,10 @@ impl Window<'_> {
             }
             let found = blocks.len() as u64;
             match self.check(ahead, range, &blocks) {
-                Ok(taken) => *ahead = taken,
+                Ok(taken) => {
+                    self.peers.served(peer);
+                    *ahead = taken;
+                }
                 Err(Outcome::Wrong(wrong)) => {
                     self.peers.lied(peer, &wrong);
                     self.ask_again(range)?;
@@ -102,8 +102,12 @@ impl Window<'_> {
     fn fill(&mut self, target: u64) -> Result<(), Stop> {
         while self.under_way.len() < UNDER_WAY && self.next <= target {
             let range = Range { first: self.next, count: self.count.min(target - self.next + 1) };
-            let asked = self.ask(range)?;
-            self.under_way.push_back((range, asked));
+            match self.ask(range) {
+                Ok(asked) => self.under_way.push_back((range, asked)),
+                // Whoever said that there were these blocks is gone; what is under way may come yet.
+                Err(Stop::Gone) => return Ok(()),
+                Err(stop) => return Err(stop),
+            }
             self.next += range.count;
         }
         Ok(())
@@ -129,7 +133,7 @@ impl Window<'_> {
         let last = range.first + (range.count - 1);
         self.peers.ask(Has::Block(last), GET_HISTORY, &range, || {
             // Nobody can have it whom nobody says to have it.
-            if sync::highest(self.node) < last { Err(Stop::Gone) } else { Ok(()) }
+            if self.peers.highest() < last { Err(Stop::Gone) } else { Ok(()) }
         })
     }
 

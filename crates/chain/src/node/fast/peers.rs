@@ -14,11 +14,15 @@ use crate::node::{Node, Notice, lock};
 use crate::protocol;
 
 /// How long an answer may take.
-const TIMEOUT: Duration = Duration::from_secs(15);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// Requests under way with one peer.
 const UNDER_WAY: usize = 8;
-/// How long a peer is left alone that gave no answer.
-const REST: Duration = Duration::from_secs(2);
+/// How long a peer is left alone that gave no answer of use; twice as long each further time in a row.
+const REST: Duration = Duration::from_secs(1);
+/// And at most.
+const LONGEST_REST: Duration = Duration::from_secs(600);
+/// What a peer says of its newest block counts no longer while it rests after so many failures in a row.
+const FAILURES: u32 = 3;
 /// How long it is waited for a peer that can be asked, before it is looked around again.
 const WAIT: Duration = Duration::from_millis(20);
 /// How often it is said that nobody can be asked.
@@ -33,12 +37,33 @@ pub(super) struct Peers {
 #[derive(Default)]
 struct Known {
     under_way: AddressMap<usize>,
-    resting: AddressMap<Instant>,
+    failures: AddressMap<Failures>,
     /// They sent what is wrong, and are asked no more.
     liars: AddressSet,
     /// They do not have the state that is being taken.
     without_state: AddressSet,
     complained: Option<Instant>,
+}
+
+/// Answers in a row that were of no use.
+#[derive(Clone, Copy)]
+struct Failures {
+    count: u32,
+    rests_until: Instant,
+}
+
+impl Known {
+    fn rests(&self, peer: &Address) -> Option<u32> {
+        self.failures
+            .get(peer)
+            .filter(|failures| failures.rests_until > Instant::now())
+            .map(|failures| failures.count)
+    }
+
+    /// Whether to go by what a peer says that it has.
+    fn is_believed(&self, peer: &Address) -> bool {
+        !self.liars.contains(peer) && self.rests(peer).is_none_or(|failures| failures < FAILURES)
+    }
 }
 
 /// What a peer has to have to be asked.
@@ -59,6 +84,14 @@ pub(super) struct Asked {
 impl Peers {
     pub(super) fn new(node: Node) -> Self {
         Self { node, known: Mutex::default() }
+    }
+
+    /// The highest block that any peer says it has that has not been found wrong.
+    pub(super) fn highest(&self) -> u64 {
+        let heads = lock(&self.node.shared.heads);
+        let known = lock(&self.known);
+        let believed = heads.iter().filter(|(peer, _)| known.is_believed(peer));
+        believed.map(|(_, head)| head.number).max().unwrap_or(0)
     }
 
     /// Sends a request to one of the peers that have something, once there is one.
@@ -91,19 +124,18 @@ impl Peers {
         let (Has::Block(number) | Has::State(number)) = has;
         let heads = lock(&self.node.shared.heads);
         let mut known = lock(&self.known);
-        known.resting.retain(|_, since| since.elapsed() < REST);
-        let of_use = |peer: &Address| !known.liars.contains(peer);
         let mut able = 0;
         let mut without = 0;
         let mut best: Option<(usize, Address)> = None;
-        for (peer, _) in heads.iter().filter(|(peer, head)| head.number >= number && of_use(peer)) {
+        for (peer, _) in heads.iter().filter(|(peer, head)| head.number >= number && known.is_believed(peer))
+        {
             able += 1;
             if matches!(has, Has::State(_)) && known.without_state.contains(peer) {
                 without += 1;
                 continue;
             }
             let under_way = known.under_way.get(peer).copied().unwrap_or(0);
-            let is_free = under_way < UNDER_WAY && !known.resting.contains_key(peer);
+            let is_free = under_way < UNDER_WAY && known.rests(peer).is_none();
             if is_free && best.is_none_or(|(least, _)| under_way < least) {
                 best = Some((under_way, *peer));
             }
@@ -190,7 +222,19 @@ impl Peers {
         lock(&self.known).without_state.clear();
     }
 
+    /// A peer gave what was asked for.
+    pub(super) fn served(&self, peer: Address) {
+        lock(&self.known).failures.remove(&peer);
+    }
+
     fn rest(&self, peer: Address) {
-        lock(&self.known).resting.insert(peer, Instant::now());
+        let mut known = lock(&self.known);
+        // What was under way when a peer failed fails as well, and is one failure.
+        if known.rests(&peer).is_some() {
+            return;
+        }
+        let before = known.failures.get(&peer).map_or(0, |failures| failures.count);
+        let rest = REST.saturating_mul(1 << before.min(16)).min(LONGEST_REST);
+        known.failures.insert(peer, Failures { count: before + 1, rests_until: Instant::now() + rest });
     }
 }

@@ -162,6 +162,7 @@ impl Download<'_> {
                 return again();
             }
         };
+        self.peers.served(peer);
         let left = segment.until(range.accounts.last().map(|(key, _)| *key), more);
         let mut batch = Batch::new();
         self.import.accounts(&mut batch, &range);
@@ -214,6 +215,7 @@ impl Download<'_> {
                 return Ok(vec![Job::Storages(wanted)]);
             }
         };
+        self.peers.served(peer);
         let mut jobs = Vec::new();
         let mut batch = Batch::new();
         for ((range, more), (account, root)) in checked.iter().zip(&wanted) {
@@ -263,6 +265,7 @@ impl Download<'_> {
                 return again();
             }
         };
+        self.peers.served(peer);
         let left = segment.until(range.slots.last().map(|(key, _)| *key), more);
         let mut batch = Batch::new();
         self.import.slots(&mut batch, &range);
@@ -287,6 +290,7 @@ impl Download<'_> {
             self.peers.lied(peer, &Wrong::Code);
             return Ok(vec![Job::Codes(hashes)]);
         }
+        self.peers.served(peer);
         let mut batch = Batch::new();
         items.iter().for_each(|code| self.import.code(&mut batch, code));
         self.node.chain().database().commit(batch, Durability::Buffered)?;
