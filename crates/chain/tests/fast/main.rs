@@ -8,6 +8,7 @@ mod measure;
 mod peers;
 mod world;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use alloy_primitives::{Address, B256, U256};
@@ -290,6 +291,61 @@ fn a_state_that_no_peer_has_any_more_is_left_for_a_newer_one() {
     let height = node.chain().head().number();
     assert!(node.chain().reader().oldest_state().unwrap() > LEAD);
     assert_same_state(&world, source.chain(), node.chain(), height);
+}
+
+/// Takes blocks and about half of the accounts, then stops.
+fn half_taken(world: &World, source: &Node) -> Database {
+    let left = AtomicU64::new(9);
+    let peer = Proxy::start(world, 20, source, move |kind, answer| {
+        let take = |left: u64| left.checked_sub(1);
+        let is_given =
+            kind != GET_STATE || left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).is_ok();
+        is_given.then(|| answer.to_vec())
+    });
+    let database = Database::in_memory();
+    let node = world.start_node(3, database.clone(), &[peer.enode()], world::FAST);
+    let taken =
+        || node.fast_sync().is_some_and(|progress| progress.accounts > 1_000 && progress.block > LEAD);
+    wait_until("accounts are taken", taken);
+    wait_until("no more come", || peer.asked() > 12 && peer.is_idle());
+    assert_eq!(node.chain().head().number(), 0);
+    database
+}
+
+#[test]
+fn what_was_taken_is_not_asked_for_again() {
+    let world = World::new(LEAD + 20);
+    let source = world.start_validator();
+    let database = half_taken(&world, &source);
+    let asked: Arc<[AtomicU64; 256]> = Arc::new(std::array::from_fn(|_| AtomicU64::new(0)));
+    let counted = Arc::clone(&asked);
+    let peer = Proxy::start(&world, 21, &source, move |kind, answer| {
+        counted[usize::from(kind)].fetch_add(1, Ordering::SeqCst);
+        Some(answer.to_vec())
+    });
+    let node = world.start_node(3, database, &[peer.enode()], world::FAST);
+    wait_until("the state is taken", || node.chain().head().number() > 0);
+    let asked = |kind: u8| asked[usize::from(kind)].load(Ordering::SeqCst);
+    assert_eq!(asked(GET_HISTORY), 0);
+    assert!((1..=7).contains(&asked(GET_STATE)), "{} of 16 parts of the accounts", asked(GET_STATE));
+    let height = node.chain().head().number();
+    assert_same(source.chain(), node.chain(), height);
+    assert_same_state(&world, source.chain(), node.chain(), height);
+}
+
+#[test]
+fn a_node_that_is_told_to_execute_everything_does_so_over_what_was_half_taken() {
+    let world = World::new(LEAD + 20);
+    let source = world.start_validator();
+    let database = half_taken(&world, &source);
+    let node = world.start_follower(3, database.clone(), &[&source], world::FULL);
+    wait_until("the chain is executed", || node.chain().head().number() >= world.height());
+    let height = node.chain().head().number();
+    assert_eq!(node.chain().reader().oldest_state().unwrap(), 0);
+    assert_same(source.chain(), node.chain(), height);
+    assert_same_state(&world, source.chain(), node.chain(), height);
+    let state = tally_state::State::open(database, tally_state::Options::default()).unwrap();
+    wait_until("what was half taken is gone", || state.resume_import().unwrap().is_none());
 }
 
 #[test]
