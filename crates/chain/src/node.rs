@@ -28,17 +28,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use alloy_primitives::map::B256Set;
+use alloy_primitives::map::{B256Map, B256Set};
 use alloy_primitives::{Address, B256};
 use tally_consensus::{Config as EngineConfig, Keys, Proposals, Status};
+use tally_evm::{Block, Recovered};
 use tally_peers::{Events, Network, Permissions};
 use tally_state::{Durability, Table};
 use tokio::sync::broadcast;
 
+use crate::blocks::FullBlock;
 use crate::branch::Candidate;
 use crate::chain::{Chain, Head};
 use crate::error::{ChainError, ImportError};
 use crate::pool::{Conditions, Fate, Limits, Pool};
+use crate::protocol;
 
 pub use fast::{Distances, Progress, Sync};
 pub use submit::SubmitError;
@@ -317,7 +320,7 @@ impl Node {
             pool.committed(block.number(), block.hashes(), nonces, conditions);
         }
         drop(pool);
-        self.announce(&head);
+        self.announce(&head, candidates.last().map(|last| &*last.block));
         let _ = self.shared.driver.send(driver::Told::Head);
         Ok(head)
     }
@@ -340,15 +343,43 @@ impl Node {
         });
         pool.committed(head.number(), [], nonces, conditions);
         drop(pool);
-        self.announce(head);
+        self.announce(head, None);
         let _ = self.shared.driver.send(driver::Told::Head);
     }
 
-    fn announce(&self, head: &Head) {
-        if let Some(network) = self.network() {
-            let message = crate::protocol::Head { number: head.number(), hash: head.hash() };
-            network.broadcast(crate::protocol::HEAD, &crate::protocol::encode(&message));
+    /// Tells peers of the newest block. Whoever proposed it sends it whole to those that do not take part in consensus,
+    /// which have seen nothing of it.
+    fn announce(&self, head: &Head, newest: Option<&FullBlock>) {
+        let Some(network) = self.network() else { return };
+        let message = protocol::encode(&protocol::Head { number: head.number(), hash: head.hash() });
+        let proposed = newest.filter(|block| self.validator() == Some(block.sealed.header.beneficiary));
+        let (Some(block), Some(validators)) = (proposed, &head.branch.validators) else {
+            network.broadcast(protocol::HEAD, &message);
+            return;
+        };
+        let (mut taking_part, mut following) = (Vec::new(), Vec::new());
+        for peer in network.peers() {
+            if validators.set.contains(peer.peer) { &mut taking_part } else { &mut following }
+                .push(peer.peer);
         }
+        network.send_to_all(&taking_part, protocol::HEAD, &message);
+        if !following.is_empty() {
+            network.send_to_all(&following, protocol::BLOCK, &block.encode().into());
+        }
+    }
+
+    /// Those of a block's transactions whose senders are known, because they wait in the pool.
+    fn known(&self, block: &Block) -> B256Map<Recovered> {
+        let pool = self.pool();
+        block
+            .body
+            .transactions
+            .iter()
+            .filter_map(|transaction| {
+                let hash = *transaction.tx_hash();
+                Some((hash, pool.get(&hash)?.transaction().clone()))
+            })
+            .collect()
     }
 
     /// Takes a transaction out of the pool, and out of those kept for users.

@@ -19,6 +19,9 @@ pub const HEAD: u8 = 0x20;
 pub const TRANSACTIONS: u8 = 0x21;
 /// [`Hashes`] of transactions that the sender has.
 pub const HASHES: u8 = 0x22;
+/// A new block that the sender, a validator, has proposed, as the RLP that other clients write to files: to peers that
+/// do not take part in consensus, in the place of [`HEAD`].
+pub const BLOCK: u8 = 0x23;
 /// Request: [`Hashes`]; response: [`Transactions`], those of them that the peer has.
 pub const GET_TRANSACTIONS: u8 = 0x30;
 /// Request: [`Range`]; response: [`Blocks`], from the first on, as many as fit.
@@ -63,6 +66,7 @@ pub fn kinds() -> Kinds {
         .message(HEAD, "head", Lane::Urgent, 64)
         .message(TRANSACTIONS, "transactions", Lane::Bulk, TRANSACTIONS_BYTES)
         .message(HASHES, "hashes", Lane::Bulk, hashes)
+        .message(BLOCK, "block", Lane::Urgent, RESPONSE_BYTES)
         .request(GET_TRANSACTIONS, "get transactions", Lane::Bulk, hashes, TRANSACTIONS_BYTES)
         .request(GET_BLOCKS, "get blocks", Lane::Bulk, 32, RESPONSE_BYTES)
         .request(GET_HEADERS, "get headers", Lane::Bulk, 32, RESPONSE_BYTES)

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,7 +15,7 @@ use tally_chain::pool::{Fate, Limits};
 use tally_chain::{BlockId, Chain, Options, protocol};
 use tally_consensus::{Config as EngineConfig, Cover, ExtraData, Protocol, SecretKey};
 use tally_evm::{Genesis, Transaction};
-use tally_peers::{Config, Enode, Host, Network, NodeKey, Permissions};
+use tally_peers::{Config, Enode, Event, Host, Network, NodeKey, Permissions};
 use tally_state::{Database, Read};
 use tokio::runtime::Runtime;
 
@@ -77,16 +78,7 @@ impl Net {
     }
 
     fn start(&mut self, at: usize) {
-        let known: Vec<Enode> = self
-            .members
-            .iter()
-            .map(|member| Enode {
-                id: member.key.id(),
-                host: Host::Ip(member.address.ip()),
-                port: member.address.port(),
-                discovery_port: None,
-            })
-            .collect();
+        let known = self.enodes();
         let is_validator = at < self.validators;
         let member = &mut self.members[at];
         let chain = Chain::open(member.database.clone(), self.genesis.clone(), Options::default()).unwrap();
@@ -114,6 +106,16 @@ impl Net {
             sync: node::Sync::Full,
         };
         member.node = Some(Node::start(chain, Some(network), options).unwrap());
+    }
+
+    fn enodes(&self) -> Vec<Enode> {
+        let enode = |member: &Member| Enode {
+            id: member.key.id(),
+            host: Host::Ip(member.address.ip()),
+            port: member.address.port(),
+            discovery_port: None,
+        };
+        self.members.iter().map(enode).collect()
     }
 
     fn start_all(&mut self) {
@@ -275,4 +277,35 @@ fn a_validator_that_lost_everything_catches_up_and_takes_part_again() {
     let height = net.height(1);
     net.await_height(height + 6);
     net.assert_same_blocks();
+}
+
+#[test]
+fn who_does_not_take_part_is_sent_each_block_by_its_proposer() {
+    let mut net = Net::new(Protocol::QBFT, 4, 0);
+    net.start_all();
+    let genesis = net.node(0).chain().genesis_hash();
+    let known = net.enodes();
+    let mut config = Config::new(key(99), CHAIN_ID, genesis, protocol::kinds(), Box::new(|| 7));
+    config.known = known;
+    let (follower, events) = Network::start(config, net.runtime.handle()).unwrap();
+    let mut numbers = BTreeSet::new();
+    // Before all are connected some blocks are missed.
+    let run_of = |numbers: &BTreeSet<u64>| {
+        numbers
+            .iter()
+            .rev()
+            .zip(numbers.iter().rev().skip(1))
+            .take_while(|(next, one)| **next == **one + 1)
+            .count()
+    };
+    while run_of(&numbers) < 8 {
+        if let Event::Message { peer, kind: protocol::BLOCK, payload } =
+            events.recv_timeout(Duration::from_secs(30)).unwrap()
+        {
+            let block = tally_evm::Block::decode(&payload).unwrap();
+            assert_eq!(block.header.beneficiary, peer, "only who proposed it sends it");
+            assert!(numbers.insert(block.header.number), "once");
+        }
+    }
+    follower.stop_and_wait();
 }

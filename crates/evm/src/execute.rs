@@ -77,6 +77,7 @@ pub(crate) fn execute_all<R: Read>(
     contents: Contents<'_>,
     mut root: Option<&mut IntermediateRoot<'_>>,
 ) -> Result<Executed, BlockError> {
+    executor.reserve(contents.transactions.len());
     executor.begin()?;
     for (index, transaction) in contents.transactions.iter().enumerate() {
         executor.execute(transaction, root.as_deref_mut()).map_err(|refusal| refusal.in_block(index))?;

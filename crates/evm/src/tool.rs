@@ -2,6 +2,7 @@
 
 mod block_test;
 mod chain;
+mod encoding_test;
 mod files;
 mod memory;
 mod opcode_trace;
@@ -16,6 +17,7 @@ mod transaction_test;
 
 pub use block_test::block_tests;
 pub(crate) use chain::Chain;
+pub use encoding_test::{rlp_tests, trie_tests};
 pub use files::ToolError;
 pub use memory::{Memory, UnknownCode};
 pub use opcode_trace::OpcodeTrace;

@@ -106,6 +106,8 @@ impl Chain {
         let hashes = |number| self.hash_of_ancestor(parent, &snapshot, number);
         let classify = |error| self.classify(number, B256::ZERO, error);
         let mut executor = Executor::new(self.schedule(), &env, &parent.view, &hashes, Some(self.codes()));
+        let transactions = transactions.into_iter();
+        executor.reserve(transactions.size_hint().0);
         executor.begin().map_err(classify)?;
         let mut included = Vec::new();
         let mut skipped: Vec<Skipped> = Vec::new();

@@ -45,6 +45,7 @@ pub(super) enum Told {
 struct Gossip {
     node: Node,
     own: Vec<Bytes>,
+    own_bytes: usize,
     /// New here, and who sent it.
     fresh: Vec<(B256, Address)>,
     wanted: B256Map<(Address, Instant)>,
@@ -55,37 +56,73 @@ pub(super) fn run(node: Node, told: Receiver<Told>) {
     let (fetch, to_fetch) = channel();
     let fetching = node.clone();
     node.spawn("fetch", to_fetch, |_, asked| run_fetch(fetching, asked));
-    let mut gossip = Gossip { node, own: Vec::new(), fresh: Vec::new(), wanted: B256Map::default(), fetch };
+    let mut gossip =
+        Gossip { node, own: Vec::new(), own_bytes: 0, fresh: Vec::new(), wanted: B256Map::default(), fetch };
+    let mut pace = Pace { send_at: None, ask_at: Instant::now() + PATIENCE };
     loop {
-        let busy = !gossip.own.is_empty() || !gossip.fresh.is_empty();
-        let wait = if busy { GATHER } else { PATIENCE };
-        match told.recv_timeout(wait) {
+        match told.recv_timeout(pace.next().saturating_duration_since(Instant::now())) {
             Ok(first) => {
-                let mut received = Vec::new();
-                for told in gather(first, &told, 1_024) {
-                    match told {
-                        Told::Own { encoded } => gossip.own.push(encoded),
-                        Told::Transactions { from, payload } => {
-                            gossip.node.shared.received.leave(payload.len());
-                            received.push((from, payload));
-                        }
-                        Told::Hashes { from, payload } => gossip.offered(from, &payload),
-                        Told::Connected(peer) => gossip.introduce(peer),
-                        Told::Disconnected(peer) => gossip.wanted.retain(|_, (from, _)| *from != peer),
-                        Told::Stop => return,
-                    }
-                }
-                gossip.take(received);
-                if gossip.own.iter().map(|encoded| encoded.len()).sum::<usize>() >= MESSAGE_BYTES {
-                    gossip.send();
+                if !gossip.take(gather(first, &told, 1_024)) {
+                    return;
                 }
             }
-            Err(RecvTimeoutError::Timeout) => {
-                gossip.send();
-                gossip.ask();
-            }
+            Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
+        let now = Instant::now();
+        if pace.is_time_to_send(now, gossip.gathered()) {
+            gossip.send();
+        }
+        if pace.is_time_to_ask(now) {
+            gossip.ask();
+        }
+    }
+}
+
+/// When what is gathered is sent, and when what did not come is asked for.
+#[derive(Debug)]
+struct Pace {
+    /// Counted from the first of what is gathered: however much follows it, it does not wait for longer.
+    send_at: Option<Instant>,
+    ask_at: Instant,
+}
+
+/// What is there to send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Gathered {
+    Nothing,
+    Something,
+    /// Enough for a message.
+    Full,
+}
+
+impl Pace {
+    fn next(&self) -> Instant {
+        self.send_at.map_or(self.ask_at, |at| at.min(self.ask_at))
+    }
+
+    fn is_time_to_send(&mut self, now: Instant, gathered: Gathered) -> bool {
+        let send = match (gathered, self.send_at) {
+            (Gathered::Nothing, _) => false,
+            (Gathered::Something, None) => {
+                self.send_at = Some(now + GATHER);
+                false
+            }
+            (Gathered::Something, Some(at)) => at <= now,
+            (Gathered::Full, _) => true,
+        };
+        if send {
+            self.send_at = None;
+        }
+        send
+    }
+
+    fn is_time_to_ask(&mut self, now: Instant) -> bool {
+        let ask = self.ask_at <= now;
+        if ask {
+            self.ask_at = now + PATIENCE / 3;
+        }
+        ask
     }
 }
 
@@ -119,7 +156,40 @@ impl Gossip {
         }
     }
 
-    fn take(&mut self, received: Vec<(Address, Bytes)>) {
+    /// Whether to go on.
+    fn take(&mut self, all: Vec<Told>) -> bool {
+        let mut received = Vec::new();
+        for told in all {
+            match told {
+                Told::Own { encoded } => {
+                    self.own_bytes += encoded.len();
+                    self.own.push(encoded);
+                }
+                Told::Transactions { from, payload } => {
+                    self.node.shared.received.leave(payload.len());
+                    received.push((from, payload));
+                }
+                Told::Hashes { from, payload } => self.offered(from, &payload),
+                Told::Connected(peer) => self.introduce(peer),
+                Told::Disconnected(peer) => self.wanted.retain(|_, (from, _)| *from != peer),
+                Told::Stop => return false,
+            }
+        }
+        self.receive(received);
+        true
+    }
+
+    fn gathered(&self) -> Gathered {
+        if self.own_bytes >= MESSAGE_BYTES || self.fresh.len() >= HASHES_COUNT {
+            Gathered::Full
+        } else if self.own.is_empty() && self.fresh.is_empty() {
+            Gathered::Nothing
+        } else {
+            Gathered::Something
+        }
+    }
+
+    fn receive(&mut self, received: Vec<(Address, Bytes)>) {
         let mut senders = Vec::new();
         let mut transactions = Vec::new();
         for (from, payload) in received {
@@ -165,6 +235,7 @@ impl Gossip {
     /// Tells peers of what is new.
     fn send(&mut self) {
         let own = std::mem::take(&mut self.own);
+        self.own_bytes = 0;
         let fresh = std::mem::take(&mut self.fresh);
         let Some(network) = self.node.network() else { return };
         let mut message = Transactions::default();
@@ -228,5 +299,33 @@ impl Gossip {
         for hashes in hashes.chunks(HASHES_COUNT) {
             let _ = network.send(&peer, HASHES, protocol::encode(&Hashes { hashes: hashes.to_vec() }));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_of_what_is_gathered_waits_a_moment_only_however_much_follows() {
+        let begin = Instant::now();
+        let at = |ms| begin + Duration::from_millis(ms);
+        let mut pace = Pace { send_at: None, ask_at: begin + PATIENCE };
+        assert!(!pace.is_time_to_send(at(0), Gathered::Nothing));
+        assert_eq!(pace.next(), begin + PATIENCE);
+        let sent: Vec<u64> =
+            (1..=25).filter(|ms| pace.is_time_to_send(at(*ms), Gathered::Something)).collect();
+        assert_eq!(sent, [11, 22], "one comes each millisecond");
+        assert_eq!(pace.next(), at(23) + GATHER);
+        assert!(pace.is_time_to_send(at(26), Gathered::Full));
+        assert_eq!(pace.send_at, None);
+    }
+
+    #[test]
+    fn what_did_not_come_is_asked_for_although_other_things_come_all_the_time() {
+        let begin = Instant::now();
+        let mut pace = Pace { send_at: None, ask_at: begin + PATIENCE };
+        let asked = (0..=900).filter(|ms| pace.is_time_to_ask(begin + Duration::from_millis(*ms)));
+        assert_eq!(asked.collect::<Vec<_>>(), [300, 400, 500, 600, 700, 800, 900]);
     }
 }

@@ -1,8 +1,8 @@
 //! Makes transactions durable that this node's own users submitted, many with one write, and forgets them when they
 //! are in a block or can never be.
 
-use std::sync::mpsc::{Receiver, Sender};
-use std::time::Duration;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant};
 
 use alloy_consensus::Transaction as _;
 use alloy_primitives::{B256, Bytes};
@@ -15,6 +15,8 @@ use crate::error::ChainError;
 
 /// The most that is written at once.
 const MOST: usize = 4_096;
+/// How long there is at least from one write to the next: under load what comes meanwhile shares it.
+const GATHER: Duration = Duration::from_millis(2);
 /// How often transactions are looked through that wait for a nonce.
 const EXPIRY: Duration = Duration::from_secs(30);
 
@@ -29,22 +31,27 @@ pub(super) enum Told {
 }
 
 pub(super) fn run(node: Node, told: Receiver<Told>) {
-    let mut expired = std::time::Instant::now();
+    let mut expired = Instant::now();
+    let mut written = None;
     loop {
         match told.recv_timeout(EXPIRY) {
             Ok(first) => {
+                if let Some(left) = written.and_then(|at: Instant| GATHER.checked_sub(at.elapsed())) {
+                    std::thread::sleep(left);
+                }
                 let all = gather(first, &told, MOST);
                 let stop = all.iter().any(|told| matches!(told, Told::Stop));
                 keep(&node, all);
+                written = Some(Instant::now());
                 if stop {
                     return;
                 }
             }
-            Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {}
-            Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
         }
         if expired.elapsed() >= EXPIRY {
-            expired = std::time::Instant::now();
+            expired = Instant::now();
             expire(&node);
         }
     }

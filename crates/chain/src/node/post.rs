@@ -4,7 +4,7 @@ use tally_consensus::Packet;
 use tally_peers::{Event, Events};
 
 use super::{Node, driver, gossip, serve, sync};
-use crate::protocol::{self, CONSENSUS, HASHES, HEAD, TRANSACTIONS};
+use crate::protocol::{self, BLOCK, CONSENSUS, HASHES, HEAD, TRANSACTIONS};
 
 /// What an unreadable message costs of a peer's score.
 pub(super) const UNREADABLE: u32 = 20;
@@ -40,6 +40,10 @@ pub(super) fn run(node: Node, events: Events) {
                 }
                 Err(error) => blame(&node, peer, &error),
             },
+            Event::Message { peer, kind: BLOCK, payload } => {
+                shared.received.enter(payload.len(), || node.is_stopping());
+                let _ = shared.sync.send(sync::Told::Block { peer, payload: payload.into() });
+            }
             Event::Message { peer, kind: TRANSACTIONS, payload } => {
                 shared.received.enter(payload.len(), || node.is_stopping());
                 let _ =

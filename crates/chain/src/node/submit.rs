@@ -83,10 +83,13 @@ impl Node {
         // again if it must.
         let mut pool = self.pool();
         let account = self.chain().head().branch.view.account(sender)?.unwrap_or_default();
+        let first = pool.is_empty();
         let added = pool.add(transaction, &account, now_ms())?;
         drop(pool);
         let _ = self.shared.pending.send(added.transaction.transaction().hash());
-        let _ = self.shared.driver.send(super::driver::Told::Transactions);
+        if first {
+            let _ = self.shared.driver.send(super::driver::Told::Transactions);
+        }
         Ok(added.transaction)
     }
 }

@@ -1,16 +1,17 @@
 //! Fetches blocks that others have and this node has not, and executes each of them (full sync).
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
-use alloy_primitives::Address;
 use alloy_primitives::map::{AddressMap, AddressSet};
+use alloy_primitives::{Address, B256, Bytes};
 use tally_evm::Block;
 use tally_peers::Pending;
 
 use super::post::{UNREADABLE, blame};
-use super::{Node, lock};
+use super::{Node, gather, lock};
 use crate::branch::Candidate;
+use crate::chain::Prepared;
 use crate::error::ImportError;
 use crate::protocol::{self, Blocks, GET_BLOCKS, Head, Range};
 use crate::sealed::Seals;
@@ -19,11 +20,13 @@ use crate::sealed::Seals;
 const TIMEOUT: Duration = Duration::from_secs(15);
 /// Blocks asked for at once.
 const COUNT: u64 = 256;
+/// Blocks that are prepared ahead of the one that is executed.
+const AHEAD: usize = 8;
 /// Bytes of blocks that are committed together.
 const TOGETHER_BYTES: u64 = 8 << 20;
 /// Blocks that are committed together.
 const TOGETHER: usize = 64;
-/// How long a validator waits for consensus to bring the next block before it asks for it.
+/// How long the next block alone may come by itself, from consensus or from who proposed it, before it is asked for.
 const GRACE: Duration = Duration::from_millis(500);
 /// How long this thread waits for news before it looks around.
 const IDLE: Duration = Duration::from_millis(250);
@@ -34,6 +37,8 @@ pub(super) const INVALID: u32 = 60;
 pub(super) enum Told {
     /// A peer's newest block.
     Head { peer: Address, head: Head },
+    /// A peer's newest block, whole.
+    Block { peer: Address, payload: Bytes },
     /// Consensus knows that blocks are missing; the peer is zero when any will do.
     Need { height: u64, peer: Address },
     /// A peer is gone.
@@ -63,19 +68,14 @@ struct Sync {
 pub(super) fn run(node: Node, told: Receiver<Told>) {
     let mut sync = Sync { node, useless: AddressSet::default(), missing_since: None, needed: 0 };
     loop {
-        match told.recv_timeout(IDLE) {
-            Ok(told) => {
-                if !sync.take(told) {
+        match told.recv_timeout(sync.patience()) {
+            Ok(first) => {
+                if !gather(first, &told, usize::MAX).into_iter().all(|told| sync.take(told)) {
                     return;
                 }
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
-        }
-        while let Ok(told) = told.try_recv() {
-            if !sync.take(told) {
-                return;
-            }
         }
         if !sync.node.shared.fast.holds_others() {
             sync.catch_up(&told);
@@ -89,20 +89,20 @@ pub(super) fn run(node: Node, told: Receiver<Told>) {
 impl Sync {
     /// Whether to go on.
     fn take(&mut self, told: Told) -> bool {
-        let mut heads = lock(&self.node.shared.heads);
         match told {
-            Told::Head { peer, head } => {
-                heads.insert(peer, head);
-                self.useless.remove(&peer);
+            Told::Head { peer, head } => self.has(peer, head),
+            Told::Block { peer, payload } => {
+                self.receive(peer, &payload);
+                self.node.shared.received.leave(payload.len());
             }
             Told::Need { height, peer } => {
                 self.needed = self.needed.max(height);
-                if let Some(head) = heads.get_mut(&peer) {
+                if let Some(head) = lock(&self.node.shared.heads).get_mut(&peer) {
                     head.number = head.number.max(height);
                 }
             }
             Told::Disconnected(peer) => {
-                heads.remove(&peer);
+                self.forget(peer);
                 self.useless.remove(&peer);
             }
             Told::Stop => return false,
@@ -110,15 +110,48 @@ impl Sync {
         true
     }
 
-    /// Whether there is something to fetch now: the next block alone is left to consensus for a moment, where this node
-    /// takes part in it.
+    /// A peer says that it has a block.
+    fn has(&mut self, peer: Address, head: Head) {
+        lock(&self.node.shared.heads).insert(peer, head);
+        self.useless.remove(&peer);
+    }
+
+    /// A block that a validator proposed and now sends round.
+    fn receive(&mut self, peer: Address, payload: &Bytes) {
+        let block = match Block::decode(payload) {
+            Ok(block) => block,
+            Err(error) => return self.accuse(peer, UNREADABLE, &error),
+        };
+        let number = block.header.number;
+        let chain = self.node.chain();
+        let head = chain.head();
+        let hash = match chain.hash(&block.header) {
+            Ok(hash) => hash,
+            Err(error) => return self.accuse(peer, UNREADABLE, &error),
+        };
+        let proposed = block.header.beneficiary == peer && self.is_validator(peer);
+        // Where it does not belong on this node's head it says no more than that the peer has it.
+        let fits = proposed && block.header.parent_hash == head.hash();
+        if !fits || self.execute(peer, vec![(block, payload.len() as u64)]) {
+            self.has(peer, Head { number, hash });
+        }
+    }
+
+    /// How long to wait for news.
+    fn patience(&self) -> Duration {
+        let ripe = self.missing_since.map(|(_, since)| GRACE.saturating_sub(since.elapsed()));
+        ripe.unwrap_or(IDLE).min(IDLE)
+    }
+
+    /// Whether there is something to fetch now: the next block alone is left to come by itself for a moment, where
+    /// validators seal and this node takes part or is the peer of one.
     fn is_behind(&mut self, own: u64) -> bool {
         let highest = highest(&self.node);
         if highest <= own {
             self.missing_since = None;
             return false;
         }
-        if highest > own + 1 || self.needed > own || !self.takes_part() {
+        if highest > own + 1 || self.needed > own || !self.is_sent_blocks() {
             return true;
         }
         match self.missing_since {
@@ -130,12 +163,15 @@ impl Sync {
         }
     }
 
-    fn takes_part(&self) -> bool {
+    /// Whether the next block comes without being asked for: to who takes part in consensus, and to peers of validators.
+    fn is_sent_blocks(&self) -> bool {
+        let takes_part = self.node.validator().is_some_and(|own| self.is_validator(own));
+        takes_part || lock(&self.node.shared.heads).keys().any(|peer| self.is_validator(*peer))
+    }
+
+    fn is_validator(&self, address: Address) -> bool {
         let head = self.node.chain().head();
-        let validators = head.branch.validators.as_ref();
-        self.node
-            .validator()
-            .is_some_and(|own| validators.is_some_and(|validators| validators.set.contains(own)))
+        head.branch.validators.as_ref().is_some_and(|validators| validators.set.contains(address))
     }
 
     /// The peer with the highest block above `own`, of those whose answers were of use if there is one.
@@ -191,7 +227,11 @@ impl Sync {
             // The next blocks travel while these are executed.
             let next = own + 1 + blocks.len() as u64;
             ahead = self.ask(peer, next, until).map(|pending| (peer, next, pending));
-            if !self.execute(peer, &blocks) {
+            let Some(blocks) = self.read(peer, &blocks) else {
+                ahead = None;
+                continue;
+            };
+            if !self.execute(peer, blocks) {
                 ahead = None;
             }
             while let Ok(news) = told.try_recv() {
@@ -208,25 +248,54 @@ impl Sync {
         lock(&self.node.shared.heads).remove(&peer);
     }
 
-    /// Whether all went well.
-    fn execute(&mut self, peer: Address, blocks: &[alloy_primitives::Bytes]) -> bool {
+    /// The blocks with their lengths in bytes, if all can be read.
+    fn read(&mut self, peer: Address, blocks: &[Bytes]) -> Option<Vec<(Block, u64)>> {
+        let mut read = Vec::with_capacity(blocks.len());
+        for encoded in blocks {
+            match Block::decode(encoded) {
+                Ok(block) => read.push((block, encoded.len() as u64)),
+                Err(error) => {
+                    self.accuse(peer, UNREADABLE, &error);
+                    return None;
+                }
+            }
+        }
+        Some(read)
+    }
+
+    /// Executes blocks that follow each other and this node's head; while one is executed, the senders of the next are
+    /// found. Whether all went well.
+    fn execute(&mut self, peer: Address, blocks: Vec<(Block, u64)>) -> bool {
+        let node = self.node.clone();
+        std::thread::scope(|scope| {
+            let (ready, prepared) = sync_channel(AHEAD);
+            scope.spawn(move || {
+                for (block, length) in blocks {
+                    let known = node.known(&block);
+                    let find = |hash: &B256| known.get(hash).cloned();
+                    let prepared = node.chain().prepare(block, length, &find, node.shared.threads);
+                    // Nobody takes any more once a block was refused.
+                    if ready.send(prepared).is_err() {
+                        return;
+                    }
+                }
+            });
+            self.execute_prepared(peer, prepared)
+        })
+    }
+
+    fn execute_prepared(
+        &mut self,
+        peer: Address,
+        blocks: impl IntoIterator<Item = Result<Prepared, ImportError>>,
+    ) -> bool {
         let mut branch = self.node.chain().head().branch.clone();
         let mut candidates: Vec<Candidate> = Vec::new();
         let mut bytes = 0;
-        for encoded in blocks {
-            let block = match Block::decode(encoded) {
-                Ok(block) => block,
-                Err(error) => {
-                    self.accuse(peer, UNREADABLE, &error);
-                    return false;
-                }
-            };
-            let threads = self.node.shared.threads;
+        let mut refused = false;
+        for prepared in blocks {
             let chain = self.node.chain();
-            let executed = chain
-                .prepare(block, encoded.len() as u64, &|_| None, threads)
-                .and_then(|prepared| chain.execute(&branch, prepared, Seals::Quorum));
-            match executed {
+            match prepared.and_then(|prepared| chain.execute(&branch, prepared, Seals::Quorum)) {
                 Ok(candidate) => {
                     branch = candidate.branch.clone();
                     bytes += candidate.block.sealed.size;
@@ -242,6 +311,8 @@ impl Sync {
                     if self.node.chain().head().number() < branch.number() + 1 {
                         self.accuse(peer, INVALID, &error);
                     }
+                    // What came before it stays.
+                    refused = true;
                     break;
                 }
             }
@@ -254,10 +325,14 @@ impl Sync {
                 bytes = 0;
             }
         }
-        self.commit(&mut candidates)
+        self.commit(&mut candidates) && !refused
     }
 
+    /// Whether what there was to commit is part of the chain now.
     fn commit(&self, candidates: &mut Vec<Candidate>) -> bool {
+        if candidates.is_empty() {
+            return true;
+        }
         match self.node.commit(&std::mem::take(candidates)) {
             Ok(_) => true,
             // Consensus was faster.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use alloy_primitives::{B256, Bytes};
 use tally_consensus::{Block as Proposed, BuildRequest, MIX_HASH, Settings, View};
-use tally_evm::{Block, Recovered, Refusal};
+use tally_evm::{Block, Refusal};
 
 use super::{Node, driver};
 use crate::branch::{Branch, Candidate};
@@ -144,23 +144,10 @@ pub(super) fn execute(
         hash: proposed.hash(),
         source: Box::new(source),
     })?;
-    let known = known(node, &block);
+    let known = node.known(&block);
     let find = |hash: &B256| known.get(hash).cloned();
     let prepared = node.chain().prepare(block, bytes.len() as u64, &find, node.shared.threads)?;
     node.chain().execute(parent, prepared, seals)
-}
-
-fn known(node: &Node, block: &Block) -> alloy_primitives::map::B256Map<Recovered> {
-    let pool = node.pool();
-    block
-        .body
-        .transactions
-        .iter()
-        .filter_map(|transaction| {
-            let hash = *transaction.tx_hash();
-            Some((hash, pool.get(&hash)?.transaction().clone()))
-        })
-        .collect()
 }
 
 /// Whether a view is of a time that has passed; answers for it are of no use.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use alloy_primitives::Address;
 use bytes::Bytes;
 use tally_chain::Node;
-use tally_chain::protocol::{self, HEAD, Head};
+use tally_chain::protocol::{self, BLOCK, HEAD, Head};
 use tally_peers::{Enode, Event, Network};
 
 use crate::world::{World, key, wait_until};
@@ -70,7 +70,7 @@ impl Proxy {
                     Event::Connected { peer, .. } if peer != of => {
                         let _ = network.send(&peer, HEAD, head);
                     }
-                    Event::Message { peer, kind: HEAD, .. } if peer == of => {
+                    Event::Message { peer, kind: HEAD | BLOCK, .. } if peer == of => {
                         network.broadcast(HEAD, &head);
                     }
                     Event::Request { peer, kind, payload, respond } if peer != of => {

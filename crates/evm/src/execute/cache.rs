@@ -138,6 +138,11 @@ impl<'a, R: Read> Cache<'a, R> {
         self.block_hashes.extend(hashes);
     }
 
+    /// Makes room for as many accounts.
+    pub(crate) fn reserve(&mut self, accounts: usize) {
+        self.accounts.reserve(accounts);
+    }
+
     fn hash_of_block(&self, number: u64) -> B256 {
         self.block_hashes.get(&number).copied().unwrap_or_else(|| (self.hashes)(number))
     }

@@ -19,6 +19,9 @@ use crate::block::{BlockError, DAO_ACCOUNTS, DAO_REFUND};
 use crate::schedule::{Fork, Rules, Schedule};
 use crate::transaction::{Recovered, Transaction};
 
+/// The most transactions for which there is room before they come: more than all but the largest blocks have.
+const MOST_RESERVED: usize = 16_384;
+
 /// A block whose transactions are executed one after the other.
 ///
 /// [`begin`](Self::begin), any number of [`execute`](Self::execute), then [`finish`](Self::finish). A
@@ -81,6 +84,14 @@ impl<'a, R: Read> Executor<'a, R> {
             state_gas: 0,
             blobs: 0,
         }
+    }
+
+    /// Makes room for as many transactions at once, so that nothing is moved about as they come. Each touches two
+    /// accounts mostly: its sender and whom it is for.
+    pub fn reserve(&mut self, transactions: usize) {
+        let room = transactions.min(MOST_RESERVED);
+        self.receipts.reserve(room);
+        self.machine.ctx.journaled_state.database.reserve(room.saturating_mul(2));
     }
 
     /// The rules that hold for the block.

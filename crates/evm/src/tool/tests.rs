@@ -34,6 +34,22 @@ fn every_block_test_passes() {
 }
 
 #[test]
+fn every_rlp_test_passes() {
+    let Some(path) = reference("rlp-tests") else { return };
+    let results = rlp_tests(&[path], &Options::default()).unwrap();
+    assert!(results.len() > 50, "{}", results.len());
+    assert!(results.iter().all(|result| result.pass), "{}", failures(&results));
+}
+
+#[test]
+fn every_trie_test_passes() {
+    let Some(path) = reference("trie-tests") else { return };
+    let results = trie_tests(&[path], &Options::default()).unwrap();
+    assert!(results.len() > 15, "{}", results.len());
+    assert!(results.iter().all(|result| result.pass), "{}", failures(&results));
+}
+
+#[test]
 fn a_chain_through_every_fork_is_imported() {
     let Some(chain) = rpc_chain() else { return };
     let head = &chain.blocks[&chain.head];

@@ -1,94 +1,9 @@
-use std::path::PathBuf;
-
-use alloy_primitives::{B256, Bytes, hex, keccak256};
+use alloy_primitives::{B256, Bytes, keccak256};
 use proptest::prelude::*;
-use serde_json::Value;
 
 use super::memory::MemoryTrie;
 use super::range::verify_range;
 use super::{EMPTY_ROOT, ProofError, ordered_root};
-
-/// The published trie tests, or `None` with a message when they are not there.
-fn published(file: &str) -> Option<serde_json::Map<String, Value>> {
-    let folder =
-        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/reference/ethereum/trie-tests");
-    let path = folder.join(file);
-    match std::fs::read(&path) {
-        Ok(bytes) => Some(serde_json::from_slice(&bytes).unwrap()),
-        Err(error) => {
-            eprintln!("skipped: {}: {error}", path.display());
-            None
-        }
-    }
-}
-
-/// Text that begins with `0x` stands for bytes.
-fn bytes(text: &str) -> Vec<u8> {
-    match text.strip_prefix("0x") {
-        Some(digits) => hex::decode(digits).unwrap(),
-        None => text.as_bytes().to_vec(),
-    }
-}
-
-/// Keys and values of a test in order; an empty value for `null`, which deletes.
-fn entries(input: &Value) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let value = |value: &Value| value.as_str().map(bytes).unwrap_or_default();
-    match input {
-        Value::Array(pairs) => {
-            pairs.iter().map(|pair| (bytes(pair[0].as_str().unwrap()), value(&pair[1]))).collect()
-        }
-        Value::Object(pairs) => pairs.iter().map(|(key, it)| (bytes(key), value(it))).collect(),
-        other => panic!("neither list nor map: {other}"),
-    }
-}
-
-fn run(file: &str, secure: bool) {
-    let Some(tests) = published(file) else { return };
-    assert!(!tests.is_empty());
-    for (name, test) in tests {
-        let expected: B256 = test["root"].as_str().unwrap().parse().unwrap();
-        let mut entries = entries(&test["in"]);
-        let orders = if test["in"].is_object() { entries.len().max(1) } else { 1 };
-        for _ in 0..orders {
-            let mut trie = MemoryTrie::new();
-            for (key, value) in &entries {
-                let key = if secure { keccak256(key).to_vec() } else { key.clone() };
-                trie.insert(&key, value).unwrap();
-            }
-            assert_eq!(trie.root(), expected, "{file}: {name}");
-            if !entries.is_empty() {
-                entries.rotate_left(1);
-            }
-        }
-    }
-}
-
-#[test]
-fn published_tries() {
-    run("trietest.json", false);
-    run("trieanyorder.json", false);
-    run("trietest_secureTrie.json", true);
-    run("trieanyorder_secureTrie.json", true);
-    run("hex_encoded_securetrie_test.json", true);
-}
-
-#[test]
-fn published_neighbours() {
-    let Some(tests) = published("trietestnextprev.json") else { return };
-    for (name, test) in tests {
-        let mut trie = MemoryTrie::new();
-        for key in test["in"].as_array().unwrap() {
-            trie.insert(key.as_str().unwrap().as_bytes(), b"x").unwrap();
-        }
-        let keys: Vec<Vec<u8>> = trie.entries().into_iter().map(|(key, _)| key).collect();
-        for case in test["tests"].as_array().unwrap() {
-            let [asked, before, after] = [0, 1, 2].map(|at| case[at].as_str().unwrap().as_bytes().to_vec());
-            let previous = keys.iter().rev().find(|key| **key < asked).cloned().unwrap_or_default();
-            let next = keys.iter().find(|key| **key > asked).cloned().unwrap_or_default();
-            assert_eq!((previous, next), (before, after), "{name}: {case}");
-        }
-    }
-}
 
 #[test]
 fn lists() {

@@ -22,6 +22,10 @@ pub(super) enum Evm {
     Blocktest(Tests),
     /// Run Ethereum's transaction tests
     Transactiontest(Tests),
+    /// Run Ethereum's RLP tests
+    Rlptest(Chosen),
+    /// Run Ethereum's trie tests
+    Trietest(Chosen),
     /// Measure gas per second beside bare revm
     Bench(BenchArguments),
 }
@@ -70,15 +74,25 @@ pub(super) struct RunArguments {
     memory: bool,
 }
 
-/// Arguments of the commands that run tests.
+/// Which tests a command runs.
 #[derive(Debug, clap::Args)]
-pub(super) struct Tests {
+pub(super) struct Chosen {
     /// Files, or directories with files
     #[arg(required = true)]
     paths: Vec<PathBuf>,
     /// Only tests whose name contains this
     #[arg(long, value_name = "TEXT")]
     run: Option<String>,
+    /// Print the failures and a count instead of a list of all results
+    #[arg(long)]
+    summary: bool,
+}
+
+/// Arguments of the commands that run tests of several forks.
+#[derive(Debug, clap::Args)]
+pub(super) struct Tests {
+    #[command(flatten)]
+    chosen: Chosen,
     /// Only this fork
     #[arg(long)]
     fork: Option<String>,
@@ -88,9 +102,6 @@ pub(super) struct Tests {
     /// With the memory in the trace
     #[arg(long, requires = "json")]
     memory: bool,
-    /// Print the failures and a count instead of a list of all results
-    #[arg(long)]
-    summary: bool,
 }
 
 /// Arguments of `tally evm bench`.
@@ -109,6 +120,8 @@ impl Evm {
                 .run(|paths, options| tool::state_tests(paths, options, &mut BufWriter::new(io::stderr()))),
             Self::Blocktest(tests) => tests.run(tool::block_tests),
             Self::Transactiontest(tests) => tests.run(tool::transaction_tests),
+            Self::Rlptest(chosen) => chosen.run(Options::default(), tool::rlp_tests),
+            Self::Trietest(chosen) => chosen.run(Options::default(), tool::trie_tests),
             Self::Bench(arguments) => arguments.run(),
         }
     }
@@ -173,13 +186,20 @@ impl Tests {
         self,
         tests: impl FnOnce(&[PathBuf], &Options) -> Result<Vec<TestResult>, tool::ToolError>,
     ) -> anyhow::Result<Ended> {
-        let options = Options {
-            filter: self.run,
-            fork: self.fork,
-            trace: self.json,
-            trace_memory: self.memory,
-            threads: std::thread::available_parallelism().map_or(1, usize::from),
-        };
+        let options =
+            Options { fork: self.fork, trace: self.json, trace_memory: self.memory, ..Options::default() };
+        self.chosen.run(options, tests)
+    }
+}
+
+impl Chosen {
+    fn run(
+        self,
+        options: Options,
+        tests: impl FnOnce(&[PathBuf], &Options) -> Result<Vec<TestResult>, tool::ToolError>,
+    ) -> anyhow::Result<Ended> {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let options = Options { filter: self.run, threads, ..options };
         let results = tests(&self.paths, &options)?;
         let failed = results.iter().filter(|result| !result.pass).count();
         if self.summary {

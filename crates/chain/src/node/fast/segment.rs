@@ -33,9 +33,10 @@ impl Segment {
             .map(|id| {
                 let start = from + size * U256::from(id);
                 let end = if id + 1 == PARTS { U256::MAX } else { start + size };
-                let start = if id == 0 { start } else { start.saturating_add(U256::ONE) };
+                let next = if id == 0 { Some(start) } else { start.checked_add(U256::ONE) };
                 // Few keys may be left for many parts.
-                Self { id, next: start.into(), end: end.into(), is_done: start > end }
+                let is_done = next.is_none_or(|next| next > end);
+                Self { id, next: next.unwrap_or(end).into(), end: end.into(), is_done }
             })
             .collect()
     }
