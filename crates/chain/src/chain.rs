@@ -5,6 +5,7 @@
 //! validators seal, what is committed is final. Where work decides, or a beacon chain did, a branch that
 //! overtakes the head takes its place.
 
+mod ahead;
 mod build;
 mod commit;
 mod execute;
@@ -24,6 +25,7 @@ use crate::branch::Branch;
 use crate::recent::RecentBlocks;
 use crate::sealed::Sealed;
 
+pub use ahead::{Ahead, Unexecuted};
 pub use build::{Attributes, Built, Skipped};
 pub use commit::Commit;
 pub use execute::Prepared;
@@ -140,6 +142,11 @@ impl Chain {
     /// What happens from now on. A receiver that falls more than 256 events behind loses the oldest and is told so.
     pub fn subscribe(&self) -> broadcast::Receiver<Event> {
         self.shared.events.subscribe()
+    }
+
+    /// The state, for whoever takes another one in.
+    pub(crate) fn state(&self) -> &State {
+        &self.shared.state
     }
 
     fn set_head(&self, head: Head) {

@@ -8,8 +8,11 @@
 //! | `gossip` | takes transactions from peers, offers new ones to them |
 //! | `keeper` | makes the transactions of this node's own users durable, many at a time |
 //! | `sync` | fetches blocks that others have and this node has not |
+//! | `fast` | takes blocks and a state without executing anything, once, where the node is far behind |
+//! | `serve` | answers peers that ask for what is in the store |
 
 mod driver;
+mod fast;
 mod gate;
 mod gossip;
 mod keeper;
@@ -20,7 +23,7 @@ mod sync;
 mod workshop;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -40,6 +43,7 @@ use crate::error::{ChainError, ImportError};
 use crate::pool::{Conditions, Fate, Limits, Pool};
 use crate::protocol;
 
+pub use fast::{Distances, Progress, Sync};
 pub use submit::SubmitError;
 
 /// Messages of consensus that wait for the engine, in bytes: a few large blocks.
@@ -61,6 +65,8 @@ pub struct Options {
     pub target_gas_limit: Option<u64>,
     /// Threads that recover keys when a block comes whose transactions are not known.
     pub threads: usize,
+    /// How a node that is far behind comes to the chain.
+    pub sync: Sync,
 }
 
 /// What is not seen as it happens, for people and metrics.
@@ -112,6 +118,8 @@ struct Shared {
     gossip: Sender<gossip::Told>,
     keeper: Sender<keeper::Told>,
     sync: Sender<sync::Told>,
+    serve: SyncSender<serve::Told>,
+    fast: fast::Fast,
     pending: broadcast::Sender<B256>,
     notices: broadcast::Sender<Notice>,
     running: Mutex<Vec<JoinHandle<()>>>,
@@ -151,6 +159,7 @@ impl Node {
         let (gossip, to_gossip) = channel();
         let (keeper, to_keeper) = channel();
         let (sync, to_sync) = channel();
+        let (serve, to_serve) = sync_channel(serve::WAITING);
         let head = chain.head();
         let node = Self {
             shared: Arc::new(Shared {
@@ -173,6 +182,8 @@ impl Node {
                 gossip,
                 keeper,
                 sync,
+                serve,
+                fast: fast::Fast::new(options.sync),
                 pending: broadcast::channel(4_096).0,
                 notices: broadcast::channel(256).0,
                 running: Mutex::default(),
@@ -184,6 +195,8 @@ impl Node {
         node.spawn("keeper", to_keeper, keeper::run);
         node.spawn("gossip", to_gossip, gossip::run);
         node.spawn("sync", to_sync, sync::run);
+        node.spawn("serve", to_serve, serve::run);
+        node.spawn("fast", (), fast::run);
         if let Some(engine) = engine {
             let (workshop, jobs) = channel();
             node.spawn("workshop", jobs, workshop::run);
@@ -250,6 +263,11 @@ impl Node {
         (highest > self.shared.chain.head().number().saturating_add(1)).then_some(highest)
     }
 
+    /// How far this node has come with taking the chain without executing it; `None` when it does not.
+    pub fn fast_sync(&self) -> Option<Progress> {
+        self.shared.fast.progress()
+    }
+
     fn is_stopping(&self) -> bool {
         self.shared.stopping.load(Ordering::Acquire)
     }
@@ -307,6 +325,28 @@ impl Node {
         Ok(head)
     }
 
+    /// Tells everybody that the chain has another head, whose blocks were not executed here.
+    fn adopted(&self, head: &Head) {
+        use tally_state::Read as _;
+        let conditions = conditions(&self.shared.chain, head);
+        let mut pool = self.pool();
+        let waiting: Vec<B256> = pool.hashes().collect();
+        let senders: alloy_primitives::map::AddressSet = waiting
+            .iter()
+            .filter_map(|hash| pool.get(hash))
+            .map(|pooled| pooled.transaction().sender())
+            .collect();
+        // An account that cannot be read now is looked at with its next transaction.
+        let nonces = senders.into_iter().filter_map(|sender| {
+            let account = head.branch.view.account(sender).ok().flatten()?;
+            Some((sender, account.nonce))
+        });
+        pool.committed(head.number(), [], nonces, conditions);
+        drop(pool);
+        self.announce(head, None);
+        let _ = self.shared.driver.send(driver::Told::Head);
+    }
+
     /// Tells peers of the newest block. Whoever proposed it sends it whole to those that do not take part in consensus,
     /// which have seen nothing of it.
     fn announce(&self, head: &Head, newest: Option<&FullBlock>) {
@@ -358,6 +398,8 @@ impl Node {
         let _ = self.shared.gossip.send(gossip::Told::Stop);
         let _ = self.shared.keeper.send(keeper::Told::Stop);
         let _ = self.shared.sync.send(sync::Told::Stop);
+        // A thread with a full queue sees that the node stops with its next request.
+        let _ = self.shared.serve.try_send(serve::Told::Stop);
         let threads = std::mem::take(&mut *lock(&self.shared.running));
         for thread in threads {
             // A thread that panicked has said so.

@@ -2,9 +2,11 @@
 //!
 //! Every message is an RLP list. A message that cannot be read costs its sender score and changes nothing.
 
-use alloy_primitives::{B256, Bytes};
+use alloy_primitives::{B256, Bytes, U256};
 use alloy_rlp::{Decodable, Encodable, RlpDecodable, RlpEncodable};
 use tally_peers::{Kinds, Lane};
+
+use crate::blocks::Receipt;
 
 /// The version of these messages; nodes of different versions do not connect.
 pub const VERSION: u32 = 1;
@@ -26,10 +28,14 @@ pub const GET_TRANSACTIONS: u8 = 0x30;
 pub const GET_BLOCKS: u8 = 0x31;
 /// Request: [`Range`]; response: [`Headers`], from the first on, as many as fit.
 pub const GET_HEADERS: u8 = 0x32;
-/// Request: which part of the state at which block; response: that part with its proof.
+/// Request: [`GetAccounts`]; response: [`Accounts`], empty when the peer does not have that state.
 pub const GET_STATE: u8 = 0x33;
 /// Request: [`Hashes`]; response: [`Items`], the codes with these hashes in their order, as many as fit.
 pub const GET_CODES: u8 = 0x34;
+/// Request: [`GetSlots`]; response: [`Slots`], empty when the peer does not have that state.
+pub const GET_STORAGE: u8 = 0x35;
+/// Request: [`Range`]; response: [`History`], from the first on, as many as fit.
+pub const GET_HISTORY: u8 = 0x36;
 
 /// The longest message of consensus in bytes: a block of 30 MB and what justifies it.
 pub const CONSENSUS_BYTES: u32 = 48 << 20;
@@ -39,6 +45,12 @@ pub const RESPONSE_BYTES: u32 = 40 << 20;
 pub const RESPONSE_TARGET_BYTES: usize = 2 << 20;
 /// The longest list of transactions in bytes.
 pub const TRANSACTIONS_BYTES: u32 = 4 << 20;
+/// What an answer with a part of a state aims at: it is checked whole, and many are under way.
+pub const STATE_TARGET_BYTES: usize = 512 << 10;
+/// The longest answer with a part of a state in bytes. A code is longer than that on no chain that is known.
+pub const STATE_BYTES: u32 = 4 << 20;
+/// The most accounts whose storage is asked for at once.
+pub const STORAGE_COUNT: usize = 256;
 /// The most hashes in a message.
 pub const HASHES_COUNT: usize = 4_096;
 /// The most blocks or headers in a request.
@@ -47,6 +59,7 @@ pub const RANGE_COUNT: u64 = 1_024;
 /// The kinds with their limits.
 pub fn kinds() -> Kinds {
     let hashes = u32::try_from(HASHES_COUNT * 33 + 16).unwrap_or(u32::MAX);
+    let storage = u32::try_from(STORAGE_COUNT * 33 + 256).unwrap_or(u32::MAX);
     CONSENSUS
         .into_iter()
         .fold(Kinds::new(), |kinds, code| kinds.message(code, "consensus", Lane::Urgent, CONSENSUS_BYTES))
@@ -57,8 +70,10 @@ pub fn kinds() -> Kinds {
         .request(GET_TRANSACTIONS, "get transactions", Lane::Bulk, hashes, TRANSACTIONS_BYTES)
         .request(GET_BLOCKS, "get blocks", Lane::Bulk, 32, RESPONSE_BYTES)
         .request(GET_HEADERS, "get headers", Lane::Bulk, 32, RESPONSE_BYTES)
-        .request(GET_STATE, "get state", Lane::Bulk, 256, RESPONSE_BYTES)
-        .request(GET_CODES, "get codes", Lane::Bulk, hashes, RESPONSE_BYTES)
+        .request(GET_STATE, "get state", Lane::Bulk, 256, STATE_BYTES)
+        .request(GET_CODES, "get codes", Lane::Bulk, hashes, STATE_BYTES)
+        .request(GET_STORAGE, "get storage", Lane::Bulk, storage, STATE_BYTES)
+        .request(GET_HISTORY, "get history", Lane::Bulk, 32, RESPONSE_BYTES)
 }
 
 /// The newest block of a node.
@@ -112,6 +127,93 @@ pub struct Headers {
 pub struct Items {
     /// One after the other.
     pub items: Vec<Bytes>,
+}
+
+/// Which accounts of which state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, RlpEncodable, RlpDecodable)]
+pub struct GetAccounts {
+    /// The block after which the state is.
+    pub number: u64,
+    /// The state's root, as in that block's header.
+    pub root: B256,
+    /// The hash of an address where the range begins.
+    pub start: B256,
+    /// The range ends with the first account at or behind this.
+    pub end: B256,
+}
+
+/// Accounts in order of the hashes of their addresses, all there are from the start of the range to the last of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, RlpEncodable, RlpDecodable)]
+pub struct Accounts {
+    /// The accounts.
+    pub accounts: Vec<Account>,
+    /// The nodes on the way to the start and to the last of them; none where these are all that the state has.
+    pub proof: Vec<Bytes>,
+}
+
+/// An account of a state.
+#[derive(Clone, Debug, PartialEq, Eq, RlpEncodable, RlpDecodable)]
+pub struct Account {
+    /// The hash of its address.
+    pub key: B256,
+    /// As [`tally_state::StoredAccount::encode`] has it.
+    pub account: Bytes,
+}
+
+/// Which storages of which state.
+#[derive(Clone, Debug, PartialEq, Eq, RlpEncodable, RlpDecodable)]
+pub struct GetSlots {
+    /// The block after which the state is.
+    pub number: u64,
+    /// The state's root, as in that block's header.
+    pub root: B256,
+    /// Hashes of addresses of accounts with storage, at most [`STORAGE_COUNT`].
+    pub accounts: Vec<B256>,
+    /// The hash of a slot where the range of the first account begins; that of the others begins at zero.
+    pub start: B256,
+    /// The range of the first account ends with the first slot at or behind this; the others have no end.
+    pub end: B256,
+}
+
+/// Storages, for the first of the accounts that were asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, RlpEncodable, RlpDecodable)]
+pub struct Slots {
+    /// In the order of the request. All but the last go to their end.
+    pub storages: Vec<Storage>,
+}
+
+/// Slots of one account in order of their hashes, all there are from the start of the range to the last of them.
+#[derive(Clone, Debug, PartialEq, Eq, RlpEncodable, RlpDecodable)]
+pub struct Storage {
+    /// The slots.
+    pub slots: Vec<Slot>,
+    /// The nodes on the way to the start and to the last of them; none where these are all that the account has.
+    pub proof: Vec<Bytes>,
+}
+
+/// A slot and its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, RlpEncodable, RlpDecodable)]
+pub struct Slot {
+    /// The hash of the slot.
+    pub key: B256,
+    /// Its value.
+    pub value: U256,
+}
+
+/// Blocks with what came of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, RlpEncodable, RlpDecodable)]
+pub struct History {
+    /// In the order of their numbers, without a gap.
+    pub blocks: Vec<Past>,
+}
+
+/// A block with what came of it.
+#[derive(Clone, Debug, PartialEq, Eq, RlpEncodable, RlpDecodable)]
+pub struct Past {
+    /// The block as the RLP that other clients write to files.
+    pub block: Bytes,
+    /// One for each transaction.
+    pub receipts: Vec<Receipt>,
 }
 
 /// A message that cannot be read.

@@ -97,6 +97,13 @@ impl Sealed {
         self.options(number).validator_contract_address
     }
 
+    /// Whether a contract names validators of any block up to this one: what it says is known only with the state.
+    pub fn asks_contract_until(&self, number: u64) -> bool {
+        let transitions = self.options.transitions.iter().filter(|transition| transition.block <= number);
+        let mut named = transitions.map(|transition| transition.validator_contract_address);
+        self.options.validator_contract_address.is_some() || named.any(|contract| contract.is_some())
+    }
+
     /// Times for a block.
     pub fn settings(&self, number: u64) -> Settings {
         let options = self.options(number);

@@ -103,6 +103,7 @@ impl Net {
             permissions: Permissions::everyone(),
             target_gas_limit: None,
             threads: 1,
+            sync: node::Sync::Full,
         };
         member.node = Some(Node::start(chain, Some(network), options).unwrap());
     }

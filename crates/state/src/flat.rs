@@ -20,7 +20,7 @@ const HAS_STORAGE: u8 = 0x80;
 impl StoredAccount {
     /// A byte that says which parts follow and how long the nonce is, then nonce and balance without
     /// leading zeros, then code hash and storage root unless they are those of an account without.
-    pub(crate) fn encode(&self) -> Vec<u8> {
+    pub fn encode(&self) -> Vec<u8> {
         let nonce = self.account.nonce.to_be_bytes();
         let nonce = trim(&nonce);
         let balance = self.account.balance.to_be_bytes::<32>();
@@ -46,7 +46,8 @@ impl StoredAccount {
         out
     }
 
-    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+    /// From what [`encode`](Self::encode) gives; `None` for bytes that are not of its form.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
         let (&[head, balance], rest) = bytes.split_at_checked(2)? else { return None };
         let (nonce, rest) = rest.split_at_checked(usize::from(head & !(HAS_CODE | HAS_STORAGE)))?;
         let (balance, mut rest) = rest.split_at_checked(usize::from(balance))?;

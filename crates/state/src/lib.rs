@@ -35,20 +35,21 @@
 //! | `view`, `layer`, `apply` | one state, and what a block makes of it |
 //! | `state`, `history` | committing, states of the past, undoing blocks |
 //! | `proof` | EIP-1186 |
-//! | `sync` | a whole state in ranges, each proved |
+//! | `ranges`, `import` | a whole state in ranges, each proved; taking one in beside the one there is |
 
 mod apply;
 mod changes;
 mod error;
 mod flat;
 mod history;
+mod import;
 mod layer;
 mod proof;
+mod ranges;
 mod read;
 mod record;
 mod state;
 pub mod store;
-mod sync;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -58,12 +59,13 @@ mod view;
 pub use changes::{Account, AccountChange, Changes};
 pub use error::Error;
 pub use flat::StoredAccount;
+pub use import::Import;
 pub use layer::Layer;
 pub use proof::{AccountProof, PROOF_UNDO_LIMIT, StorageProof};
+pub use ranges::{AccountRange, Ranges, StorageRange};
 pub use read::Read;
 pub use state::{History, Options, State};
 pub use store::{Batch, Database, Durability, Snapshot, StoreError, StoreOptions, Table};
-pub use sync::{AccountRange, Import, StorageRange};
 pub use trie::update::UpdateCost;
 pub use trie::{EMPTY_ROOT, MemoryTrie, ProofError, ordered_root};
 pub use view::View;

@@ -1,6 +1,6 @@
 //! The state of a chain: its newest committed version, and as much of its past as is kept.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use alloy_primitives::B256;
 use alloy_primitives::map::DefaultHashBuilder;
@@ -8,7 +8,7 @@ use quick_cache::OptionsBuilder;
 use quick_cache::Weighter;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 
-use crate::store::{Batch, Database};
+use crate::store::{Batch, Database, Durability, Snapshot};
 use crate::tables::{Tables, slot_key, with_slot};
 use crate::trie::EMPTY_ROOT;
 use crate::view::{Shared, Weight};
@@ -45,8 +45,9 @@ impl Default for Options {
 #[derive(Clone)]
 pub struct State {
     database: Database,
-    shared: Arc<Shared>,
-    history: History,
+    /// Replaced when a state that was imported takes the place of the one before it.
+    shared: Arc<RwLock<Arc<Shared>>>,
+    options: Options,
     progress: Arc<Mutex<Progress>>,
 }
 
@@ -56,6 +57,16 @@ struct Progress {
     staged: Option<(u64, B256)>,
     /// The oldest block whose changes may be kept still.
     unpruned: Option<u64>,
+}
+
+impl Shared {
+    pub(crate) fn new(tables: Tables, options: Options) -> Self {
+        Self {
+            tables,
+            branches: cache(options.branch_cache_bytes, 512),
+            codes: cache(options.code_cache_bytes, 8192),
+        }
+    }
 }
 
 fn cache<V: Clone>(bytes: usize, item_bytes: usize) -> Cache<B256, V, Weight, DefaultHashBuilder>
@@ -80,15 +91,11 @@ impl State {
         let tables = Tables::open(&database)?;
         let snapshot = database.snapshot();
         let progress = Progress { staged: None, unpruned: tables.first_changed(&snapshot)? };
-        let shared = Shared {
-            tables,
-            branches: cache(options.branch_cache_bytes, 512),
-            codes: cache(options.code_cache_bytes, 8192),
-        };
+        let shared = Shared::new(tables, options);
         Ok(Self {
             database,
-            shared: Arc::new(shared),
-            history: options.history,
+            shared: Arc::new(RwLock::new(Arc::new(shared))),
+            options,
             progress: Arc::new(Mutex::new(progress)),
         })
     }
@@ -100,14 +107,15 @@ impl State {
 
     /// The newest committed block and its state's root; `None` before the genesis.
     pub fn head(&self) -> Result<Option<(u64, B256)>, Error> {
-        self.shared.tables.head(&self.database.snapshot())
+        let (shared, snapshot) = self.newest();
+        shared.tables.head(&snapshot)
     }
 
     /// The first block whose state can be read; `None` before the genesis.
     pub fn oldest(&self) -> Result<Option<u64>, Error> {
-        let snapshot = self.database.snapshot();
-        let Some((head, _)) = self.shared.tables.head(&snapshot)? else { return Ok(None) };
-        let first = self.shared.tables.first_changed(&snapshot)?;
+        let (shared, snapshot) = self.newest();
+        let Some((head, _)) = shared.tables.head(&snapshot)? else { return Ok(None) };
+        let first = shared.tables.first_changed(&snapshot)?;
         Ok(Some(first.map_or(head, |first| first.saturating_sub(1))))
     }
 
@@ -116,10 +124,10 @@ impl State {
     /// # Errors
     /// What the store says.
     pub fn view(&self) -> Result<View, Error> {
-        let snapshot = self.database.snapshot();
-        let head = self.shared.tables.head(&snapshot)?;
+        let (shared, snapshot) = self.newest();
+        let head = shared.tables.head(&snapshot)?;
         Ok(View {
-            shared: Arc::clone(&self.shared),
+            shared,
             snapshot,
             layers: Vec::new(),
             head: head.map(|(number, _)| number),
@@ -138,14 +146,14 @@ impl State {
         if number == head {
             return Ok(view);
         }
-        let tables = &self.shared.tables;
+        let tables = &view.shared.tables;
         let next = match number < head {
             true => tables.changed_keys(&view.snapshot, number + 1)?,
             false => None,
         };
         let Some(next) = next else { return Err(tables.not_kept(&view.snapshot, number, head)?) };
-        view.past = Some(number);
         view.root = next.root_before;
+        view.past = Some(number);
         Ok(view)
     }
 
@@ -161,7 +169,7 @@ impl State {
         }
         let layer = view.apply(changes)?;
         self.put(batch, &layer);
-        self.shared.tables.put_head(batch, number, layer.root);
+        self.tables().put_head(batch, number, layer.root);
         self.progress().staged = Some((number, layer.root));
         Ok(layer.root)
     }
@@ -173,8 +181,8 @@ impl State {
     /// [`Error::NotNext`] and [`Error::NotOnTop`] if the layer does not follow what is committed or
     /// was put into the batch; what the store says.
     pub fn commit(&self, batch: &mut Batch, number: u64, layer: &Layer) -> Result<(), Error> {
-        let snapshot = self.database.snapshot();
-        let tables = &self.shared.tables;
+        let (shared, snapshot) = self.newest();
+        let tables = &shared.tables;
         let committed = tables.head(&snapshot)?;
         let mut progress = self.progress();
         let follows = |before: &(u64, B256)| number == before.0 + 1 && layer.parent_root == before.1;
@@ -188,7 +196,7 @@ impl State {
         self.put(batch, layer);
         tables.put_history(batch, number, layer);
         tables.put_head(batch, number, layer.root);
-        if let History::Blocks(kept) = self.history {
+        if let History::Blocks(kept) = self.options.history {
             while let Some(oldest) = progress.unpruned.filter(|oldest| oldest + kept <= number) {
                 // What stands in the batch only is forgotten with a later one.
                 let Some(keys) = tables.changed_keys(&snapshot, oldest)? else { break };
@@ -221,7 +229,7 @@ impl State {
         if layer.parent_root != view.root {
             return Err(Error::NotOnTop { expected: layer.parent_root, found: view.root });
         }
-        let tables = &self.shared.tables;
+        let tables = &view.shared.tables;
         for block in number + 1..=head {
             if let Some(keys) = tables.changed_keys(&view.snapshot, block)? {
                 tables.forget(batch, block, &keys);
@@ -235,8 +243,40 @@ impl State {
         Ok(())
     }
 
-    pub(crate) fn tables(&self) -> &Tables {
-        &self.shared.tables
+    pub(crate) fn tables(&self) -> Tables {
+        self.shared().tables
+    }
+
+    pub(crate) fn options(&self) -> Options {
+        self.options
+    }
+
+    fn shared(&self) -> RwLockReadGuard<'_, Arc<Shared>> {
+        self.shared.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The tables that are the state, and a snapshot in which they are: another set takes their place under the lock.
+    fn newest(&self) -> (Arc<Shared>, Snapshot) {
+        let shared = self.shared();
+        let snapshot = self.database.snapshot();
+        (Arc::clone(&shared), snapshot)
+    }
+
+    /// Commits a batch after which `shared` is the state, of block `number`.
+    pub(crate) fn replace(
+        &self,
+        batch: Batch,
+        shared: Arc<Shared>,
+        number: u64,
+        root: B256,
+    ) -> Result<(), Error> {
+        // In the order in which `commit` takes them.
+        let mut progress = self.progress();
+        let mut current = self.shared.write().unwrap_or_else(PoisonError::into_inner);
+        self.database.commit(batch, Durability::Synced)?;
+        *progress = Progress { staged: Some((number, root)), unpruned: None };
+        *current = shared;
+        Ok(())
     }
 
     fn progress(&self) -> std::sync::MutexGuard<'_, Progress> {
@@ -245,7 +285,7 @@ impl State {
 
     /// The accounts, slots, codes and nodes of a layer.
     fn put(&self, batch: &mut Batch, layer: &Layer) {
-        let tables = &self.shared.tables;
+        let tables = self.tables();
         for (key, account) in &layer.accounts {
             match &account.after {
                 Some(after) => batch.put(tables.accounts, key, after.encode()),
@@ -297,6 +337,6 @@ impl View {
 
 impl std::fmt::Debug for State {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("State").field("history", &self.history).finish_non_exhaustive()
+        f.debug_struct("State").field("history", &self.options.history).finish_non_exhaustive()
     }
 }

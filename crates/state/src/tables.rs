@@ -10,6 +10,8 @@ use crate::trie::path::Path;
 /// The tables of a state, and what each maps.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tables {
+    /// Which of the two sets these are: 0 or 1. Codes lie under their hash and are of both.
+    generation: u8,
     /// Hash of the address to [`StoredAccount::encode`].
     pub(crate) accounts: Table,
     /// Hashes of address and slot to the value without leading zeros.
@@ -31,22 +33,80 @@ pub(crate) struct Tables {
 }
 
 const HEAD: &[u8] = b"head";
+/// Which of the two sets of tables is the state; the other takes in the next one that is imported.
+const GENERATION: &[u8] = b"generation";
+/// The root of the state that is being imported.
+const IMPORT: &[u8] = b"import";
 /// In place of a path's length: the root.
 const ROOT: u8 = 0xff;
 
 impl Tables {
-    pub(crate) fn open(database: &Database) -> Result<Self, StoreError> {
+    /// The tables that are the state.
+    pub(crate) fn open(database: &Database) -> Result<Self, Error> {
+        let meta = database.table("state_meta")?;
+        let damaged = || Error::Damaged { table: "state_meta", key: GENERATION.to_vec() };
+        let generation = match database.snapshot().get(meta, GENERATION)?.as_deref() {
+            None => 0,
+            Some(&[generation @ (0 | 1)]) => generation,
+            Some(_) => return Err(damaged()),
+        };
+        Ok(Self::of(database, generation)?)
+    }
+
+    /// The tables of the other set.
+    pub(crate) fn other(&self, database: &Database) -> Result<Self, StoreError> {
+        Self::of(database, 1 - self.generation)
+    }
+
+    fn of(database: &Database, generation: u8) -> Result<Self, StoreError> {
+        let table = |name: &str| match generation {
+            0 => database.table(name),
+            _ => database.table(&format!("{name}_1")),
+        };
         Ok(Self {
-            accounts: database.table("state_accounts")?,
-            storage: database.table("state_storage")?,
+            generation,
+            accounts: table("state_accounts")?,
+            storage: table("state_storage")?,
             codes: database.table("state_codes")?,
-            account_nodes: database.table("state_account_nodes")?,
-            storage_nodes: database.table("state_storage_nodes")?,
-            account_history: database.table("state_account_history")?,
-            storage_history: database.table("state_storage_history")?,
-            changed: database.table("state_changed")?,
+            account_nodes: table("state_account_nodes")?,
+            storage_nodes: table("state_storage_nodes")?,
+            account_history: table("state_account_history")?,
+            storage_history: table("state_storage_history")?,
+            changed: table("state_changed")?,
             meta: database.table("state_meta")?,
         })
+    }
+
+    /// All tables that belong to this set alone.
+    pub(crate) fn own(&self) -> [Table; 7] {
+        [
+            self.accounts,
+            self.storage,
+            self.account_nodes,
+            self.storage_nodes,
+            self.account_history,
+            self.storage_history,
+            self.changed,
+        ]
+    }
+
+    /// Makes this set the state.
+    pub(crate) fn put_generation(&self, batch: &mut crate::Batch) {
+        batch.put(self.meta, GENERATION, [self.generation]);
+    }
+
+    /// The root of the state that is being imported, if one is.
+    pub(crate) fn import(&self, snapshot: &Snapshot) -> Result<Option<B256>, Error> {
+        let Some(root) = snapshot.get(self.meta, IMPORT)? else { return Ok(None) };
+        let damaged = |_| Error::Damaged { table: "state_meta", key: IMPORT.to_vec() };
+        B256::try_from(&root[..]).map(Some).map_err(damaged)
+    }
+
+    pub(crate) fn put_import(&self, batch: &mut crate::Batch, root: Option<B256>) {
+        match root {
+            Some(root) => batch.put(self.meta, IMPORT, root),
+            None => batch.delete(self.meta, IMPORT),
+        }
     }
 
     pub(crate) fn head(&self, snapshot: &Snapshot) -> Result<Option<(u64, B256)>, Error> {

@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use crate::tables::with_slot;
 use crate::trie::rlp;
 use crate::{
-    Account, AccountChange, Batch, Changes, Database, Durability, Error, History, Layer, MemoryTrie, Options,
-    Read, State, StoreOptions, StoredAccount, View,
+    Account, AccountChange, Batch, Changes, Database, Durability, EMPTY_ROOT, Error, History, Layer,
+    MemoryTrie, Options, Read, State, StoreOptions, StoredAccount, View,
 };
 
 /// What a state should be, in the simplest form.
@@ -279,27 +279,38 @@ proptest! {
     #[test]
     fn a_state_can_be_taken_in_from_ranges(
         blocks in proptest::collection::vec(changes(), 1..6),
+        others in proptest::collection::vec(changes(), 0..2),
+        back in 0..3u64,
         limit in 1..400usize,
         damage in any::<u16>(),
     ) {
         let source = open(Database::in_memory(), History::Archive);
         let models = chain(&source, &blocks);
-        let view = source.view().unwrap();
+        // The newest state, or one of the past.
+        let newest = blocks.len() as u64 - 1;
+        let number = newest.saturating_sub(back);
+        let root = source.at(number).unwrap().root();
+        let ranges = source.at(number).unwrap().ranges().unwrap();
+        assert_eq!(ranges.root(), root);
         let target = open(Database::in_memory(), History::Archive);
-        // An import that was given up is no trouble.
+        // A state that is there, and an import that was given up, are no trouble.
+        if !others.is_empty() {
+            chain(&target, &others);
+        }
+        let before = target.head().unwrap();
         let given_up = target.import(B256::repeat_byte(1)).unwrap();
         let mut batch = Batch::new();
-        given_up.accounts(&mut batch, &view.account_range(B256::ZERO, 100).unwrap());
+        given_up.accounts(&mut batch, &ranges.account_range(B256::ZERO, LAST, 100).unwrap());
         target.database().commit(batch, Durability::Buffered).unwrap();
 
-        let import = target.import(view.root()).unwrap();
+        let import = target.import(root).unwrap();
         let mut batch = Batch::new();
         import.code(&mut batch, &Bytes::from_static(b"code"));
         batch.put(target.tables().codes, B256::repeat_byte(0xcc), b"pretended");
         let mut start = B256::ZERO;
         loop {
-            let range = view.account_range(start, limit).unwrap();
-            let more = range.verify(view.root()).unwrap();
+            let range = ranges.account_range(start, LAST, limit).unwrap();
+            let more = range.verify(root).unwrap();
             // A range with an account less or another value is refused.
             if !range.accounts.is_empty() {
                 let at = usize::from(damage) % range.accounts.len();
@@ -307,18 +318,24 @@ proptest! {
                 less.accounts.remove(at);
                 if at + 1 < range.accounts.len() || more || !less.accounts.is_empty() {
                     // Without its last account a range is a shorter one, whose end is not proved.
-                    let honest = at + 1 == range.accounts.len() && less.verify(view.root()) == Ok(true);
-                    assert!(honest || less.verify(view.root()).is_err());
+                    let honest = at + 1 == range.accounts.len() && less.verify(root) == Ok(true);
+                    assert!(honest || less.verify(root).is_err());
                 }
                 let mut other = range.clone();
                 other.accounts[at].1.account.nonce += 1;
-                assert!(other.verify(view.root()).is_err());
+                assert!(other.verify(root).is_err());
+                // A range that ends earlier has one more account at most.
+                let end = range.accounts[at].0;
+                let part = ranges.account_range(start, end, usize::MAX).unwrap();
+                assert_eq!(part.accounts, range.accounts[..=at]);
+                part.verify(root).unwrap();
             }
             import.accounts(&mut batch, &range);
             for (key, account) in &range.accounts {
+                assert_eq!(ranges.account(key).unwrap(), Some(*account));
                 let mut start = B256::ZERO;
                 loop {
-                    let slots = view.storage_range(*key, start, limit).unwrap();
+                    let slots = ranges.storage_range(*key, start, LAST, limit).unwrap();
                     let more = slots.verify(account.storage_root).unwrap();
                     import.slots(&mut batch, &slots);
                     if !more {
@@ -333,23 +350,74 @@ proptest! {
             start = after(range.accounts.last().unwrap().0);
         }
         target.database().commit(batch, Durability::Buffered).unwrap();
-        import.finish(7).unwrap();
-        let model = models.last().unwrap();
-        let imported = target.view().unwrap();
-        model.check(&imported);
-        model.check_proofs(&imported, imported.root());
+        assert_eq!(target.head().unwrap(), before);
+        // The process ends here and goes on.
+        let target = open(target.database().clone(), History::Archive);
+        assert_eq!(target.head().unwrap(), before);
+        let import = target.resume_import().unwrap().unwrap();
+        assert_eq!(import.root(), root);
+        let marker = target.database().table("marker").unwrap();
+        import.finish(7, |batch| batch.put(marker, [1], [2])).unwrap();
+        assert!(target.database().snapshot().get(marker, [1]).unwrap().is_some());
+        assert!(target.resume_import().unwrap().is_none());
+        let model = &models[number as usize];
+        for state in [&target, &open(target.database().clone(), History::Archive)] {
+            let imported = state.view().unwrap();
+            assert_eq!((imported.number(), imported.root()), (Some(7), root));
+            model.check(&imported);
+            model.check_proofs(&imported, imported.root());
+            assert_eq!(state.oldest().unwrap(), Some(7));
+        }
         let nodes = |state: &State| {
             let mut contents = contents(state);
             contents.retain(|table, _| table.ends_with("nodes"));
             contents
         };
-        assert_eq!(nodes(&target), nodes(&source));
+        if number == newest {
+            assert_eq!(nodes(&target), nodes(&source));
+        }
         // It goes on from there.
+        let imported = target.view().unwrap();
         let layer = imported.apply(&blocks[0]).unwrap();
         commit(&target, &[(8, &layer)]);
         assert_eq!(target.at(7).unwrap().root(), imported.root());
+        // And once more, back into the tables of the first.
+        let import = target.import(EMPTY_ROOT).unwrap();
+        assert_eq!(target.head().unwrap(), Some((8, layer.root())));
+        import.finish(9, |_| ()).unwrap();
+        assert_eq!(target.head().unwrap(), Some((9, EMPTY_ROOT)));
+    }
+
+    #[test]
+    fn an_import_that_lacks_something_changes_nothing(blocks in proptest::collection::vec(changes(), 1..4)) {
+        let source = open(Database::in_memory(), History::Archive);
+        chain(&source, &blocks);
+        let ranges = source.view().unwrap().ranges().unwrap();
+        let all = ranges.account_range(B256::ZERO, LAST, usize::MAX).unwrap();
+        let target = open(Database::in_memory(), History::Archive);
+        chain(&target, &blocks[..1]);
+        let state = |target: &State| {
+            let mut contents = contents(target);
+            contents.remove("meta");
+            (target.head().unwrap(), contents)
+        };
+        let before = state(&target);
+        // No storage and no codes.
+        let import = target.import(ranges.root()).unwrap();
+        let mut batch = Batch::new();
+        import.accounts(&mut batch, &all);
+        target.database().commit(batch, Durability::Buffered).unwrap();
+        let contracts = import.contracts(B256::ZERO, usize::MAX).unwrap();
+        assert_eq!(import.finish(3, |_| ()).is_err(), !contracts.is_empty());
+        if !contracts.is_empty() {
+            assert_eq!(state(&target), before);
+            target.abandon_import().unwrap();
+            assert!(target.resume_import().unwrap().is_none());
+        }
     }
 }
+
+const LAST: B256 = B256::repeat_byte(0xff);
 
 fn after(key: B256) -> B256 {
     B256::from(U256::from_be_bytes(key.0) + U256::ONE)

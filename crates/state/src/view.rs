@@ -145,13 +145,6 @@ impl View {
             self.snapshot.range(history, Bound::Included(&first[..]), Bound::Included(&last[..]));
         Ok(entries.next().transpose()?.map(|(_, value)| value))
     }
-
-    pub(crate) fn require_committed(&self, what: &'static str) -> Result<(), Error> {
-        if self.past.is_some() || !self.layers.is_empty() {
-            return Err(Error::NotCommitted { what });
-        }
-        Ok(())
-    }
 }
 
 impl Read for View {

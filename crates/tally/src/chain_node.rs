@@ -61,10 +61,6 @@ fn read_limited(path: &Path, limit: u64) -> anyhow::Result<String> {
 impl ChainNode {
     /// Starts the node that the settings describe. `name` is what its log lines call it.
     pub(crate) fn start(settings: &Settings, name: &str) -> anyhow::Result<Self> {
-        anyhow::ensure!(
-            settings.sync_mode == SyncMode::Full,
-            "sync-mode: this version executes every block; set it to FULL"
-        );
         let chain = open_chain(settings)?;
         let key_file = &settings.node_private_key_file;
         let key = NodeKey::read_or_create(key_file)
@@ -94,6 +90,10 @@ impl ChainNode {
             permissions,
             target_gas_limit: settings.target_gas_limit,
             threads: cores,
+            sync: match settings.sync_mode {
+                SyncMode::Full => node::Sync::Full,
+                SyncMode::Fast => node::Sync::Fast(node::Distances::default()),
+            },
         };
         let network_id = settings.network_id.unwrap_or(chain.chain_id());
         let node = Node::start(chain, network, options)?;

@@ -16,8 +16,8 @@ use super::{ChainBenchError, GENERATOR};
 use crate::ports;
 use crate::processes::Watched;
 
-pub use node::{Caller, Node};
 pub(super) use node::hexadecimal;
+pub use node::{Caller, Node};
 pub use process::Program;
 pub(super) use process::wait;
 

@@ -20,7 +20,7 @@ pub struct Damaged {
 }
 
 impl Damaged {
-    pub(super) fn new(what: &'static str, key: impl std::fmt::Debug, reason: impl ToString) -> Self {
+    pub(crate) fn new(what: &'static str, key: impl std::fmt::Debug, reason: impl ToString) -> Self {
         Self { what, key: format!("{key:?}"), reason: reason.to_string() }
     }
 }

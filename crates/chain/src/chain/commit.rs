@@ -98,7 +98,7 @@ impl Chain {
         Ok(self.head())
     }
 
-    fn tell(&self, event: Event) {
+    pub(super) fn tell(&self, event: Event) {
         // Nobody listening is no failure.
         let _ = self.shared.events.send(event);
     }
@@ -129,7 +129,8 @@ impl Chain {
 
     fn is_known(&self, head: &Head, hash: B256) -> Result<bool, ChainError> {
         let blocks = &self.shared.blocks;
-        Ok(blocks.number(&head.snapshot, hash)?.is_some() || blocks.branch(&head.snapshot, hash)?.is_some())
+        let number = blocks.number(&head.snapshot, hash)?.filter(|number| *number <= head.number());
+        Ok(number.is_some() || blocks.branch(&head.snapshot, hash)?.is_some())
     }
 
     fn import_branch(&self, head: &Head, prepared: Prepared) -> Result<Commit, ImportError> {

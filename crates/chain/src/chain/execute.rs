@@ -45,6 +45,16 @@ impl Prepared {
     pub fn header(&self) -> &alloy_consensus::Header {
         &self.block.header
     }
+
+    /// Its transactions with who sent them.
+    pub(super) fn senders(&self) -> &[Recovered] {
+        &self.transactions
+    }
+
+    /// The block without its transactions, its size in bytes, and they.
+    pub(super) fn into_parts(self) -> (Block, u64, Vec<Recovered>) {
+        (self.block, self.size, self.transactions)
+    }
 }
 
 impl Chain {

@@ -3,10 +3,11 @@
 use std::sync::{Arc, Mutex, RwLock};
 
 use alloy_consensus::Header;
+use alloy_primitives::Address;
 use tally_consensus::{Protocol, Tally, ValidatorSet, ValidatorsFrom};
 use tally_evm::genesis::Consensus;
 use tally_evm::{Block, Body, Genesis, Schedule};
-use tally_state::{Batch, Database, Durability, Options as StateOptions, Snapshot, State, View};
+use tally_state::{Batch, Database, Durability, Options as StateOptions, Snapshot, State};
 use tokio::sync::broadcast;
 
 use super::{Chain, Head, Shared};
@@ -14,7 +15,7 @@ use crate::blocks::{Blocks, SealedHeader};
 use crate::branch::{Branch, Recent, codes};
 use crate::error::ChainError;
 use crate::recent::RecentBlocks;
-use crate::sealed::{Sealed, Validators};
+use crate::sealed::{Sealed, Validators, ValidatorsError};
 
 /// How many events a slow listener may fall behind.
 const EVENTS: usize = 256;
@@ -76,8 +77,10 @@ impl Chain {
             Some(_) => {}
         }
         let snapshot = database.snapshot();
-        let newest = blocks.newest(&snapshot)?.expect("the first block was put in");
         let view = state.view()?;
+        // Blocks beyond the newest state are there when a fast sync is under way; they are not of the chain yet.
+        let number = view.number().ok_or(tally_state::Error::NoState)?;
+        let newest = blocks.header(&snapshot, number)?.ok_or(ChainError::Missing { number })?;
         if view.root() != newest.header.state_root {
             return Err(ChainError::Torn {
                 number: newest.header.number,
@@ -110,16 +113,30 @@ impl Chain {
 
     /// The validators of the next block, from the headers since the epoch began.
     fn validators_at_open(&self, branch: &Branch, at: &Snapshot) -> Result<Option<Validators>, ChainError> {
-        let Some(sealed) = self.sealed() else { return Ok(None) };
         let newest = branch.number();
-        let contract = |number: u64, header: &Header, view: &View, address| {
+        self.validators_after_block(newest, at, |number, header, address| {
             // Only the contract's newest answer counts; what it said before is not asked for.
-            if number == newest { self.call_validators(view, header, address) } else { Ok(vec![address]) }
-        };
+            if number == newest {
+                self.call_validators(&branch.view, header, address)
+            } else {
+                Ok(vec![address])
+            }
+        })
+    }
+
+    /// The validators of the block after `newest`, from the headers since the epoch began. `contract` gives what a
+    /// contract says after a block.
+    pub(super) fn validators_after_block(
+        &self,
+        newest: u64,
+        at: &Snapshot,
+        contract: impl Fn(u64, &Header, Address) -> Result<Vec<Address>, ValidatorsError>,
+    ) -> Result<Option<Validators>, ChainError> {
+        let Some(sealed) = self.sealed() else { return Ok(None) };
         let start = sealed.epoch_start(newest).max(self.genesis().number);
         let header = self.header_at(at, start)?;
         let mut validators = if start == self.genesis().number {
-            sealed.first(&header, |address| contract(start, &header, &branch.view, address))?
+            sealed.first(&header, |address| contract(start, &header, address))?
         } else {
             let named = sealed.extra(&header)?.validators;
             let before = Validators {
@@ -127,17 +144,16 @@ impl Chain {
                 named: ValidatorsFrom::Headers,
                 tally: Arc::new(Tally::new(&named)),
             };
-            sealed.after(&before, &header, |address| contract(start, &header, &branch.view, address))?
+            sealed.after(&before, &header, |address| contract(start, &header, address))?
         };
         for number in start + 1..=newest {
             let header = self.header_at(at, number)?;
-            validators = sealed
-                .after(&validators, &header, |address| contract(number, &header, &branch.view, address))?;
+            validators = sealed.after(&validators, &header, |address| contract(number, &header, address))?;
         }
         Ok(Some(validators))
     }
 
-    fn header_at(&self, at: &Snapshot, number: u64) -> Result<Header, ChainError> {
+    pub(super) fn header_at(&self, at: &Snapshot, number: u64) -> Result<Header, ChainError> {
         match self.shared.blocks.header(at, number)? {
             Some(sealed) => Ok(sealed.header),
             None => Err(ChainError::Missing { number }),

@@ -61,7 +61,10 @@ impl Reader {
             BlockId::Number(number) => Ok((number <= self.head.number()).then_some(number)),
             BlockId::Latest => Ok(Some(self.head.number())),
             BlockId::Hash(hash) if hash == self.head.hash() => Ok(Some(self.head.number())),
-            BlockId::Hash(hash) => self.chain.shared.blocks.number(&self.head.snapshot, hash),
+            BlockId::Hash(hash) => {
+                let number = self.chain.shared.blocks.number(&self.head.snapshot, hash)?;
+                Ok(number.filter(|number| *number <= self.head.number()))
+            }
         }
     }
 
@@ -129,7 +132,8 @@ impl Reader {
     /// # Errors
     /// The store's, and damage.
     pub fn place(&self, hash: B256) -> Result<Option<Place>, ReadError> {
-        self.chain.shared.blocks.place(&self.head.snapshot, hash)
+        let place = self.chain.shared.blocks.place(&self.head.snapshot, hash)?;
+        Ok(place.filter(|place| place.block <= self.head.number()))
     }
 
     /// The transaction at a place.

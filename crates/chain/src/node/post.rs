@@ -54,7 +54,7 @@ pub(super) fn run(node: Node, events: Events) {
             }
             Event::Message { .. } => {}
             Event::Request { peer, kind, payload, respond } => {
-                serve::answer(&node, peer, kind, &payload, respond);
+                serve::answer(&node, peer, kind, payload, respond);
             }
         }
     }

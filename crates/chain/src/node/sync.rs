@@ -31,7 +31,7 @@ const GRACE: Duration = Duration::from_millis(500);
 /// How long this thread waits for news before it looks around.
 const IDLE: Duration = Duration::from_millis(250);
 /// An invalid block: consensus never agrees on one, so whoever sends it means harm.
-const INVALID: u32 = 60;
+pub(super) const INVALID: u32 = 60;
 
 /// What this thread is told.
 pub(super) enum Told {
@@ -77,7 +77,9 @@ pub(super) fn run(node: Node, told: Receiver<Told>) {
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
-        sync.catch_up(&told);
+        if !sync.node.shared.fast.holds_others() {
+            sync.catch_up(&told);
+        }
         if sync.node.is_stopping() {
             return;
         }

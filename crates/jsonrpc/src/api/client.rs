@@ -105,9 +105,11 @@ fn syncing(api: &Api, params: Params<'_>, out: &mut Vec<u8>, _: &CallContext<'_>
         out.extend_from_slice(b"false");
         return Ok(());
     };
-    let current = api.chain().head().number();
+    let head = api.chain().head().number();
+    // While a state is taken with its proof, blocks are there of which nothing else can be asked yet.
+    let current = api.node.fast_sync().map_or(head, |progress| progress.block.max(head));
     let mut object = Object::open(out);
-    object.quantity(out, "startingBlock", current);
+    object.quantity(out, "startingBlock", head);
     object.quantity(out, "currentBlock", current);
     object.quantity(out, "highestBlock", highest);
     object.close(out);

@@ -52,6 +52,7 @@ impl Client {
             permissions: Permissions::everyone(),
             target_gas_limit: None,
             threads: 1,
+            sync: tally_chain::node::Sync::Full,
         };
         let node = Node::start(chain, None, options).unwrap();
         let registry = registry(node.clone(), Settings::new("tally/test".into(), network_id));

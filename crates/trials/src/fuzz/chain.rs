@@ -5,7 +5,10 @@ use std::sync::OnceLock;
 use alloy_consensus::{SignableTransaction, TxEip1559, TxEip2930, TxEip7702, TxLegacy};
 use alloy_eips::eip2930::{AccessList, AccessListItem};
 use alloy_primitives::{Address, B256, Bytes, Signature, TxKind, U256};
-use tally_chain::protocol::{self, Blocks, Hashes, Head, Headers, Items, Range, Transactions};
+use tally_chain::protocol::{
+    self, Accounts, Blocks, GetAccounts, GetSlots, Hashes, Head, Headers, History, Items, Past, Range, Slot,
+    Slots, Storage, Transactions,
+};
 use tally_chain::{Chain, Options, files};
 use tally_evm::{Block, Body, Genesis, Transaction};
 use tally_sim::Rng;
@@ -140,7 +143,12 @@ pub(super) fn message(rng: &mut Rng, _: &Small) {
         protocol::encode(&Transactions { transactions: some.clone() }).to_vec(),
         protocol::encode(&Hashes { hashes: vec![B256::ZERO; 3] }).to_vec(),
         protocol::encode(&Range { first: 1 << 40, count: 7 }).to_vec(),
-        protocol::encode(&Blocks { blocks: some }).to_vec(),
+        protocol::encode(&Blocks { blocks: some.clone() }).to_vec(),
+        protocol::encode(&get_accounts()).to_vec(),
+        protocol::encode(&accounts(some.clone())).to_vec(),
+        protocol::encode(&get_slots()).to_vec(),
+        protocol::encode(&slots(some.clone())).to_vec(),
+        protocol::encode(&history(some)).to_vec(),
     ];
     let bytes = damaged(rng, &whole);
     same::<Head>(&bytes);
@@ -150,6 +158,60 @@ pub(super) fn message(rng: &mut Rng, _: &Small) {
     same::<Blocks>(&bytes);
     same::<Headers>(&bytes);
     same::<Items>(&bytes);
+    same::<GetAccounts>(&bytes);
+    same::<GetSlots>(&bytes);
+    same::<Slots>(&bytes);
+    same::<History>(&bytes);
+    same::<Accounts>(&bytes);
+    // What the bytes of an account are is checked apart: they are proved by the account that they give.
+    if let Ok(accounts) = protocol::decode::<Accounts>("fuzz", &bytes) {
+        for account in accounts.accounts {
+            let _ = tally_state::StoredAccount::decode(&account.account);
+        }
+    }
+}
+
+fn get_accounts() -> GetAccounts {
+    GetAccounts { number: 7, root: B256::repeat_byte(1), start: B256::ZERO, end: B256::repeat_byte(0xff) }
+}
+
+fn accounts(proof: Vec<Bytes>) -> Accounts {
+    let some = tally_state::Account { nonce: 300, balance: U256::from(5), code_hash: B256::repeat_byte(4) };
+    let stored = tally_state::StoredAccount { account: some, storage_root: B256::repeat_byte(3) };
+    let account = protocol::Account { key: B256::repeat_byte(2), account: stored.encode().into() };
+    Accounts { accounts: vec![account; 2], proof }
+}
+
+fn get_slots() -> GetSlots {
+    let GetAccounts { number, root, start, end } = get_accounts();
+    GetSlots { number, root, accounts: vec![start, end], start, end }
+}
+
+fn slots(proof: Vec<Bytes>) -> Slots {
+    let slot = Slot { key: B256::repeat_byte(6), value: U256::from(1_000) };
+    Slots {
+        storages: vec![
+            Storage { slots: vec![slot; 2], proof: Vec::new() },
+            Storage { slots: Vec::new(), proof },
+        ],
+    }
+}
+
+fn history(blocks: Vec<Bytes>) -> History {
+    let log = alloy_primitives::Log::new_unchecked(
+        Address::repeat_byte(1),
+        vec![B256::repeat_byte(2)],
+        Bytes::from_static(&[3; 40]),
+    );
+    let receipt = tally_chain::blocks::Receipt {
+        outcome: alloy_consensus::Eip658Value::Eip658(true),
+        cumulative_gas_used: 50_000,
+        gas_used: 21_000,
+        first_log: 2,
+        logs: vec![log],
+    };
+    let receipts = vec![receipt; 2];
+    History { blocks: blocks.into_iter().map(|block| Past { block, receipts: receipts.clone() }).collect() }
 }
 
 /// A file of blocks that are not of the chain is refused, and the chain is as it was.
