@@ -192,6 +192,7 @@ impl Asked {
             permissions: Permissions::everyone(),
             target_gas_limit: None,
             threads: 1,
+            sync: tally_chain::node::Sync::Full,
         };
         let node = Node::start(chain, None, options).expect("a node starts");
         let registry = api::registry(node.clone(), api::Settings::new("tally/fuzz".into(), 1337));
