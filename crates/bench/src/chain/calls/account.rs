@@ -66,7 +66,7 @@ pub fn account(
     let mut open = vec![true; committed.len()];
     let mut close = |number: u64| {
         let place = usize::try_from(number).ok().and_then(|number| open.get_mut(number));
-        place.is_some_and(|place| std::mem::take(place))
+        place.is_some_and(std::mem::take)
     };
     for (number, committed) in (0..).zip(committed) {
         if *committed {
