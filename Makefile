@@ -44,9 +44,10 @@ sim: setup            ## simulated networks under faults, of one LEDGER: one see
 	cargo build --release --locked -p tally-trials
 	"$(CARGO_TARGET_DIR)/release/tally-sim" "$(LEDGER)" "$(SEED)" "$(COUNT)"
 
-bench: build          ## limits of this machine, each stage, the whole network, recovery, audit; nodes: twenty minutes
+bench: build          ## limits of this machine, each stage, the whole network, recovery, audit; nodes, a chain: half an hour
 	"$(CARGO_TARGET_DIR)/release/tally" bench all --full --progress --out "$(or $(OUT),tally-bench)"
 	"$(CARGO_TARGET_DIR)/release/tally" bench flows --progress --out "$(or $(OUT),tally-bench)" --html "$(or $(OUT),tally-bench)/flows.html"
+	for part in evm import rpc chain; do "$(CARGO_TARGET_DIR)/release/tally" bench $$part --progress --out "$(or $(OUT),tally-bench)" || exit; done
 
 fuzz: setup           ## every decoder, for T seconds each
 	cargo build --release --locked -p tally-trials

@@ -13,7 +13,10 @@
 //! | [`stages`] | each stage alone |
 //! | [`settlement`] | the whole network under load |
 //! | [`recovery`] | how fast a journal is read back |
+//! | [`chain`] | an EVM chain under load, each node a process: transactions, reads, import |
+//! | [`evm`] | gas per second of the EVM, beside bare `revm` |
 //! | [`flows`] | nodes of the flows ledger under load, each a process |
+//! | [`fact`] | single figures, with what they are to be |
 //! | [`processes`] | what processes use over time |
 //! | [`suite`] | the whole network, experiment by experiment |
 //! | [`report`] | measurements in tables and pages, with published figures and limits beside them |
@@ -21,10 +24,14 @@
 //!
 //! How the figures are taken and what they are worth: `docs/decisions/005-benchmarks.md`.
 
+pub mod chain;
 pub mod compare;
+pub mod evm;
+pub mod fact;
 pub mod flows;
 pub mod limits;
 pub mod pace;
+mod ports;
 pub mod processes;
 pub mod progress;
 pub mod published;

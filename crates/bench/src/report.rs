@@ -1,6 +1,8 @@
 //! Measurements in tables, with published figures and the machine's limits beside them; and as pages with charts.
 
+pub mod chain;
 pub mod chart;
+pub mod evm;
 pub mod flows;
 pub mod page;
 

@@ -21,6 +21,14 @@ pub(crate) fn median_in_place(values: &mut [f64]) -> Option<f64> {
     Some(lower.midpoint(*upper))
 }
 
+/// The value that the share `quantile` (0 to 1) of all values does not exceed, one of them (nearest rank); `None` of nothing.
+pub(crate) fn quantile(values: &[f64], quantile: f64) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let rank = (quantile.clamp(0.0, 1.0) * sorted.len() as f64).ceil() as usize;
+    sorted.get(rank.saturating_sub(1)).copied()
+}
+
 /// Pseudo-random numbers for resampling and for access patterns: SplitMix64 (Steele, Lea, Flood 2014).
 #[derive(Debug, Clone)]
 pub(crate) struct SplitMix(u64);
@@ -108,6 +116,14 @@ mod tests {
         assert_eq!(median(&[3.0]), Some(3.0));
         assert_eq!(median(&[9.0, 1.0, 5.0]), Some(5.0));
         assert_eq!(median(&[9.0, 1.0, 5.0, 6.0]), Some(5.5));
+    }
+
+    #[test]
+    fn quantiles_are_values_that_were_there() {
+        let values: Vec<f64> = (1..=200).rev().map(f64::from).collect();
+        let at = |q| quantile(&values, q).unwrap();
+        assert_eq!((at(0.0), at(0.01), at(0.5), at(0.99), at(1.0)), (1.0, 2.0, 100.0, 198.0, 200.0));
+        assert_eq!((quantile(&[], 0.5), quantile(&[7.0], 0.99)), (None, Some(7.0)));
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 mod cores;
 mod node;
-mod ports;
 mod process;
 
 use std::path::PathBuf;
@@ -18,6 +17,7 @@ use tally_rpc::{Permissions, User, Users};
 use tally_store::server::{PostgresServer, ServerError};
 
 use super::FlowsError;
+use crate::ports;
 use crate::processes::Watched;
 
 pub use cores::Pinned;
@@ -115,7 +115,8 @@ impl Network {
             .tempdir_in(&layout.directory)
             .map_err(FlowsError::file(&layout.directory))?;
         let organisations: Vec<&str> = layout.parties.iter().copied().chain([NOTARY]).collect();
-        let ports = ports::free(organisations.len())?;
+        let ports = ports::free(organisations.len())
+            .map_err(FlowsError::system("there are no ports for the nodes"))?;
         let specs = organisations.iter().zip(&ports).map(|(organisation, port)| NodeSpec {
             name: name(organisation),
             notary: (*organisation == NOTARY).then_some(layout.validating),

@@ -7,70 +7,10 @@ use serde_json::Value;
 use super::EXPERIMENT;
 use super::drive::{Load, Measured, Run};
 use super::meters::{Commits, StepTime};
+pub use crate::fact::{Ceiling, Fact};
 use crate::processes::Series;
 use crate::published::Figure;
 use crate::result::{Better, Record};
-use crate::statistics::median;
-
-/// A figure beside the load's own: a time, a size, with what it is to be.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Fact {
-    /// Its name in the record.
-    pub name: &'static str,
-    /// What it says, for a person.
-    pub title: String,
-    /// The value; of several samples their median, unless the name says otherwise.
-    pub value: f64,
-    /// Its unit.
-    pub unit: &'static str,
-    /// Which direction is good.
-    pub better: Better,
-    /// What it is to be at least or at most.
-    pub bar: Option<f64>,
-    /// Raw samples, where there are several.
-    pub samples: Vec<f64>,
-}
-
-impl Fact {
-    /// Something of which less is better.
-    #[must_use]
-    pub fn new(name: &'static str, title: impl Into<String>, value: f64, unit: &'static str) -> Self {
-        Self { name, title: title.into(), value, unit, better: Better::Lower, bar: None, samples: Vec::new() }
-    }
-
-    /// A time, of which less is better.
-    #[must_use]
-    pub fn time(name: &'static str, title: impl Into<String>, time: Duration) -> Self {
-        Self::new(name, title, time.as_secs_f64(), "s")
-    }
-
-    /// The median of several samples of which less is better.
-    #[must_use]
-    pub fn sampled(
-        name: &'static str,
-        title: impl Into<String>,
-        samples: Vec<f64>,
-        unit: &'static str,
-    ) -> Self {
-        let value = median(&samples).unwrap_or(0.0);
-        Self { samples, ..Self::new(name, title, value, unit) }
-    }
-
-    /// The same with the most that it is to be.
-    #[must_use]
-    pub fn at_most(self, bar: f64) -> Self {
-        Self { bar: Some(bar), ..self }
-    }
-
-    /// Whether it is as it is to be; `None` where nothing was set.
-    #[must_use]
-    pub fn passes(&self) -> Option<bool> {
-        self.bar.map(|bar| match self.better {
-            Better::Higher => self.value >= bar,
-            Better::Lower => self.value <= bar,
-        })
-    }
-}
 
 /// A load and what it did to nodes and driver.
 #[derive(Debug, Clone, PartialEq)]
@@ -119,15 +59,6 @@ impl Loaded {
     pub fn cores(&self) -> f64 {
         self.all_cpu_ns() * self.measured.rate / 1e9
     }
-}
-
-/// The most that the machine allows of a load.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Ceiling {
-    /// What it consists of.
-    pub name: String,
-    /// Flows a second.
-    pub rate: f64,
 }
 
 /// What an experiment found.

@@ -168,7 +168,7 @@ pub fn facts<'o>(outcomes: impl IntoIterator<Item = &'o Outcome>) -> Table {
     rows
 }
 
-fn verdict(passes: Option<bool>) -> &'static str {
+pub(super) fn verdict(passes: Option<bool>) -> &'static str {
     match passes {
         Some(true) => "reached",
         Some(false) => "missed",

@@ -1,10 +1,14 @@
 //! `tally bench …`
 
 mod all;
+mod chain;
 mod compare;
+mod evm;
 mod flows;
+mod import;
 mod limits;
 mod recovery;
+mod rpc;
 mod settlement;
 mod stages;
 
@@ -30,6 +34,14 @@ pub(super) enum Bench {
     Settlement(settlement::Settlement),
     /// Nodes and a notary, each a process: issue, pay, IOU, waiting flows, long histories, large vaults
     Flows(flows::Flows),
+    /// An EVM chain: validators and a node that follows, each a process, under calls of a contract in open loop
+    Chain(chain::Chain),
+    /// Read-only JSON-RPC of one node over a chain with history: each method alone, and all mixed
+    Rpc(rpc::Rpc),
+    /// A chain into an empty node: from a file, and from a peer
+    Import(import::Import),
+    /// Gas per second of the EVM, beside bare revm
+    Evm(evm::Evm),
     /// How fast a journal is read back, by a start without snapshots and by an audit
     Recovery(recovery::Recovery),
     /// Limits, stages, the whole network and recovery, one after the other
@@ -45,6 +57,10 @@ impl Bench {
             Self::Stages(command) => command.run(),
             Self::Settlement(command) => command.run(),
             Self::Flows(command) => command.run(),
+            Self::Chain(command) => command.run(),
+            Self::Rpc(command) => command.run(),
+            Self::Import(command) => command.run(),
+            Self::Evm(command) => command.run(),
             Self::Recovery(command) => command.run(),
             Self::All(command) => command.run(),
             Self::Compare(command) => command.run(),

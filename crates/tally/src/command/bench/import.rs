@@ -1,0 +1,40 @@
+//! `tally bench import`
+
+use super::rpc::{History, Kept};
+use super::{Common, Ended, Report, chain};
+use anyhow::Context as _;
+use std::path::PathBuf;
+use tally_bench::chain::imports::{Mode, Plan, run};
+use tally_bench::chain::network::Consensus;
+use tally_ops::shutdown::Shutdown;
+
+/// Arguments of `tally bench import`.
+#[derive(Debug, clap::Args)]
+pub(in crate::command) struct Import {
+    #[command(flatten)]
+    common: Common,
+    /// Only these: file (tally chain import), full (from a peer, every block executed)
+    modes: Vec<Mode>,
+    /// What validators agree by: qbft or ibft2
+    #[arg(long, value_name = "PROTOCOL", default_value = "qbft")]
+    consensus: Consensus,
+    #[command(flatten)]
+    history: History,
+    /// Write a page with the tables to this file
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+impl Import {
+    pub(super) fn run(self) -> anyhow::Result<Ended> {
+        let stop = Shutdown::install()?;
+        let plan = Plan {
+            layout: chain::layout(&self.common, self.consensus, &stop)?,
+            history: self.history.plan(&self.common),
+            modes: if self.modes.is_empty() { Mode::ALL.to_vec() } else { self.modes.clone() },
+        };
+        let mut report = Report::begin(&self.common)?;
+        let outcomes = run(&plan, &mut Kept(&mut report)).context("a chain into an empty node")?;
+        chain::finish(report, &outcomes, self.html.as_deref())
+    }
+}
