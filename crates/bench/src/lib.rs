@@ -31,7 +31,6 @@ pub mod fact;
 pub mod flows;
 pub mod limits;
 pub mod pace;
-mod ports;
 pub mod processes;
 pub mod progress;
 pub mod published;

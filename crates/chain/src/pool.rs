@@ -95,6 +95,11 @@ impl Pooled {
         self.arrival
     }
 
+    /// When it arrived, in milliseconds since 1970.
+    pub fn arrived_ms(&self) -> u64 {
+        self.arrived_ms
+    }
+
     /// The most it can take from its sender: gas limit times fee, value, blobs; in wei.
     pub fn cost(&self) -> U256 {
         self.cost

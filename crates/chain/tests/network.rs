@@ -35,6 +35,8 @@ struct Net {
     validators: usize,
     members: Vec<Member>,
     funded: NodeKey,
+    /// Bounds of the validators' pools.
+    limits: Limits,
 }
 
 fn key(number: u8) -> NodeKey {
@@ -63,18 +65,19 @@ impl Net {
             "extraData": alloy_primitives::Bytes::from(extra),
             "alloc": { funded.address().to_string(): { "balance": "0xffffffffffffffffffffffff" } },
         });
+        let ports = tally_ops::ports::free(keys.len()).unwrap();
         let members = keys
             .into_iter()
-            .map(|key| {
-                let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-                let address = listener.local_addr().unwrap();
+            .zip(ports)
+            .map(|(key, port)| {
+                let address = SocketAddr::from(([127, 0, 0, 1], port));
                 Member { key, database: Database::in_memory(), address, node: None }
             })
             .collect();
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let genesis = Genesis::from_value(&genesis).unwrap();
-        Self { runtime, genesis, validators, members, funded }
+        Self { runtime, genesis, validators, members, funded, limits: Limits::default() }
     }
 
     fn start(&mut self, at: usize) {
@@ -94,7 +97,7 @@ impl Net {
         let network = Network::start(config, self.runtime.handle()).unwrap();
         let sealed = chain.sealed().unwrap().protocol();
         let options = node::Options {
-            pool: Limits::default(),
+            pool: if is_validator { self.limits } else { Limits::default() },
             engine: EngineConfig::new(sealed),
             keys: is_validator.then(|| {
                 let key = SecretKey::from_bytes(&member.key.secret_bytes()).unwrap();
@@ -221,19 +224,11 @@ fn ibft2_goes_on_with_one_validator_away_and_stops_with_two() {
     blocks_go_on_with_one_validator_away_and_stop_with_two(Protocol::Ibft2);
 }
 
-#[test]
-fn a_transaction_that_a_follower_took_is_committed_everywhere() {
-    let mut net = Net::new(Protocol::QBFT, 4, 1);
-    net.start_all();
-    net.await_height(1);
-    let to = Address::repeat_byte(9);
-    let follower = net.node(4);
-    // Out of order: the pool puts them right.
-    let mut hashes: Vec<B256> =
-        [1, 0, 2].into_iter().map(|nonce| follower.submit(&net.transfer(nonce, to)).unwrap()).collect();
+/// Waits until a node knows of each transaction that a block has it.
+fn await_committed(node: &Node, mut hashes: Vec<B256>) {
     let start = Instant::now();
     while let Some(hash) = hashes.last() {
-        let fate = follower.pool().fate(hash).cloned();
+        let fate = node.pool().fate(hash).cloned();
         match fate {
             Some(Fate::Committed { .. }) => {
                 hashes.pop();
@@ -245,6 +240,54 @@ fn a_transaction_that_a_follower_took_is_committed_everywhere() {
             }
         }
     }
+}
+
+#[test]
+fn what_validators_had_no_place_for_comes_again_and_is_committed() {
+    let mut net = Net::new(Protocol::QBFT, 4, 1);
+    net.limits.gapped = 0;
+    net.start_all();
+    net.await_height(1);
+    let follower = net.node(4);
+    // No validator keeps the later ones before it has the first.
+    let later: Vec<Vec<u8>> = [2, 1].map(|nonce| net.transfer(nonce, Address::repeat_byte(9))).to_vec();
+    let mut hashes: Vec<B256> = later.iter().map(|encoded| follower.submit(encoded).unwrap()).collect();
+    let height = follower.chain().head().number();
+    net.await_height(height + 3);
+    assert!((0..4).all(|validator| net.node(validator).pool().is_empty()));
+    hashes.push(follower.submit(&net.transfer(0, Address::repeat_byte(9))).unwrap());
+    await_committed(follower, hashes);
+}
+
+#[test]
+fn what_has_no_place_after_a_restart_stays_kept() {
+    let mut net = Net::new(Protocol::QBFT, 2, 0);
+    // Alone, one of two validators makes no block.
+    net.start(0);
+    let nonces = [3, 5, 7, 9];
+    for nonce in nonces {
+        net.node(0).submit(&net.transfer(nonce, Address::repeat_byte(9))).unwrap();
+    }
+    let waiting = |net: &Net| net.node(0).pool().len();
+    for room in [1, 1, 200] {
+        net.stop(0);
+        net.limits.gapped = room;
+        net.start(0);
+        assert_eq!(waiting(&net), nonces.len().min(room));
+    }
+}
+
+#[test]
+fn a_transaction_that_a_follower_took_is_committed_everywhere() {
+    let mut net = Net::new(Protocol::QBFT, 4, 1);
+    net.start_all();
+    net.await_height(1);
+    let to = Address::repeat_byte(9);
+    let follower = net.node(4);
+    // Out of order: the pool puts them right.
+    let hashes: Vec<B256> =
+        [1, 0, 2].into_iter().map(|nonce| follower.submit(&net.transfer(nonce, to)).unwrap()).collect();
+    await_committed(follower, hashes);
     let height = follower.chain().head().number();
     net.await_height(height);
     for node in net.running() {

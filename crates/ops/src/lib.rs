@@ -6,6 +6,7 @@
 //! | [`metrics`] | counters, gauges and histograms, rendered as OpenMetrics text |
 //! | [`memory`] | how this process asks for memory |
 //! | [`shutdown`] | SIGTERM and SIGINT become a token that drains; a second signal ends the process |
+//! | [`ports`] | free ports of the loopback interface, for networks on one machine |
 //! | [`process`] | processor time and memory of this process, and a description of the machine |
 //! | [`telemetry`] | structured log lines on standard error |
 //!
@@ -14,6 +15,7 @@
 pub mod config;
 pub mod memory;
 pub mod metrics;
+pub mod ports;
 pub mod process;
 pub mod shutdown;
 pub mod telemetry;

@@ -149,7 +149,7 @@ impl NodeKey {
         let fail = |fault| KeyError { path: path.to_owned(), fault };
         let length = fs::metadata(path).map_err(|error| fail(KeyFault::Io(error)))?.len();
         if length > LARGEST_FILE {
-            return Err(fail(KeyFault::Digits { found: usize::try_from(length).unwrap_or(usize::MAX) }));
+            return Err(fail(KeyFault::Length { found: usize::try_from(length).unwrap_or(usize::MAX) }));
         }
         let text = Zeroizing::new(fs::read(path).map_err(|error| fail(KeyFault::Io(error)))?);
         Self::parse(&text).map_err(fail)
@@ -163,11 +163,14 @@ impl NodeKey {
         let text = text.trim_ascii_end();
         let digits = text.strip_prefix(b"0x").unwrap_or(text);
         if digits.len() != 64 {
-            return Err(KeyFault::Digits { found: digits.len() });
+            return Err(KeyFault::Length { found: digits.len() });
+        }
+        if let Some(place) = digits.iter().position(|digit| !digit.is_ascii_hexdigit()) {
+            return Err(KeyFault::Digit { place: place + 1 });
         }
         let mut bytes = Zeroizing::new([0; 32]);
         hex::decode_to_slice(digits, bytes.as_mut_slice())
-            .map_err(|_| KeyFault::Digits { found: digits.len() })?;
+            .map_err(|_| KeyFault::Length { found: digits.len() })?;
         Self::new(&bytes)
     }
 
@@ -269,11 +272,17 @@ pub struct KeyError {
 /// What is wrong with a private key. Nothing of the key is in the text.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyFault {
-    /// Not 64 hex digits.
+    /// Not 64 characters.
     #[error("a private key is 64 hex digits, with or without 0x; there are {found} characters")]
-    Digits {
+    Length {
         /// Characters found.
         found: usize,
+    },
+    /// A character that is no hex digit.
+    #[error("a private key is 64 hex digits, with or without 0x; character {place} of the 64 is none")]
+    Digit {
+        /// Which, from 1.
+        place: usize,
     },
     /// Zero, or not less than the order of the curve.
     #[error("the number is no private key of the curve secp256k1")]

@@ -312,7 +312,7 @@ mod tests {
             }
             // Every call succeeded: each emitted its event.
             let block = reader.block(BlockId::Number(3)).unwrap().unwrap();
-            assert!(block.receipts.iter().all(|receipt| receipt.logs().len() == 1), "{:?}", block.receipts);
+            assert!(block.receipts.iter().all(|receipt| receipt.logs.len() == 1), "{:?}", block.receipts);
         }
     }
 

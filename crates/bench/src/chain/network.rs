@@ -13,7 +13,6 @@ use tally_consensus::Protocol;
 use tally_ops::shutdown::Shutdown;
 
 use super::{ChainBenchError, GENERATOR};
-use crate::ports;
 use crate::processes::Watched;
 
 pub(super) use node::hexadecimal;
@@ -218,8 +217,8 @@ fn plan(layout: &Layout) -> Result<Plan, ChainBenchError> {
     let ports = u16::try_from(count.saturating_mul(3)).map_err(|_| {
         ChainBenchError::Plan(format!("{count} nodes are more than one machine has ports for"))
     })?;
-    let first =
-        ports::free_run(ports).map_err(ChainBenchError::system("there are no ports for the nodes"))?;
+    let first = tally_ops::ports::free_run(ports)
+        .map_err(ChainBenchError::system("there are no ports for the nodes"))?;
     let step = ports / 3;
     let seconds = layout.period.as_secs().max(1);
     let mut plan = Plan::new(layout.timestamp);

@@ -52,6 +52,20 @@ impl Usage {
         })
     }
 
+    /// What the rate would be if all cores were there for these processes alone, at the processor time that each unit
+    /// took; `None` where nothing was done. On a machine that does other things too it says more than the rate.
+    #[must_use]
+    pub fn rate_alone(&self, rate: f64) -> Option<f64> {
+        let busy: f64 = self
+            .processes
+            .iter()
+            .map(|process| self.cores(process))
+            .map(|(user, system)| user + system)
+            .sum();
+        let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+        (busy > 0.0).then(|| rate * cores / busy)
+    }
+
     /// The most memory that any process but that of one label has had, in bytes.
     #[must_use]
     pub fn most_memory_without(&self, label: &str) -> u64 {
@@ -85,6 +99,8 @@ pub struct Outcome {
     pub ceiling: Option<Ceiling>,
     /// What others have published.
     pub published: Vec<&'static Figure>,
+    /// Whether the first of them is of the same quantity as the rate.
+    pub comparable: bool,
     /// What a person should know beside the figures.
     pub notes: Vec<String>,
 }
@@ -94,6 +110,12 @@ impl Outcome {
     #[must_use]
     pub fn share(&self) -> Option<f64> {
         self.ceiling.as_ref().filter(|ceiling| ceiling.rate > 0.0).map(|ceiling| self.rate / ceiling.rate)
+    }
+
+    /// What was published of the same quantity.
+    #[must_use]
+    pub fn compared(&self) -> Option<&'static Figure> {
+        self.published.first().copied().filter(|_| self.comparable)
     }
 
     /// A figure by its name.
@@ -176,6 +198,8 @@ mod tests {
         assert_eq!(usage.cores_of("nobody"), 0.0);
         assert_eq!(usage.cores_without(crate::chain::GENERATOR), 0.5);
         assert_eq!(usage.most_memory_without("follower"), 250);
+        let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+        assert!((usage.rate_alone(30.0).unwrap() - 40.0 * cores).abs() < 1e-9);
         let mut latency = Recorder::new();
         latency.record_latency(Duration::from_millis(3), 5);
         let outcome = Outcome {
@@ -190,6 +214,7 @@ mod tests {
             usage,
             ceiling: Some(Ceiling { name: "limit".into(), rate: 40.0 }),
             published: vec![],
+            comparable: false,
             notes: vec![],
         };
         let record = outcome.record();

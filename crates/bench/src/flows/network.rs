@@ -17,8 +17,8 @@ use tally_rpc::{Permissions, User, Users};
 use tally_store::server::{PostgresServer, ServerError};
 
 use super::FlowsError;
-use crate::ports;
 use crate::processes::Watched;
+use tally_ops::ports;
 
 pub use cores::Pinned;
 pub use node::{Node, OPERATOR};

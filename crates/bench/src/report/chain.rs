@@ -40,7 +40,7 @@ pub fn rates(outcomes: &[Outcome]) -> Table {
             table::number(outcome.usage.cores_without(GENERATOR)),
             table::number(outcome.usage.cores_of(GENERATOR)),
             outcome.share().map(|share| table::quantity(share, "share")).unwrap_or_default(),
-            outcome.published.first().map(|figure| table::number(figure.value)).unwrap_or_default(),
+            outcome.compared().map(|figure| table::number(figure.value)).unwrap_or_default(),
         ]);
     }
     rows
@@ -215,6 +215,7 @@ mod tests {
             },
             ceiling: Some(Ceiling { name: "5 recoveries".into(), rate: 4_936.0 }),
             published: crate::published::figure("besu-1.5.0-tps").into_iter().collect(),
+            comparable: true,
             notes: vec!["refused 7: <the pool is full>".into()],
         }
     }

@@ -32,7 +32,7 @@ pub fn text(figures: &[Figure], styled: bool) -> String {
     }
     let mut text = rows.render(styled);
     text.push_str(
-        "On one core, by processor time: checks, execution, receipts and the changes that a block makes. revm executes the \
+        "On one core, by the clock: checks, execution, receipts and the changes that a block makes. revm executes the \
          same transactions,\nin turn: once giving out the block's changes as well, once with nothing but a cache.\n",
     );
     if let Some(figure) = published() {

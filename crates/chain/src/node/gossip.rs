@@ -6,13 +6,14 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
+use alloy_consensus::Transaction as _;
 use alloy_primitives::map::{AddressMap, B256Map};
 use alloy_primitives::{Address, B256, Bytes, keccak256};
 use tally_evm::recover_all;
 use tally_evm::transaction::decode;
 
 use super::post::blame;
-use super::{Node, gather};
+use super::{Node, gather, lock, now_ms};
 use crate::protocol::{self, GET_TRANSACTIONS, HASHES, HASHES_COUNT, Hashes, TRANSACTIONS, Transactions};
 
 /// How long new transactions gather before they are sent on.
@@ -23,6 +24,10 @@ const PATIENCE: Duration = Duration::from_millis(300);
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes of one message of transactions.
 const MESSAGE_BYTES: usize = 512 << 10;
+/// How often it is looked whether a transaction of this node's users waits for long.
+const LOOK: Duration = Duration::from_secs(1);
+/// The longest time after which such a transaction is offered again: the waits double up to it.
+const SELDOM_MS: u64 = 32_000;
 /// The most hashes of offered transactions that are remembered.
 const WANTED: usize = 65_536;
 
@@ -58,7 +63,7 @@ pub(super) fn run(node: Node, told: Receiver<Told>) {
     node.spawn("fetch", to_fetch, |_, asked| run_fetch(fetching, asked));
     let mut gossip =
         Gossip { node, own: Vec::new(), own_bytes: 0, fresh: Vec::new(), wanted: B256Map::default(), fetch };
-    let mut pace = Pace { send_at: None, ask_at: Instant::now() + PATIENCE };
+    let mut pace = Pace::from(Instant::now());
     loop {
         match told.recv_timeout(pace.next().saturating_duration_since(Instant::now())) {
             Ok(first) => {
@@ -76,6 +81,9 @@ pub(super) fn run(node: Node, told: Receiver<Told>) {
         if pace.is_time_to_ask(now) {
             gossip.ask();
         }
+        if pace.is_time_to_look(now) {
+            gossip.offer_again();
+        }
     }
 }
 
@@ -85,6 +93,7 @@ struct Pace {
     /// Counted from the first of what is gathered: however much follows it, it does not wait for longer.
     send_at: Option<Instant>,
     ask_at: Instant,
+    look_at: Instant,
 }
 
 /// What is there to send.
@@ -97,8 +106,13 @@ enum Gathered {
 }
 
 impl Pace {
+    fn from(begin: Instant) -> Self {
+        Self { send_at: None, ask_at: begin + PATIENCE, look_at: begin + LOOK }
+    }
+
     fn next(&self) -> Instant {
-        self.send_at.map_or(self.ask_at, |at| at.min(self.ask_at))
+        let regular = self.ask_at.min(self.look_at);
+        self.send_at.map_or(regular, |at| at.min(regular))
     }
 
     fn is_time_to_send(&mut self, now: Instant, gathered: Gathered) -> bool {
@@ -123,6 +137,27 @@ impl Pace {
             self.ask_at = now + PATIENCE / 3;
         }
         ask
+    }
+
+    fn is_time_to_look(&mut self, now: Instant) -> bool {
+        let look = self.look_at <= now;
+        if look {
+            self.look_at = now + LOOK;
+        }
+        look
+    }
+}
+
+/// Whether a transaction that has waited for so long is due to be offered again since it was last looked at: after 2, 4, 8,
+/// 16 and 32 seconds, then every 32.
+fn is_due_again(waited_ms: u64) -> bool {
+    let look_ms = u64::try_from(LOOK.as_millis()).unwrap_or(u64::MAX);
+    let before_ms = waited_ms.saturating_sub(look_ms);
+    let passed = |ms: u64| before_ms < ms && ms <= waited_ms;
+    if waited_ms < 2 * SELDOM_MS {
+        [2_000, 4_000, 8_000, 16_000, SELDOM_MS].into_iter().any(passed)
+    } else {
+        before_ms / SELDOM_MS < waited_ms / SELDOM_MS
     }
 }
 
@@ -292,6 +327,28 @@ impl Gossip {
         }
     }
 
+    /// Offers peers what this node's own users submitted and what still waits after a while. A peer that could not take it
+    /// then, because transactions of its sender were missing before it or there was no room, knows nothing of it.
+    fn offer_again(&self) {
+        let Some(network) = self.node.network() else { return };
+        let now_ms = now_ms();
+        let mut waiting: Vec<(u64, B256)> = {
+            let kept = lock(&self.node.shared.kept);
+            let pool = self.node.pool();
+            let waits = kept.iter().filter_map(|hash| pool.get(hash));
+            waits
+                .filter(|pooled| is_due_again(now_ms.saturating_sub(pooled.arrived_ms())))
+                .map(|pooled| (pooled.transaction().nonce(), pooled.transaction().hash()))
+                .collect()
+        };
+        // Those that others wait for come first.
+        waiting.sort_unstable();
+        for part in waiting.chunks(HASHES_COUNT) {
+            let hashes = part.iter().map(|(_, hash)| *hash).collect();
+            network.broadcast(HASHES, &protocol::encode(&Hashes { hashes }));
+        }
+    }
+
     /// Offers a peer that has connected what waits here.
     fn introduce(&self, peer: Address) {
         let Some(network) = self.node.network() else { return };
@@ -310,7 +367,7 @@ mod tests {
     fn the_first_of_what_is_gathered_waits_a_moment_only_however_much_follows() {
         let begin = Instant::now();
         let at = |ms| begin + Duration::from_millis(ms);
-        let mut pace = Pace { send_at: None, ask_at: begin + PATIENCE };
+        let mut pace = Pace::from(begin);
         assert!(!pace.is_time_to_send(at(0), Gathered::Nothing));
         assert_eq!(pace.next(), begin + PATIENCE);
         let sent: Vec<u64> =
@@ -322,9 +379,15 @@ mod tests {
     }
 
     #[test]
+    fn what_waits_is_offered_again_less_and_less_often() {
+        let seconds: Vec<u64> = (0..=140).filter(|second| is_due_again(second * 1_000 + 17)).collect();
+        assert_eq!(seconds, [2, 4, 8, 16, 32, 64, 96, 128]);
+    }
+
+    #[test]
     fn what_did_not_come_is_asked_for_although_other_things_come_all_the_time() {
         let begin = Instant::now();
-        let mut pace = Pace { send_at: None, ask_at: begin + PATIENCE };
+        let mut pace = Pace::from(begin);
         let asked = (0..=900).filter(|ms| pace.is_time_to_ask(begin + Duration::from_millis(*ms)));
         assert_eq!(asked.collect::<Vec<_>>(), [300, 400, 500, 600, 700, 800, 900]);
     }

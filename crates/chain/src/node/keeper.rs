@@ -12,6 +12,7 @@ use tally_state::{Batch, Durability, Read, StoreError};
 
 use super::{Node, gather, lock, now_ms};
 use crate::error::ChainError;
+use crate::pool::Refusal;
 
 /// The most that is written at once.
 const MOST: usize = 4_096;
@@ -99,19 +100,26 @@ fn keep(node: &Node, all: Vec<Told>) {
 
 fn expire(node: &Node) {
     node.pool().expire(now_ms());
-    // What expired is no longer of use to keep.
-    let gone: Vec<B256> = {
+    // What expired is no longer of use to keep; what the pool had no room for when the node started is tried again.
+    let (gone, outside) = {
         let kept = lock(&node.shared.kept);
         let pool = node.pool();
-        kept.iter().filter(|hash| pool.get(hash).is_none() && pool.fate(hash).is_some()).copied().collect()
+        let absent = kept.iter().filter(|hash| pool.get(hash).is_none()).copied();
+        absent.partition::<Vec<B256>, _>(|hash| pool.fate(hash).is_some())
     };
     if !gone.is_empty() {
         keep(node, gone.into_iter().map(Told::Forget).collect());
     }
+    if !outside.is_empty()
+        && let Err(error) = node.take_up_kept()
+    {
+        node.failed("taking up transactions that were kept", &error);
+    }
 }
 
 impl Node {
-    /// Puts the transactions back into the pool that were kept when the node last ran.
+    /// Puts the transactions that are kept back into the pool, as far as they are not there. One for which there is no place,
+    /// because others of its sender are missing before it for one, stays kept and is tried again.
     pub(super) fn take_up_kept(&self) -> Result<(), ChainError> {
         let shared = &self.shared;
         let mut found = Vec::new();
@@ -119,6 +127,9 @@ impl Node {
         let snapshot = shared.chain.database().snapshot();
         for entry in snapshot.prefix(shared.pool_table, &[]) {
             let (key, value) = entry?;
+            if self.pool().get(&B256::left_padding_from(&key)).is_some() {
+                continue;
+            }
             match decode(&value) {
                 Ok(transaction) => found.push(transaction),
                 Err(_) => batch.delete(shared.pool_table, key),
@@ -127,17 +138,22 @@ impl Node {
         let mut recovered: Vec<Recovered> =
             recover_all(found, shared.threads).into_iter().filter_map(Result::ok).collect();
         recovered.sort_by_key(|transaction| transaction.nonce());
-        let head = shared.chain.head();
+        // A block is committed under the same lock: what it holds has a used nonce then, or is taken out afterwards.
         let mut kept = lock(&shared.kept);
+        let head = shared.chain.head();
         let mut pool = self.pool();
         for transaction in recovered {
             let hash = transaction.hash();
             let account = head.branch.view.account(transaction.sender())?.unwrap_or_default();
             match pool.add(transaction, &account, now_ms()) {
-                Ok(_) => {
+                // Its nonce is used, by itself or by another: no block takes it any more.
+                Err(Refusal::NonceTooLow { .. }) => {
+                    kept.remove(&hash);
+                    batch.delete(shared.pool_table, hash);
+                }
+                _ => {
                     kept.insert(hash);
                 }
-                Err(_) => batch.delete(shared.pool_table, hash),
             }
         }
         drop((pool, kept));

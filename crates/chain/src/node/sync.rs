@@ -30,6 +30,8 @@ const TOGETHER: usize = 64;
 const GRACE: Duration = Duration::from_millis(500);
 /// How long this thread waits for news before it looks around.
 const IDLE: Duration = Duration::from_millis(250);
+/// The longest rest after a fault of the store.
+const LONGEST_REST: Duration = Duration::from_secs(2);
 /// An invalid block: consensus never agrees on one, so whoever sends it means harm.
 pub(super) const INVALID: u32 = 60;
 
@@ -63,10 +65,12 @@ struct Sync {
     missing_since: Option<(u64, Instant)>,
     /// Consensus asks for blocks up to here at once.
     needed: u64,
+    /// How long to rest after the next fault of the store.
+    rest: Duration,
 }
 
 pub(super) fn run(node: Node, told: Receiver<Told>) {
-    let mut sync = Sync { node, useless: AddressSet::default(), missing_since: None, needed: 0 };
+    let mut sync = Sync { node, useless: AddressSet::default(), missing_since: None, needed: 0, rest: IDLE };
     loop {
         match told.recv_timeout(sync.patience()) {
             Ok(first) => {
@@ -113,7 +117,6 @@ impl Sync {
     /// A peer says that it has a block.
     fn has(&mut self, peer: Address, head: Head) {
         lock(&self.node.shared.heads).insert(peer, head);
-        self.useless.remove(&peer);
     }
 
     /// A block that a validator proposed and now sends round.
@@ -221,6 +224,7 @@ impl Sync {
             };
             if blocks.is_empty() {
                 // It does not have what it said it has.
+                self.useless.insert(peer);
                 self.forget(peer);
                 continue;
             }
@@ -231,7 +235,9 @@ impl Sync {
                 ahead = None;
                 continue;
             };
-            if !self.execute(peer, blocks) {
+            if self.execute(peer, blocks) {
+                self.useless.remove(&peer);
+            } else {
                 ahead = None;
             }
             while let Ok(news) = told.try_recv() {
@@ -302,8 +308,7 @@ impl Sync {
                     candidates.push(candidate);
                 }
                 Err(ImportError::Chain(error)) => {
-                    self.node.failed("executing a block", &error);
-                    std::thread::sleep(IDLE);
+                    self.fail("executing a block", &error);
                     return false;
                 }
                 Err(error) => {
@@ -329,20 +334,29 @@ impl Sync {
     }
 
     /// Whether what there was to commit is part of the chain now.
-    fn commit(&self, candidates: &mut Vec<Candidate>) -> bool {
+    fn commit(&mut self, candidates: &mut Vec<Candidate>) -> bool {
         if candidates.is_empty() {
             return true;
         }
         match self.node.commit(&std::mem::take(candidates)) {
-            Ok(_) => true,
+            Ok(_) => {
+                self.rest = IDLE;
+                true
+            }
             // Consensus was faster.
             Err(ImportError::Final { .. }) => false,
             Err(error) => {
-                self.node.failed("committing fetched blocks", &error);
-                std::thread::sleep(IDLE);
+                self.fail("committing fetched blocks", &error);
                 false
             }
         }
+    }
+
+    /// Says what failed here, and rests: a store that is full or broken stays so for a while.
+    fn fail(&mut self, doing: &'static str, error: &dyn std::error::Error) {
+        self.node.failed(doing, error);
+        std::thread::sleep(self.rest);
+        self.rest = (2 * self.rest).min(LONGEST_REST);
     }
 
     fn accuse(&mut self, peer: Address, weight: u32, error: &dyn std::error::Error) {

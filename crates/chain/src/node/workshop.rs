@@ -14,6 +14,9 @@ use crate::error::ImportError;
 use crate::pool::Fate;
 use crate::sealed::Seals;
 
+/// How long after a fault of the store a block is validated again.
+const RETRY: Duration = Duration::from_millis(250);
+
 /// What the driver wants done.
 pub(super) enum Job {
     /// A block on `parent`.
@@ -42,13 +45,8 @@ pub(super) fn run(node: Node, jobs: Receiver<Job>) {
             }
             Job::Validate { block, parent } => {
                 let hash = block.hash();
-                match validate(&node, &block, &parent) {
-                    Ok(candidate) => driver::Told::Validated { hash, candidate: Some(Box::new(candidate)) },
-                    Err(error) => {
-                        node.failed("validating a proposed block", &error);
-                        driver::Told::Validated { hash, candidate: None }
-                    }
-                }
+                let Some(validated) = validate(&node, &block, &parent) else { continue };
+                driver::Told::Validated { hash, candidate: validated.map(Box::new) }
             }
         };
         let _ = node.shared.driver.send(told);
@@ -127,8 +125,23 @@ fn settle(node: &Node, skipped: &Skipped) {
     }
 }
 
-fn validate(node: &Node, proposed: &Proposed, parent: &Branch) -> Result<Candidate, ImportError> {
-    execute(node, proposed, parent, Seals::Proposal)
+/// The block executed, or that it is invalid. A fault of this node's own store is no verdict on it: it is tried again as long
+/// as the height is open, and `None` after that.
+fn validate(node: &Node, proposed: &Proposed, parent: &Branch) -> Option<Option<Candidate>> {
+    loop {
+        let error = match execute(node, proposed, parent, Seals::Proposal) {
+            Ok(candidate) => return Some(Some(candidate)),
+            Err(error) => error,
+        };
+        node.failed("validating a proposed block", &error);
+        if !matches!(error, ImportError::Chain(_)) {
+            return Some(None);
+        }
+        std::thread::sleep(RETRY);
+        if node.is_stopping() || proposed.number() <= node.chain().head().number() {
+            return None;
+        }
+    }
 }
 
 /// Executes a block of the consensus; senders are known from the pool as far as the transactions are.

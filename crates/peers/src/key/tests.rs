@@ -27,9 +27,11 @@ fn a_signature_recovers_to_the_key() {
 
 #[test]
 fn what_is_no_key_is_refused() {
-    for text in ["", "0x", "8f", &"g".repeat(64), &format!("{SECRET}00"), &format!(" {SECRET}")] {
-        assert!(matches!(NodeKey::parse(text.as_bytes()), Err(KeyFault::Digits { .. })), "{text:?}");
+    for text in ["", "0x", "8f", &format!("{SECRET}00"), &format!(" {SECRET}")] {
+        assert!(matches!(NodeKey::parse(text.as_bytes()), Err(KeyFault::Length { .. })), "{text:?}");
     }
+    let mistyped = SECRET.replacen(|_: char| true, "g", 1);
+    assert!(matches!(NodeKey::parse(mistyped.as_bytes()), Err(KeyFault::Digit { place: 1 })));
     assert!(matches!(NodeKey::parse("0".repeat(64).as_bytes()), Err(KeyFault::Range)));
     assert!(matches!(NodeKey::parse("f".repeat(64).as_bytes()), Err(KeyFault::Range)));
     assert_eq!(NodeId::new([7; 64]), Err(NotOnCurve));
@@ -69,7 +71,7 @@ fn a_damaged_file_is_left_alone_and_named() {
     assert!(error.to_string().contains("key"), "{error}");
     assert_eq!(fs::read(&path).unwrap(), b"hello");
     fs::write(&path, vec![b'0'; 100_000]).unwrap();
-    assert!(matches!(NodeKey::read(&path).unwrap_err().fault, KeyFault::Digits { found: 100_000 }));
+    assert!(matches!(NodeKey::read(&path).unwrap_err().fault, KeyFault::Length { found: 100_000 }));
 }
 
 #[test]

@@ -103,7 +103,7 @@ pub fn run(plan: &Plan, progress: bool) -> Result<Outcome, ChainBenchError> {
     let mut facts = rates(plan, &observed, &sent, &account);
     facts.push(Fact {
         samples: recoveries,
-        ..Fact::new("recovery", "recovering one key, on one core", recovery_s, "s")
+        ..Fact::new("recovery", "processor time of recovering one key", recovery_s, "s")
     });
     facts.extend(blocks(plan, &observed));
     facts.push(Fact::new(
@@ -124,11 +124,16 @@ pub fn run(plan: &Plan, progress: bool) -> Result<Outcome, ChainBenchError> {
     );
     let notes = notes(&account);
     let rate = observed.steady_rate(plan.warm_up, plan.warm_up + plan.duration + plan.layout.period);
+    let rate = rate.unwrap_or_else(|| observed.rate());
+    if rate > 0.0 {
+        let each = usage.cores_without(GENERATOR) / rate;
+        facts.push(Fact::new("nodes_each", "processor time of all nodes, for a call", each, "s"));
+    }
     Ok(Outcome {
         name: format!("calls-{}", plan.layout.consensus.name()),
         title: format!("{} calls a second offered", plan.rate_tps),
         settings: settings(plan),
-        rate: rate.unwrap_or_else(|| observed.rate()),
+        rate,
         unit: "tx/s",
         bars: Some(BARS),
         latency: Some(observed.latency.clone()),
@@ -136,6 +141,7 @@ pub fn run(plan: &Plan, progress: bool) -> Result<Outcome, ChainBenchError> {
         usage,
         ceiling: Some(ceiling),
         published: ["besu-1.5.0-tps", "besu-1.4.0-tps"].into_iter().filter_map(figure).collect(),
+        comparable: true,
         notes,
     })
 }
@@ -230,6 +236,8 @@ fn blocks(plan: &Plan, observed: &Observed) -> Vec<Fact> {
             fact("timestamp_max", "most", spread.max),
         ]);
     }
+    let calls: Vec<f64> = observed.blocks.iter().map(|block| block.calls as f64).collect();
+    facts.push(Fact::sampled("block_calls", "calls in a block, p50", calls, "").higher());
     let shares = observed.gas_shares();
     if let Some(spread) = Spread::of(&shares) {
         facts.push(Fact::sampled("gas_share", "share of the gas limit, p50", shares, "share"));

@@ -87,7 +87,7 @@ impl Method {
     /// Whether a result is of the form that this method's has here: something is there, and not nothing.
     #[must_use]
     pub fn accepts(self, result: &[u8]) -> bool {
-        let hexadecimal = result.starts_with(b"\"0x") && result.ends_with(b"\"");
+        let hexadecimal = result.len() > 4 && result.starts_with(b"\"0x") && result.ends_with(b"\"");
         match self {
             Self::BlockNumber | Self::GetTransactionCount => hexadecimal && result != b"\"0x0\"",
             Self::GetBalance => hexadecimal,
@@ -97,7 +97,7 @@ impl Method {
             Self::GetLogs => result.starts_with(b"[{") && result.ends_with(b"}]"),
             // Two words, the first of which is whoever registered the identity.
             Self::Call => {
-                hexadecimal && result.len() == 132 && result[4..].iter().any(|digit| *digit != b'0')
+                hexadecimal && result.len() == 132 && result[3..131].iter().any(|digit| *digit != b'0')
             }
             Self::GetCode => hexadecimal && result.len() > 100,
         }

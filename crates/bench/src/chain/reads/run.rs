@@ -92,7 +92,7 @@ fn outcome(plan: &Plan, mix: &Mix, load: Load, window: Window, answers: &Answers
     let rate = answers.rate(window);
     let each = |cores: f64| if rate > 0.0 { cores / rate } else { 0.0 };
     let (node, generator) = (usage.cores_without(GENERATOR), usage.cores_of(GENERATOR));
-    let facts = vec![
+    let mut facts = vec![
         Fact::new("wrong", "answers that are errors or nothing", answers.wrong as f64, "").at_most(0.0),
         Fact::new(
             "answer_bytes",
@@ -109,6 +109,10 @@ fn outcome(plan: &Plan, mix: &Mix, load: Load, window: Window, answers: &Answers
             "B",
         ),
     ];
+    if let (Some(alone), Load::Closed) = (usage.rate_alone(rate), load) {
+        let title = "what all cores would give, if nothing else ran";
+        facts.push(Fact::new("rate_alone", title, alone, "req/s").higher());
+    }
     let mut settings = vec![
         ("method", mix.name().into()),
         ("connections", plan.connections.into()),
@@ -137,6 +141,7 @@ fn outcome(plan: &Plan, mix: &Mix, load: Load, window: Window, answers: &Answers
         usage,
         ceiling: None,
         published: figure("besu-1.5.0-rps").filter(|_| *mix == Mix::Equal).into_iter().collect(),
+        comparable: true,
         notes: answers.first_wrong.iter().map(|wrong| format!("the first wrong answer: {wrong}")).collect(),
     }
 }

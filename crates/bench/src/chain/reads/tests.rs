@@ -46,10 +46,7 @@ fn requests_are_calls_of_their_method_about_what_is_there() {
 fn answers_without_anything_are_not_accepted() {
     for method in Method::ALL {
         for nothing in ["null", "[]", "\"0x\"", "\"\"", "", "{", "[{"] {
-            assert!(
-                method == Method::GetBalance && nothing == "\"0x\"" || !method.accepts(nothing.as_bytes()),
-                "{method:?} {nothing}"
-            );
+            assert!(!method.accepts(nothing.as_bytes()), "{method:?} {nothing}");
         }
     }
     let words = |digit: char| format!("\"0x{}{}\"", "0".repeat(127), digit);

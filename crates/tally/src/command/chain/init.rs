@@ -88,9 +88,8 @@ impl NetworkArguments {
         plan.balance = U256::from(1) << 90;
         plan.host = self.p2p_host;
         if self.free_ports {
-            let nodes = self.validators.saturating_add(self.followers);
-            let first = crate::ports::free_run(nodes.saturating_mul(3))?;
-            let step = u16::try_from(nodes)?;
+            let step = u16::try_from(self.validators.saturating_add(self.followers))?;
+            let first = tally_ops::ports::free_run(step.saturating_mul(3))?;
             plan.p2p_port = first;
             plan.http_port = first + step;
             plan.ws_port = first + 2 * step;

@@ -1,4 +1,4 @@
-//! Ports of the loopback interface for nodes on one machine.
+//! Free ports of the loopback interface, for networks on one machine.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
@@ -6,11 +6,14 @@ use std::net::{Ipv4Addr, TcpListener};
 
 const ATTEMPTS: usize = 10_000;
 /// Below are the services that a machine may run.
-const LOWEST: u16 = 10_000;
+pub const LOWEST: u16 = 10_000;
 
 /// Different ports of the loopback interface that are free now, below the range from which the system gives ports to
 /// outgoing connections: none of those stands in the way when a node starts again.
-pub(crate) fn free(count: usize) -> io::Result<Vec<u16>> {
+///
+/// # Errors
+/// There are not so many.
+pub fn free(count: usize) -> io::Result<Vec<u16>> {
     let mut held = Vec::with_capacity(count);
     let ceiling = first_outgoing().max(LOWEST + 1);
     for _ in 0..ATTEMPTS {
@@ -27,7 +30,10 @@ pub(crate) fn free(count: usize) -> io::Result<Vec<u16>> {
 }
 
 /// The first of that many ports, one after the other, that are free now, from the same range.
-pub(crate) fn free_run(count: u16) -> io::Result<u16> {
+///
+/// # Errors
+/// There are not so many in a row.
+pub fn free_run(count: u16) -> io::Result<u16> {
     let ceiling = first_outgoing().max(LOWEST + 1);
     for _ in 0..ATTEMPTS {
         let first = draw(ceiling);
@@ -51,7 +57,8 @@ fn bind(port: u16) -> io::Result<TcpListener> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, port))
 }
 
-fn first_outgoing() -> u16 {
+/// The first port that the system gives to outgoing connections.
+pub fn first_outgoing() -> u16 {
     std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range")
         .ok()
         .and_then(|text| text.split_whitespace().next()?.parse().ok())
