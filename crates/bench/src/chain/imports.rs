@@ -5,6 +5,8 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use tally_chain::node::Distances;
+
 use super::calls::limit;
 use super::history::{self, History, build};
 use super::network::{Caller, Layout, Network, wait, wait_for};
@@ -34,11 +36,13 @@ pub enum Mode {
     File,
     /// From a peer, every block executed.
     Full,
+    /// From a peer, without executing anything: blocks, receipts and the newest state, each with its proof.
+    Fast,
 }
 
 impl Mode {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::File, Self::Full];
+    pub const ALL: [Self; 3] = [Self::File, Self::Full, Self::Fast];
 
     /// Its name.
     #[must_use]
@@ -46,20 +50,34 @@ impl Mode {
         match self {
             Self::File => "file",
             Self::Full => "full",
+            Self::Fast => "fast",
         }
+    }
+
+    /// Whether a node takes a chain of so many blocks in this way.
+    #[must_use]
+    pub fn takes(self, head: u64) -> bool {
+        self != Self::Fast || head >= Distances::default().lead
     }
 
     const fn title(self) -> &'static str {
         match self {
             Self::File => "import of a file",
             Self::Full => "full sync from a peer",
+            Self::Fast => "fast sync from a peer",
         }
     }
 
     const fn published(self) -> &'static str {
         match self {
             Self::File | Self::Full => "besu-1.5.0-full-sync",
+            Self::Fast => "besu-1.5.0-fast-sync",
         }
+    }
+
+    /// Whether every transaction is executed.
+    fn executes(self) -> bool {
+        self != Self::Fast
     }
 }
 
@@ -96,6 +114,14 @@ struct Taken {
 /// # Errors
 /// [`ChainBenchError`]; a node that does not come to the same head is one.
 pub fn run(plan: &Plan, observer: &mut impl Observer) -> Result<Vec<Outcome>, ChainBenchError> {
+    let head = plan.history.head();
+    if let Some(mode) = plan.modes.iter().find(|mode| !mode.takes(head)) {
+        let least = Distances::default().lead;
+        let mode = mode.title();
+        return Err(ChainBenchError::Plan(format!(
+            "{mode} begins {least} blocks behind, and the chain has {head}: give more blocks"
+        )));
+    }
     let mut layout = plan.layout.clone();
     // One that has the chain, and one for each way to get it.
     layout.followers = 1 + plan.modes.len();
@@ -114,6 +140,10 @@ pub fn run(plan: &Plan, observer: &mut impl Observer) -> Result<Vec<Outcome>, Ch
         let taken = match mode {
             Mode::File => from_file(&network, index, &history, &file)?,
             Mode::Full => from_peer(&mut network, source, index, &history)?,
+            Mode::Fast => {
+                network.node(index).reconfigure("sync-mode = \"FULL\"", "sync-mode = \"FAST\"")?;
+                from_peer(&mut network, source, index, &history)?
+            }
         };
         let outcome = outcome(plan, *mode, &history, file_bytes, taken, &ceiling);
         observer.ended(&outcome)?;
@@ -278,11 +308,11 @@ fn outcome(
         ],
         rate: rate(transactions),
         unit: "tx/s",
-        bars: Some(BARS),
+        bars: mode.executes().then_some(BARS),
         latency: None,
         facts,
         usage: taken.usage,
-        ceiling: Some(ceiling.clone()),
+        ceiling: mode.executes().then(|| ceiling.clone()),
         published: figure(mode.published()).into_iter().collect(),
         comparable: false,
         notes: vec![
@@ -308,6 +338,7 @@ mod tests {
             assert_eq!(mode.name().parse(), Ok(mode));
             assert!(figure(mode.published()).is_some());
         }
+        assert!(Mode::Full.takes(1) && !Mode::Fast.takes(255) && Mode::Fast.takes(256));
         assert!("slow".parse::<Mode>().unwrap_err().contains("full"));
         let plan = history::Plan { blocks: 1, calls: 1, accounts: 1, seed: 1 };
         let ceiling = ceiling(&plan).unwrap();

@@ -84,12 +84,12 @@ fn every_read_is_answered_with_something() {
 #[test]
 fn a_chain_comes_into_an_empty_node_from_a_file_and_from_a_peer() {
     let home = tempfile::tempdir().unwrap();
-    let output = bench(home.path(), &["import", "--blocks", "20", "--calls", "10", "--accounts", "5"]);
+    let output = bench(home.path(), &["import", "--blocks", "270", "--calls", "3", "--accounts", "5"]);
     let records = records(home.path());
     let names: Vec<_> = records.iter().map(|record| record["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["import-file", "import-full"]);
+    assert_eq!(names, ["import-file", "import-full", "import-fast"]);
     for record in &records {
-        assert_eq!((metric(record, "blocks"), metric(record, "transactions")), (21.0, 201.0));
+        assert_eq!((metric(record, "blocks"), metric(record, "transactions")), (271.0, 811.0));
         assert!(metric(record, "rate") > 1.0 && metric(record, "memory") > 1e6, "{record}");
     }
     assert!(String::from_utf8(output.stdout).unwrap().contains("full sync from a peer"));

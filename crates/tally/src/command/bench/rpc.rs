@@ -42,7 +42,7 @@ pub(in crate::command) struct Rpc {
 /// What the chain holds that is built for a measurement.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct History {
-    /// Blocks of the chain; 60 with --quick
+    /// Blocks of the chain; 300, with --quick 60
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     blocks: Option<u64>,
     /// Calls in each block
@@ -55,7 +55,7 @@ pub(super) struct History {
 
 impl History {
     pub(super) fn plan(&self, common: &Common) -> history::Plan {
-        let usual = if common.quick { 60 } else { 250 };
+        let usual = if common.quick { 60 } else { 300 };
         history::Plan {
             blocks: self.blocks.unwrap_or(usual),
             calls: self.calls,
