@@ -50,9 +50,11 @@ fn a_node_that_is_killed_at_any_moment_goes_on_and_is_whole_or_at_its_old_head()
     });
     let mut whole = 0;
     let mut halves = 0;
-    for round in 0..40_u64 {
-        // Few at first, so that each step is interrupted; a round without a bound lets the last steps be.
-        allowed.store(if round < 12 { 1 + round } else { u64::MAX }, Ordering::SeqCst);
+    for round in 0..48_u64 {
+        // Few at first, so that each step is interrupted, and more only slowly: all together are some forty, and what was under
+        // way at a kill is asked for again. A round without a bound lets the last steps be.
+        let few = round < 36;
+        allowed.store(if few { 1 + round / 3 } else { u64::MAX }, Ordering::SeqCst);
         let mut taker = Command::new(std::env::current_exe().unwrap())
             .args(["--ignored", "--exact", "kill::taker"])
             .env(DIRECTORY, directory.path())
@@ -61,7 +63,7 @@ fn a_node_that_is_killed_at_any_moment_goes_on_and_is_whole_or_at_its_old_head()
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        if round < 12 {
+        if few {
             wait_until("all that is allowed is taken", || allowed.load(Ordering::SeqCst) == 0);
         } else {
             let before = peer.asked();
