@@ -20,7 +20,7 @@ const AHEAD: usize = 32;
 /// Blocks that are committed together.
 const TOGETHER: usize = 256;
 /// Bytes of blocks that are committed together.
-const TOGETHER_BYTES: u64 = 8 << 20;
+const TOGETHER_BYTES: u64 = 2 << 20;
 /// How often somebody who watches is told.
 const REPORT: Duration = Duration::from_millis(500);
 

@@ -23,7 +23,7 @@ const COUNT: u64 = 256;
 /// Blocks that are prepared ahead of the one that is executed.
 const AHEAD: usize = 8;
 /// Bytes of blocks that are committed together.
-const TOGETHER_BYTES: u64 = 8 << 20;
+const TOGETHER_BYTES: u64 = 2 << 20;
 /// Blocks that are committed together.
 const TOGETHER: usize = 64;
 /// How long the next block alone may come by itself, from consensus or from who proposed it, before it is asked for.

@@ -213,17 +213,12 @@ impl Observed {
         (seconds > 0.0).then(|| calls as f64 / seconds)
     }
 
-    /// Times between blocks, from the first that holds a call to the last.
+    /// Times between blocks that came between two moments of the load. The first and the last block of a load hold a part of
+    /// what the others do, and are through sooner.
     #[must_use]
-    pub fn intervals(&self) -> Intervals {
-        let loaded = |block: &Seen| block.calls > 0;
-        let (Some(first), Some(last)) =
-            (self.blocks.iter().position(loaded), self.blocks.iter().rposition(loaded))
-        else {
-            return Intervals::default();
-        };
-        let pairs = self.blocks[first..=last].windows(2).filter_map(|pair| match pair {
-            [before, after] => Some((before, after)),
+    pub fn intervals(&self, from: Duration, until: Duration) -> Intervals {
+        let pairs = self.blocks.windows(2).filter_map(|pair| match pair {
+            [before, after] if before.at >= from && after.at <= until => Some((before, after)),
             _ => None,
         });
         let (arrivals, timestamps) = pairs

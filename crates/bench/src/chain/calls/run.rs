@@ -210,7 +210,7 @@ fn rates(plan: &Plan, observed: &Observed, sent: &Sent, account: &Account) -> Ve
 }
 
 fn blocks(plan: &Plan, observed: &Observed) -> Vec<Fact> {
-    let Intervals { arrivals, timestamps } = observed.intervals();
+    let Intervals { arrivals, timestamps } = observed.intervals(plan.warm_up, plan.warm_up + plan.duration);
     let period = plan.layout.period.as_secs_f64();
     let mut facts = Vec::new();
     if let Some(spread) = Spread::of(&arrivals) {

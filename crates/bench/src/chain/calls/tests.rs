@@ -85,13 +85,14 @@ fn rates_are_of_whole_blocks() {
     let (from, until) = (Duration::from_secs(3), Duration::from_secs(9));
     assert_eq!(observed.steady_rate(from, until), Some(4.0));
     assert_eq!(observed.steady_rate(until, until), None);
-    let intervals = observed.intervals();
+    let intervals = observed.intervals(Duration::from_secs(2), Duration::from_secs(10));
     assert_eq!(intervals.timestamps, [2.0, 2.0, 2.0, 2.0]);
     let spread = Spread::of(&intervals.arrivals).unwrap();
     assert!((spread.min - 1.9).abs() < 1e-9 && (spread.max - 2.1).abs() < 1e-9, "{spread:?}");
+    assert_eq!(observed.intervals(from, until).timestamps, [2.0, 2.0]);
     assert_eq!((observed.gas_shares().len(), observed.gas_each()), (5, 50.0));
     assert_eq!((Observed::default().rate(), Spread::of(&[])), (0.0, None));
-    assert_eq!(Observed::default().intervals().arrivals, Vec::<f64>::new());
+    assert_eq!(Observed::default().intervals(from, until).arrivals, Vec::<f64>::new());
 }
 
 #[test]
