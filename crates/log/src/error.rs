@@ -60,6 +60,28 @@ pub enum LogError {
         /// What the device said.
         reason: String,
     },
+    /// Another process writes under this writer's name now. What this one had not synced is void; it must stop.
+    #[error("writer '{writer}' was taken over by another process; this one writes nothing more")]
+    Fenced {
+        /// Under which name.
+        writer: String,
+    },
+    /// The cluster could not be reached, or refused.
+    #[error("the cluster could not {operation}: {reason}")]
+    Cluster {
+        /// What was tried.
+        operation: &'static str,
+        /// What it said.
+        reason: String,
+    },
+    /// A topic that should be there is not, or has other partitions than planned.
+    #[error("topic '{topic}': {what}")]
+    Topic {
+        /// Its name.
+        topic: String,
+        /// What is wrong with it.
+        what: String,
+    },
     /// The stored bytes are not what was written. Restore the file from a replica or backup; nothing was
     /// changed.
     #[error("{segment} is damaged at byte {position}: {what}; restore it from a replica or a backup")]

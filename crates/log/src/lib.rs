@@ -3,6 +3,7 @@
 //! A stage reads batches from a [`Log`] and appends batches to a [`Log`]; it cannot tell whether the
 //! log is memory ([`MemoryLog`]), a journal of files or, across machines, Kafka.
 
+pub mod cluster;
 #[cfg(any(test, feature = "contract"))]
 #[doc(hidden)]
 pub mod contract;
