@@ -73,6 +73,9 @@ pub trait SharedLog: Log {
     /// Sleeps until something may have arrived on a partition that was read, at most for `limit`.
     fn wait(&self, limit: Duration);
 
+    /// Bytes appended since the last sync.
+    fn pending_bytes(&self) -> usize;
+
     /// The foreign records found since the last call.
     fn foreign(&self) -> Vec<Foreign>;
 }

@@ -71,8 +71,8 @@ pub struct AuditOptions {
 /// What an audit without findings found.
 #[derive(Debug, Clone)]
 pub struct AuditReport {
-    /// What opening the journal found.
-    pub journal: OpenReport,
+    /// What opening the journal found, if it lies in files.
+    pub journal: Option<OpenReport>,
     /// Transactions accepted.
     pub accepted: u64,
     /// Transactions decided.
@@ -121,11 +121,24 @@ pub fn audit_log(
     network: &Arc<Network>,
     options: AuditOptions,
 ) -> Result<AuditReport, AuditError> {
+    let report = audit_entries(journal::entries(log, Ticket(0)), network, options)?;
+    Ok(AuditReport { journal: Some(journal), ..report })
+}
+
+/// Audits a journal, wherever it is read from: from its beginning, and what a record decides comes before it.
+///
+/// # Errors
+/// The first finding.
+pub fn audit_entries(
+    entries: impl Iterator<Item = Result<(Ticket, journal::Entry), JournalError>>,
+    network: &Arc<Network>,
+    options: AuditOptions,
+) -> Result<AuditReport, AuditError> {
     let began = Instant::now();
     let mut replay = Replay::new(Arc::clone(network));
     let mut auditor = Auditor::new(network, options);
     let mut floors = Floors { network: Arc::clone(network), made: 0, finding: None };
-    let replayed = check_all(log, &mut replay, &mut auditor, &mut floors);
+    let replayed = check_all(entries, &mut replay, &mut auditor, &mut floors);
     // What signatures were handed in come before any record at which the replay stopped.
     if let Some(Finding { ticket, finding }) = auditor.signatures.take().and_then(Signatures::finish) {
         return Err(AuditError::Finding { ticket, finding });
@@ -134,7 +147,7 @@ pub fn audit_log(
     let tables: Vec<&AccountTable> = replay.partitions.iter().map(|p| &p.accounts).collect();
     books_match(&tables, network)?;
     Ok(AuditReport {
-        journal,
+        journal: None,
         accepted: auditor.accepted,
         sequenced: replay.next,
         made: floors.made,
@@ -148,12 +161,12 @@ pub fn audit_log(
 
 /// Checks and replays one record after the other, all but the signatures.
 fn check_all(
-    log: &FileLog,
+    entries: impl Iterator<Item = Result<(Ticket, journal::Entry), JournalError>>,
     replay: &mut Replay,
     auditor: &mut Auditor,
     floors: &mut Floors,
 ) -> Result<(), AuditError> {
-    for read in journal::entries(log, Ticket(0)) {
+    for read in entries {
         let (ticket, entry) = read?;
         auditor.check(ticket, &entry, replay)?;
         match entry {

@@ -18,7 +18,7 @@ use crate::message::{IntakeBatch, SequenceBatch, Submission};
 use crate::replay::ReplayError;
 use crate::runtime::executor::{Executor, Signal, Stage, StageError};
 use crate::runtime::shell::SharedState;
-use crate::runtime::topic::{Reader, Topic};
+use crate::runtime::topic::{Reader, Topic, TopicError};
 use crate::snapshot::SnapshotError;
 use crate::stage::{Scheduler, Updater};
 use std::collections::VecDeque;
@@ -327,6 +327,12 @@ impl Stage for CollectorStage {
     }
 }
 
+impl ClerkStage {
+    fn fault(&self, source: TopicError) -> StageError {
+        StageError { stage: self.name(), source: Box::new(source) }
+    }
+}
+
 /// The clerk with its topics.
 struct ClerkStage {
     clerk: SharedState<Clerk>,
@@ -341,14 +347,16 @@ impl Stage for ClerkStage {
     }
 
     fn poll(&mut self, _now: Timestamp) -> Result<bool, StageError> {
-        let mut clerk = self.clerk.lock().expect(LOCK);
+        let clerk = Arc::clone(&self.clerk);
+        let mut clerk = clerk.lock().expect(LOCK);
         if self.held.is_none() {
-            self.held = self.sequence.poll();
+            let polled = self.sequence.poll().map_err(|source| self.fault(source))?;
+            self.held = polled.map(|polled| (polled.position, polled.value));
         }
         // What the scheduler said of a batch was said before the batch was decided.
         let mut progress = false;
-        while let Some((_, intake)) = self.intake.poll() {
-            clerk.intake(&intake);
+        while let Some(intake) = self.intake.poll().map_err(|source| self.fault(source))? {
+            clerk.intake(&intake.value);
             progress = true;
         }
         if let Some((_, batch)) = &self.held

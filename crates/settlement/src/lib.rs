@@ -13,6 +13,7 @@ pub mod engine;
 pub mod journal;
 pub mod message;
 pub mod path;
+pub mod process;
 pub mod receipt;
 pub mod recent;
 pub mod replay;

@@ -81,14 +81,25 @@ const MAX_BLOCK: usize = 64 << 20;
 const BLOCK: usize = if cfg!(test) { 3 } else { 1 << 15 };
 
 /// Writes blocks, each with its length, and a hash of everything at the end.
-struct Blocks<W> {
+pub(crate) struct Blocks<W> {
     out: W,
     hasher: blake3::Hasher,
-    block: Vec<u8>,
+    pub(crate) block: Vec<u8>,
 }
 
 impl<W: Write> Blocks<W> {
-    fn end(&mut self) -> io::Result<()> {
+    pub(crate) fn new(out: W) -> Self {
+        Self { out, hasher: blake3::Hasher::new(), block: Vec::new() }
+    }
+
+    /// Writes the hash of all blocks.
+    pub(crate) fn finish(mut self) -> io::Result<()> {
+        let hash = self.hasher.finalize();
+        self.out.write_all(hash.as_bytes())?;
+        self.out.flush()
+    }
+
+    pub(crate) fn end(&mut self) -> io::Result<()> {
         let length = u32::try_from(self.block.len()).map_err(io::Error::other)?.to_le_bytes();
         for bytes in [length.as_slice(), &self.block] {
             self.hasher.update(bytes);
@@ -109,7 +120,7 @@ pub fn capture(
     updaters: &[SharedState<Updater>],
     out: impl Write,
 ) -> io::Result<()> {
-    let mut blocks = Blocks { out, hasher: blake3::Hasher::new(), block: Vec::new() };
+    let mut blocks = Blocks::new(out);
     blocks.block.extend_from_slice(MAGIC);
     write(&mut blocks.block, &network);
     write(&mut blocks.block, &origin.recover_from.0);
@@ -123,12 +134,13 @@ pub fn capture(
     for updater in updaters {
         capture_partition(updater, &mut blocks)?;
     }
-    let hash = blocks.hasher.finalize();
-    blocks.out.write_all(hash.as_bytes())?;
-    blocks.out.flush()
+    blocks.finish()
 }
 
-fn capture_partition(updater: &SharedState<Updater>, blocks: &mut Blocks<impl Write>) -> io::Result<()> {
+pub(crate) fn capture_partition(
+    updater: &SharedState<Updater>,
+    blocks: &mut Blocks<impl Write>,
+) -> io::Result<()> {
     let lock = || updater.lock().expect("no step panics and goes on");
     {
         let state = lock();
@@ -272,8 +284,7 @@ pub fn load(path: &Path, network: &Arc<Network>) -> Result<(Replay, Ticket), Sna
         .then_some(())
         .ok_or_else(|| SnapshotError::Damaged { path: path.to_owned() })?;
     file.rewind().map_err(fail("reading"))?;
-    let mut source =
-        Source { file: BufReader::with_capacity(1 << 20, file), left: length - 32, block: Vec::new() };
+    let mut source = Source::new(BufReader::with_capacity(1 << 20, file), length - 32);
     restore(&mut source, network).map_err(|error| match error {
         RestoreError::Io(source) => SnapshotError::Io { path: path.to_owned(), action: "reading", source },
         RestoreError::Content(source) => SnapshotError::Content { path: path.to_owned(), source },
@@ -299,7 +310,8 @@ fn verify(file: &mut File, length: u64) -> io::Result<bool> {
     Ok(hasher.finalize().as_bytes() == &stated)
 }
 
-enum RestoreError {
+#[derive(Debug)]
+pub(crate) enum RestoreError {
     Io(io::Error),
     Content(DecodeError),
     Network(u32),
@@ -311,20 +323,35 @@ impl From<io::Error> for RestoreError {
     }
 }
 
+impl std::fmt::Display for RestoreError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Io(error) => error.fmt(f),
+            Self::Content(error) => error.fmt(f),
+            Self::Network(found) => write!(f, "it is of network {found}"),
+        }
+    }
+}
+
 impl From<DecodeError> for RestoreError {
     fn from(error: DecodeError) -> Self {
         Self::Content(error)
     }
 }
 
-struct Source {
-    file: BufReader<File>,
+pub(crate) struct Source<R> {
+    file: R,
     left: u64,
     block: Vec<u8>,
 }
 
-impl Source {
-    fn block(&mut self) -> Result<Reader<'_>, RestoreError> {
+impl<R: Read> Source<R> {
+    /// Blocks of `length` bytes in all.
+    pub(crate) fn new(file: R, length: u64) -> Self {
+        Self { file, left: length, block: Vec::new() }
+    }
+
+    pub(crate) fn block(&mut self) -> Result<Reader<'_>, RestoreError> {
         let short = || Reader::new("snapshot", &[]).error("a block ends early");
         let mut length = [0; 4];
         self.left = self.left.checked_sub(4).ok_or_else(short)?;
@@ -340,7 +367,7 @@ impl Source {
     }
 }
 
-fn restore(source: &mut Source, network: &Arc<Network>) -> Result<(Replay, Ticket), RestoreError> {
+fn restore(source: &mut Source<impl Read>, network: &Arc<Network>) -> Result<(Replay, Ticket), RestoreError> {
     let mut replay = Replay::new(Arc::clone(network));
     let mut head = source.block()?;
     if head.take(8)? != MAGIC {
@@ -368,7 +395,10 @@ fn restore(source: &mut Source, network: &Arc<Network>) -> Result<(Replay, Ticke
     Ok((replay, recover_from))
 }
 
-fn restore_partition(source: &mut Source, partition: &mut Partition) -> Result<u64, RestoreError> {
+pub(crate) fn restore_partition(
+    source: &mut Source<impl Read>,
+    partition: &mut Partition,
+) -> Result<u64, RestoreError> {
     let mut block = source.block()?;
     partition.institution_from = block.value()?;
     let mut until = partition.institution_from;

@@ -242,6 +242,10 @@ impl SharedLog for MemorySharedLog {
         drop(arrived.wait_timeout_while(state, limit, |state| state.events == seen).expect(LOCK));
     }
 
+    fn pending_bytes(&self) -> usize {
+        self.own().pending.iter().map(|(_, payload)| payload.len()).sum()
+    }
+
     fn foreign(&self) -> Vec<Foreign> {
         Vec::new()
     }

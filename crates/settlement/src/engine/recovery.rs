@@ -12,7 +12,9 @@ use crate::replay::{Replay, ReplayError};
 use crate::runtime::executor::{Executor, Signal, Stage};
 use crate::runtime::shell::{ApproverShell, AssemblerShell, SchedulerShell, SequencerShell, UpdaterShell};
 use crate::runtime::topic::Topic;
+use crate::runtime::under_way::UnderWay;
 use crate::snapshot;
+use crate::stage::updater::UpdaterProgress;
 use crate::stage::{Approver, Assembler, Scheduler, Sequencer, Updater};
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -287,7 +289,7 @@ fn join(
             instance,
             state,
             submissions: collectors[instance as usize].submissions.reader(Visibility::Appended),
-            intake: intake.clone(),
+            intake: vec![intake.clone()],
             accepted: Topic::logged(
                 &format!("accepted {instance}"),
                 capacity,
@@ -311,9 +313,15 @@ fn join(
             state,
             proposals: proposals[at].reader(Visibility::Appended),
             sequence: sequence.reader(Visibility::Appended),
-            approvals: approvals.clone(),
+            approvals: vec![approvals.clone()],
+            under_way: UnderWay::default(),
         }));
-        let updater = Updater::new(partition.accounts, partition.aliases, replay.next);
+        let mut updater = Updater::new(partition.accounts, partition.aliases, replay.next);
+        // What is not decided is proposed again, and of that alone what is not.
+        updater.recover(UpdaterProgress {
+            seen: (0..options.schedulers as u64).map(|s| (s, log.next(journal::accepted(s)).0)).collect(),
+            open: replay.undecided.keys().map(|source| (*source, Vec::new())).collect(),
+        });
         let updater = Arc::new(Mutex::new(updater));
         updaters.push(Arc::clone(&updater));
         late.push(Box::new(UpdaterShell {
@@ -322,6 +330,8 @@ fn join(
             proposals: proposals[at].reader(Visibility::Appended),
             sequence: sequence.reader(Visibility::Durable),
             applied: Arc::clone(&applied[at]),
+            held: None,
+            under_way: UnderWay::default(),
         }));
     }
 
@@ -338,6 +348,7 @@ fn join(
         decisions: decisions.clone(),
         on_not_counted: Box::new(|why| tracing::error!(%why, "answers that count for nothing")),
         looked: Timestamp(0),
+        under_way: UnderWay::default(),
     }));
     stages.push(Box::new(SequencerShell {
         state: Sequencer::new(options.keys[0].clone(), replay.next, replay.tree.clone(), replay.clock),

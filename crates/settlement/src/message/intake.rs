@@ -1,7 +1,10 @@
 //! Transactions as they come in, and as they are accepted.
 
 use super::{Message, Source, decode_all};
-use tally_ledger::wire::{DecodeError, write};
+use bytemuck::{Pod, Zeroable};
+use tally_ledger::batch::MAX_BATCH;
+use tally_ledger::refusal::{verdict_from_number, verdict_number};
+use tally_ledger::wire::{DecodeError, Reader, write, write_count, write_slice};
 use tally_ledger::{Refusal, Timestamp, TransactionBatch};
 use tally_log::Ticket;
 
@@ -86,6 +89,117 @@ impl Message for AcceptedBatch {
     fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         decode_all("accepted transactions", bytes, |reader| {
             Ok(Self { accepted_at: reader.value()?, batch: TransactionBatch::decode(reader)? })
+        })
+    }
+}
+
+/// Transactions one after the other of which the scheduler made the same.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Pod, Zeroable)]
+struct Run {
+    /// Where the first use of a duplicate's reference is.
+    first: Source,
+    /// The position of the first of them, or of a duplicate's first use.
+    index: u32,
+    count: u32,
+    kind: u32,
+    /// The refusal's number.
+    refusal: u32,
+}
+
+const ACCEPTED: u32 = 0;
+const DUPLICATE: u32 = 1;
+const REFUSED: u32 = 2;
+
+impl Run {
+    fn one(result: &Intake) -> Self {
+        let nothing = Self { first: Source::default(), index: 0, count: 1, kind: ACCEPTED, refusal: 0 };
+        match result {
+            Intake::Accepted(index) => Self { index: *index, ..nothing },
+            Intake::Duplicate(first, index) => {
+                Self { first: *first, index: *index, kind: DUPLICATE, ..nothing }
+            }
+            Intake::Refused(refusal) => {
+                Self { kind: REFUSED, refusal: u32::from(verdict_number(Err(*refusal))), ..nothing }
+            }
+        }
+    }
+
+    /// Whether `next` goes on where this run ends.
+    fn takes(&self, next: &Self) -> bool {
+        let same = self.kind == next.kind && self.refusal == next.refusal && self.first == next.first;
+        let step = if self.kind == REFUSED { 0 } else { self.count };
+        same && self.index.checked_add(step) == Some(next.index)
+    }
+
+    fn all(results: &[Intake]) -> Vec<Self> {
+        let mut runs: Vec<Self> = Vec::new();
+        for next in results.iter().map(Self::one) {
+            match runs.last_mut() {
+                Some(run) if run.takes(&next) => run.count += 1,
+                _ => runs.push(next),
+            }
+        }
+        runs
+    }
+
+    fn results(&self) -> Option<impl Iterator<Item = Intake>> {
+        let run = *self;
+        let refusal = match (run.kind, u16::try_from(run.refusal).ok().and_then(verdict_from_number)?) {
+            (ACCEPTED | DUPLICATE, Ok(())) => None,
+            (REFUSED, Err(refusal)) => Some(refusal),
+            _ => return None,
+        };
+        run.index.checked_add(run.count)?;
+        Some((0..run.count).map(move |offset| match (run.kind, refusal) {
+            (_, Some(refusal)) => Intake::Refused(refusal),
+            (DUPLICATE, _) => Intake::Duplicate(run.first, run.index + offset),
+            _ => Intake::Accepted(run.index + offset),
+        }))
+    }
+}
+
+const VERSION: u8 = 1;
+
+impl Message for IntakeBatch {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.push(VERSION);
+        write(out, &self.origin);
+        write(out, &u8::from(self.source.is_some()));
+        write(out, &self.source.unwrap_or_default());
+        write(out, &self.ticket.0);
+        write(out, &self.expires);
+        let runs = Run::all(&self.results);
+        write_count(out, runs.len());
+        write_slice(out, &runs);
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        decode_all("intake", bytes, |reader: &mut Reader<'_>| {
+            reader.version(VERSION)?;
+            let origin = reader.value()?;
+            let has_source: u8 = reader.value()?;
+            let source: Source = reader.value()?;
+            let source = match has_source {
+                0 if source == Source::default() => None,
+                1 => Some(source),
+                _ => return Err(reader.error("a source that is none")),
+            };
+            let (ticket, expires) = (Ticket(reader.value()?), reader.value()?);
+            let count = reader.count(MAX_BATCH)?;
+            let runs: Vec<Run> = reader.values(count)?;
+            let total: u64 = runs.iter().map(|run| u64::from(run.count)).sum();
+            if total > MAX_BATCH as u64 {
+                return Err(reader.error("a count is above its limit"));
+            }
+            let mut results = Vec::with_capacity(usize::try_from(total).unwrap_or(0));
+            for run in &runs {
+                results.extend(run.results().ok_or_else(|| reader.error("a result is unknown"))?);
+            }
+            if Run::all(&results) != runs {
+                return Err(reader.error("the runs are not the longest"));
+            }
+            Ok(Self { origin, source, ticket, expires, results })
         })
     }
 }

@@ -331,3 +331,26 @@ fn counts_beyond_the_largest_batch_are_refused() {
     batch.encode(&mut bytes);
     assert!(SequenceBatch::decode(&bytes).is_err());
 }
+
+proptest! {
+    #[test]
+    fn intake_is_strict(
+        results in prop::collection::vec((0u8..3, 0u32..6, source()), 0..12),
+        (origin, expires, ticket) in any::<(u64, u64, u64)>(),
+        accepted in prop::option::of(source()),
+    ) {
+        let refusals: Vec<Refusal> = Refusal::ALL.iter().copied().take(2).collect();
+        let results = results.into_iter().map(|(kind, index, first)| match kind {
+            0 => Intake::Accepted(index),
+            1 => Intake::Duplicate(first, index),
+            _ => Intake::Refused(refusals[index as usize % refusals.len()]),
+        });
+        is_strict(&IntakeBatch {
+            origin,
+            source: accepted,
+            ticket: tally_log::Ticket(ticket),
+            expires: Timestamp(expires),
+            results: results.collect(),
+        });
+    }
+}

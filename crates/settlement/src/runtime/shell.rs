@@ -1,9 +1,12 @@
 //! Each stage with its topics: reads what is there, steps, sends what comes out.
 
 use super::executor::{Stage, StageError};
+use super::feed::Polled;
 use super::topic::{Reader, Topic, TopicError};
+use super::under_way::UnderWay;
 use crate::message::{
-    AcceptedBatch, ApprovalBatch, DecisionBatch, IntakeBatch, ProposalBatch, SequenceBatch, Submission,
+    AcceptedBatch, ApprovalBatch, DecisionBatch, IntakeBatch, ProposalBatch, SequenceBatch, Source,
+    Submission,
 };
 use crate::stage::assembler::NotCounted;
 use crate::stage::{Approver, Assembler, Scheduled, Scheduler, Sequencer, Updater};
@@ -22,7 +25,7 @@ fn error(stage: &dyn Stage, source: impl std::error::Error + Send + Sync + 'stat
 
 /// Whether a log's refusal will pass: the device is behind, or full until somebody makes room.
 fn passes(error: &TopicError) -> bool {
-    let TopicError::Log { source, .. } = error;
+    let TopicError::Log { source, .. } = error else { return false };
     matches!(source, LogError::Backpressure { .. } | LogError::Full { .. } | LogError::Stalled { .. })
 }
 
@@ -34,19 +37,26 @@ pub struct SchedulerShell {
     pub state: SharedState<Scheduler>,
     /// What comes in.
     pub submissions: Reader<Submission>,
-    /// What it tells the senders.
-    pub intake: Topic<IntakeBatch>,
+    /// What it tells the senders, by the partition that their submissions came in.
+    pub intake: Vec<Topic<IntakeBatch>>,
     /// What it accepts.
     pub accepted: Topic<AcceptedBatch>,
     /// What it asks, by participant.
     pub proposals: Vec<Topic<ProposalBatch>>,
     /// What waits for the log to take it.
-    pub waiting: Option<(u64, Scheduled)>,
+    pub waiting: Option<(Sender, Scheduled)>,
+}
+
+/// Whose submission it was.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sender {
+    feed: usize,
+    origin: u64,
 }
 
 impl SchedulerShell {
     /// Logs what was accepted, then tells everybody; false while the log has no room.
-    fn send(&mut self, origin: u64, mut scheduled: Scheduled) -> Result<bool, StageError> {
+    fn send(&mut self, sender: Sender, mut scheduled: Scheduled) -> Result<bool, StageError> {
         let source = scheduled.accepted.as_ref().map(|(source, _)| *source);
         let (mut ticket, mut expires) = (Ticket(0), Timestamp(0));
         if let Some((source, accepted)) = scheduled.accepted.take() {
@@ -59,21 +69,18 @@ impl SchedulerShell {
                 Err(refusal) if passes(&refusal) => {
                     let accepted = Arc::unwrap_or_clone(accepted);
                     scheduled.accepted = Some((source, accepted));
-                    self.waiting = Some((origin, scheduled));
+                    self.waiting = Some((sender, scheduled));
                     return Ok(false);
                 }
                 Err(refusal) => return Err(error(self, refusal)),
             }
         }
-        self.intake.send(Arc::new(IntakeBatch {
-            origin,
-            source,
-            ticket,
-            expires,
-            results: scheduled.results,
-        }));
+        let results = scheduled.results;
+        let intake = IntakeBatch { origin: sender.origin, source, ticket, expires, results };
+        self.intake[sender.feed].append(Arc::new(intake)).map_err(|refusal| error(self, refusal))?;
         for proposals in scheduled.proposals {
-            self.proposals[proposals.participant.index()].send(Arc::new(proposals));
+            let topic = &self.proposals[proposals.participant.index()];
+            topic.append(Arc::new(proposals)).map_err(|refusal| error(self, refusal))?;
         }
         Ok(true)
     }
@@ -85,16 +92,17 @@ impl Stage for SchedulerShell {
     }
 
     fn poll(&mut self, now: Timestamp) -> Result<bool, StageError> {
-        if let Some((origin, scheduled)) = self.waiting.take() {
-            return self.send(origin, scheduled);
+        if let Some((sender, scheduled)) = self.waiting.take() {
+            return self.send(sender, scheduled);
         }
         if !self.accepted.has_room() || !self.proposals.iter().all(Topic::has_room) {
             return Ok(false);
         }
-        let Some((_, submission)) = self.submissions.poll() else { return Ok(false) };
-        let submission = Arc::unwrap_or_clone(submission);
-        let scheduled = self.state.lock().expect("no step panics and goes on").step(now, submission.batch);
-        self.send(submission.origin, scheduled)?;
+        let polled = self.submissions.poll().map_err(|refusal| error(self, refusal))?;
+        let Some(Polled { feed, value: submission, .. }) = polled else { return Ok(false) };
+        let Submission { origin, batch } = Arc::unwrap_or_clone(submission);
+        let scheduled = self.state.lock().expect("no step panics and goes on").step(now, batch);
+        self.send(Sender { feed, origin }, scheduled)?;
         Ok(true)
     }
 }
@@ -109,8 +117,26 @@ pub struct ApproverShell {
     pub proposals: Reader<ProposalBatch>,
     /// What became of what it approved.
     pub sequence: Reader<SequenceBatch>,
-    /// What it answers.
-    pub approvals: Topic<ApprovalBatch>,
+    /// What it answers, by assembler.
+    pub approvals: Vec<Topic<ApprovalBatch>>,
+    /// Where what is under way lies: streams are the proposals by scheduler, then the approvals by assembler.
+    pub under_way: UnderWay,
+}
+
+/// The assembler, of so many, that joins the answers to an accepted batch.
+pub fn assembler_of(source: Source, assemblers: usize) -> usize {
+    usize::try_from(source.number % assemblers as u64).expect("assemblers are few")
+}
+
+/// The stream of [`ApproverShell::under_way`] that answers to that assembler are.
+pub fn approvals_stream(assembler: usize) -> u16 {
+    APPROVALS_STREAM + u16::try_from(assembler).expect("assemblers are few")
+}
+
+const APPROVALS_STREAM: u16 = 1 << 12;
+
+fn stream(number: usize) -> u16 {
+    u16::try_from(number).expect("feeds are few")
 }
 
 impl Stage for ApproverShell {
@@ -120,16 +146,27 @@ impl Stage for ApproverShell {
 
     fn poll(&mut self, now: Timestamp) -> Result<bool, StageError> {
         let mut progress = false;
-        while let Some((_, decided)) = self.sequence.poll() {
-            self.state.decide(&decided);
+        while let Some(decided) = self.sequence.poll().map_err(|refusal| error(self, refusal))? {
+            self.state.decide(&decided.value);
+            if !self.state.is_open(decided.value.source) {
+                self.under_way.forget(decided.value.source);
+            }
             progress = true;
         }
         if self.state.has_room()
-            && self.approvals.has_room()
-            && let Some((_, proposals)) = self.proposals.poll()
+            && self.approvals.iter().all(Topic::has_room)
+            && let Some(proposals) = self.proposals.poll().map_err(|refusal| error(self, refusal))?
         {
-            if let Some(approvals) = self.state.propose(now, proposals) {
-                self.approvals.send(Arc::new(approvals));
+            let Polled { feed, position, value } = proposals;
+            let source = value.source;
+            if let Some(approvals) = self.state.propose(now, value) {
+                let assembler = assembler_of(source, self.approvals.len());
+                let sent = self.approvals[assembler].append(Arc::new(approvals));
+                let (at, _) = sent.map_err(|refusal| error(self, refusal))?;
+                if self.state.is_open(source) {
+                    self.under_way.note(source, stream(feed), position);
+                    self.under_way.note(source, approvals_stream(assembler), at);
+                }
             }
             progress = true;
         }
@@ -149,7 +186,12 @@ pub struct AssemblerShell {
     pub on_not_counted: Box<dyn Fn(&NotCounted) + Send>,
     /// When expiries were last looked for.
     pub looked: Timestamp,
+    /// Where what is under way lies: streams are the approvals by the reader's feeds, then [`DECISIONS_STREAM`].
+    pub under_way: UnderWay,
 }
+
+/// The stream of [`AssemblerShell::under_way`] that its decisions are.
+pub const DECISIONS_STREAM: u16 = u16::MAX;
 
 /// How often expiries are looked for, in milliseconds.
 const LOOK_MS: u64 = 100;
@@ -166,18 +208,37 @@ impl Stage for AssemblerShell {
         if now >= self.looked.plus_ms(LOOK_MS) {
             self.looked = now;
             for decisions in self.state.expire(now) {
-                self.decisions.send(Arc::new(decisions));
+                self.decide(decisions)?;
             }
         }
-        let Some((_, approvals)) = self.approvals.poll() else { return Ok(false) };
+        let polled = self.approvals.poll().map_err(|refusal| error(self, refusal))?;
+        let Some(Polled { feed, position, value: approvals }) = polled else { return Ok(false) };
         match self.state.count(now, &approvals) {
-            Ok(decisions) if decisions.indices.is_empty() => {}
             Ok(decisions) => {
-                self.decisions.send(Arc::new(decisions));
+                if self.state.is_open(approvals.source) {
+                    self.under_way.note(approvals.source, stream(feed), position);
+                }
+                if !decisions.indices.is_empty() {
+                    self.decide(decisions)?;
+                }
             }
             Err(not_counted) => (self.on_not_counted)(&not_counted),
         }
         Ok(true)
+    }
+}
+
+impl AssemblerShell {
+    fn decide(&mut self, decisions: DecisionBatch) -> Result<(), StageError> {
+        let source = decisions.source;
+        let sent = self.decisions.append(Arc::new(decisions));
+        let (at, _) = sent.map_err(|refusal| error(self, refusal))?;
+        if self.state.is_open(source) {
+            self.under_way.note(source, DECISIONS_STREAM, at);
+        } else {
+            self.under_way.forget(source);
+        }
+        Ok(())
     }
 }
 
@@ -203,7 +264,8 @@ impl Stage for SequencerShell {
             if !self.sequence.has_room() {
                 return Ok(false);
             }
-            let Some((_, decisions)) = self.decisions.poll() else { return Ok(false) };
+            let polled = self.decisions.poll().map_err(|refusal| error(self, refusal))?;
+            let Some(Polled { value: decisions, .. }) = polled else { return Ok(false) };
             self.waiting.push_back(Arc::new(self.state.step(now, &decisions)));
         }
         while let Some(batch) = self.waiting.front() {
@@ -231,6 +293,10 @@ pub struct UpdaterShell {
     pub sequence: Reader<SequenceBatch>,
     /// How far it has come, for those who wait for it.
     pub applied: Arc<AtomicU64>,
+    /// A decision whose proposals have not come yet.
+    pub held: Option<Arc<SequenceBatch>>,
+    /// Where what is under way lies: streams are the proposals by scheduler.
+    pub under_way: UnderWay,
 }
 
 impl Stage for UpdaterShell {
@@ -239,14 +305,50 @@ impl Stage for UpdaterShell {
     }
 
     fn poll(&mut self, _now: Timestamp) -> Result<bool, StageError> {
-        let Some((_, decided)) = self.sequence.poll() else { return Ok(false) };
-        let mut state = self.state.lock().expect("no step panics and goes on");
-        // A decision was made on answers to proposals, which were therefore sent before it.
-        while let Some((_, proposals)) = self.proposals.poll() {
-            state.propose(proposals);
+        let mut progress = false;
+        if self.held.is_none() {
+            let polled = self.sequence.poll().map_err(|refusal| error(self, refusal))?;
+            self.held = polled.map(|polled| polled.value);
+            progress = self.held.is_some();
         }
-        state.apply(&decided);
-        self.applied.store(state.applied(), Ordering::Release);
-        Ok(true)
+        let Some(decided) = self.held.take() else { return Ok(false) };
+        let state = Arc::clone(&self.state);
+        // Every participant is sent something of every accepted batch, before the batch can be decided. It may
+        // be under way all the same when the decision has come.
+        progress |= self.drain()?;
+        let mut state = state.lock().expect("no step panics and goes on");
+        if state.has_seen(decided.source) {
+            state.apply(&decided);
+            if !state.is_open(decided.source) {
+                self.under_way.forget(decided.source);
+            }
+            self.applied.store(state.applied(), Ordering::Release);
+            progress = true;
+        } else {
+            self.held = Some(decided);
+        }
+        Ok(progress)
+    }
+}
+
+impl UpdaterShell {
+    /// Takes the proposals that have come; whether there were any.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn drain(&mut self) -> Result<bool, StageError> {
+        let state = Arc::clone(&self.state);
+        let mut state = state.lock().expect("no step panics and goes on");
+        let mut progress = false;
+        while let Some(proposals) = self.proposals.poll().map_err(|refusal| error(self, refusal))? {
+            let Polled { feed, position, value } = proposals;
+            let source = value.source;
+            state.propose(value);
+            if state.is_open(source) {
+                self.under_way.note(source, stream(feed), position);
+            }
+            progress = true;
+        }
+        Ok(progress)
     }
 }

@@ -1,9 +1,11 @@
 //! Topics: ordered batches from one stage to others.
 //!
 //! A topic lives in memory, or in memory before a [`Log`]: then each batch is appended to the log as
-//! well, and a reader may ask to see only what is durable. A stage cannot tell which it reads.
+//! well, and a reader may ask to see only what is durable. Across processes a reader reads a [shared log](tally_log::cluster::SharedLog)
+//! instead ([`Reader::shared`]). A stage cannot tell which it reads.
 
 use super::executor::Signal;
+use super::feed::{Feeds, Polled, Unreadable};
 use crate::message::Message;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,6 +24,9 @@ pub enum TopicError {
         #[source]
         source: LogError,
     },
+    /// A record that others wrote cannot be read, and to pass over it could change a decision.
+    #[error(transparent)]
+    Unreadable(#[from] Unreadable),
 }
 
 struct Entry<T> {
@@ -95,7 +100,8 @@ impl<T> Topic<T> {
         let mut queue = self.lock();
         let next = queue.first + queue.entries.len() as u64;
         queue.readers.push(next);
-        Reader { topic: self.clone(), index: queue.readers.len() - 1, visibility }
+        let local = Local { topic: self.clone(), index: queue.readers.len() - 1, visibility };
+        Reader(Backing::Local(local))
     }
 
     fn push(&self, mut queue: MutexGuard<'_, Queue<T>>, ticket: Ticket, value: Arc<T>) -> u64 {
@@ -151,15 +157,41 @@ impl<T: Message> Topic<T> {
 }
 
 /// Reads a topic in order.
-pub struct Reader<T> {
+pub struct Reader<T>(Backing<T>);
+
+enum Backing<T> {
+    Local(Local<T>),
+    Shared(Feeds),
+}
+
+struct Local<T> {
     topic: Topic<T>,
     index: usize,
     visibility: Visibility,
 }
 
-impl<T> Reader<T> {
-    /// The next batch with its position, if one is there that this reader may see.
-    pub fn poll(&mut self) -> Option<(u64, Arc<T>)> {
+impl<T: Message> Reader<T> {
+    /// A reader of what other processes append: the partitions of `feeds` in turn, each in its order.
+    pub fn shared(feeds: Feeds) -> Self {
+        Self(Backing::Shared(feeds))
+    }
+
+    /// The next batch with its place, if one is there that this reader may see.
+    ///
+    /// # Errors
+    /// When what is there cannot be read; it is not passed over.
+    pub fn poll(&mut self) -> Result<Option<Polled<T>>, TopicError> {
+        match &mut self.0 {
+            Backing::Local(local) => {
+                Ok(local.poll().map(|(position, value)| Polled { feed: 0, position, value }))
+            }
+            Backing::Shared(feeds) => Ok(feeds.poll()?),
+        }
+    }
+}
+
+impl<T> Local<T> {
+    fn poll(&mut self) -> Option<(u64, Arc<T>)> {
         let mut queue = self.topic.lock();
         let position = queue.readers[self.index];
         let at = usize::try_from(position - queue.first).expect("a queue fits in memory");

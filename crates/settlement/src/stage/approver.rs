@@ -41,6 +41,10 @@ pub struct Approver {
     open_count: usize,
     /// Decided (as timed out) before their proposal came.
     early: BTreeSet<(Source, u32)>,
+    /// Per scheduler, the number after the last batch of which proposals, or word that there are none, have come.
+    seen: HashMap<u64, u64>,
+    /// What of the proposals still to come was decided before a recovery.
+    recovered: Recovered,
     clock: Timestamp,
     hasher: Hasher,
     leg_hashes: Vec<Hash>,
@@ -56,6 +60,26 @@ struct Open {
     /// The first leg of each; empty while every transaction shows two legs.
     first_leg: Vec<u32>,
     undecided: usize,
+}
+
+/// What was decided of proposals that an approver had not answered when it stopped.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Recovered {
+    /// Per scheduler, batches below this number are wholly decided, but for those in `open`.
+    pub below: HashMap<u64, u64>,
+    /// Batches that are not wholly decided, and which of the proposals are.
+    pub open: HashMap<Source, Vec<bool>>,
+}
+
+/// Proposals that an approver answered before it stopped and that are not all decided.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Answer {
+    /// What it was asked.
+    pub proposals: Arc<ProposalBatch>,
+    /// What it answered to each, by its number.
+    pub verdicts: Vec<u16>,
+    /// Which are decided.
+    pub decided: Vec<bool>,
 }
 
 /// The proposals of the present batch that come before the present one, with the verdicts on them.
@@ -90,12 +114,68 @@ impl Approver {
             open: HashMap::new(),
             open_count: 0,
             early: BTreeSet::new(),
+            seen: HashMap::new(),
+            recovered: Recovered::default(),
             clock: Timestamp(0),
             hasher: Hasher::default(),
             leg_hashes: Vec::new(),
             all_hashes: Vec::new(),
             signer: ApprovalSigner::default(),
         }
+    }
+
+    /// Recovers what an earlier process had answered, in the order in which it was asked, so that nothing contradicts an
+    /// approval that left the building; the accounts are those after every decision that is `recovered` or in the answers.
+    /// No time before `clock` comes again.
+    ///
+    /// # Panics
+    /// When the columns of an answer have different lengths.
+    pub fn recover(&mut self, answers: Vec<Answer>, recovered: Recovered, clock: Timestamp) {
+        self.clock = self.clock.max(clock);
+        self.recovered = recovered;
+        for Answer { proposals, verdicts, decided } in answers {
+            assert!(verdicts.len() == proposals.len() && decided.len() == proposals.len());
+            let mut approved = Vec::with_capacity(proposals.len());
+            let mut first_leg = Vec::with_capacity(proposals.len());
+            for proposal in proposals.iter() {
+                let stands = verdicts[proposal.item] == 0 && !decided[proposal.item];
+                approved.push(stands);
+                first_leg.push(u32::try_from(proposal.first_leg).expect("batches are bounded"));
+                if stands {
+                    self.promise_all(&proposal);
+                }
+            }
+            let undecided = decided.iter().filter(|decided| !**decided).count();
+            self.open_count += undecided;
+            let source = proposals.source;
+            let seen = self.seen.entry(source.scheduler).or_default();
+            *seen = (*seen).max(source.number + 1);
+            if undecided > 0 {
+                self.open.insert(source, Open { proposals, approved, first_leg, undecided });
+            }
+        }
+    }
+
+    /// Reserves what a proposal that was approved needs.
+    fn promise_all(&mut self, proposal: &Proposal<'_>) {
+        if let Some(order) = proposal.order {
+            self.promise(order);
+        }
+        for leg in proposal.legs {
+            if leg.participant == self.participant {
+                self.reserve(leg);
+            }
+        }
+    }
+
+    /// Whether a batch is answered and not wholly decided.
+    pub fn is_open(&self, source: Source) -> bool {
+        self.open.contains_key(&source)
+    }
+
+    /// The time by which it judges.
+    pub fn clock(&self) -> Timestamp {
+        self.clock
     }
 
     /// Whether it takes more proposals before decisions have come for what is under way.
@@ -116,10 +196,26 @@ impl Approver {
     /// Answers a batch of proposals. A batch that was answered before is not answered again.
     pub fn propose(&mut self, now: Timestamp, batch: Arc<ProposalBatch>) -> Option<ApprovalBatch> {
         self.clock = self.clock.max(now);
-        if batch.is_empty() || self.open.contains_key(&batch.source) || batch.participant != self.participant
-        {
+        if batch.participant != self.participant || self.open.contains_key(&batch.source) {
             return None;
         }
+        let source = batch.source;
+        let seen = self.seen.entry(source.scheduler).or_default();
+        *seen = (*seen).max(source.number + 1);
+        if self.recovered.below.get(&source.scheduler).is_some_and(|below| source.number < *below) {
+            let decided = self.recovered.open.remove(&source)?;
+            let indices = batch.indices.iter().zip(decided).filter(|(_, decided)| *decided);
+            self.early.extend(indices.map(|(index, _)| (source, *index)));
+        }
+        let approval = (!batch.is_empty()).then(|| self.answer_all(batch));
+        // What is left is about transactions that do not concern this participant.
+        while let Some(left) = self.early.range((source, 0)..=(source, u32::MAX)).next().copied() {
+            self.early.remove(&left);
+        }
+        approval
+    }
+
+    fn answer_all(&mut self, batch: Arc<ProposalBatch>) -> ApprovalBatch {
         let ids = self.ids(&batch);
         let mut approval = ApprovalBatch {
             source: batch.source,
@@ -154,7 +250,7 @@ impl Approver {
             self.open_count += undecided;
             self.open.insert(batch.source, Open { proposals: batch, approved, first_leg, undecided });
         }
-        Some(approval)
+        approval
     }
 
     /// The ids, recomputed: an approval is for what the participant was shown and nothing else.
@@ -345,23 +441,52 @@ impl Approver {
                 if order.number.0 != next || end.is_none() {
                     return Err(Refusal::OrderNotPossible);
                 }
-                if !alias.is_empty() && !self.aliases.insert(alias_key(alias)) {
+                if !alias.is_empty() && self.aliases.contains(&alias_key(alias)) {
                     return Err(Refusal::OrderNotPossible);
                 }
-                self.opening += count;
-                Ok(())
             }
-            action => self.answer_change(order.number, action, answered),
+            action => self.answer_change(order.number, action, answered)?,
+        }
+        self.promise(order);
+        Ok(())
+    }
+
+    /// What an approved order changes before it is decided.
+    fn promise(&mut self, order: &AccountOrder) {
+        match &order.action {
+            AccountAction::Open { count, alias, .. } => {
+                if !alias.is_empty() {
+                    self.aliases.insert(alias_key(alias));
+                }
+                self.opening += count;
+            }
+            AccountAction::SetFloor(floor) => {
+                let account = self.accounts.get(order.number);
+                if account.is_some_and(|account| *floor > self.accounts.floor(order.number, account)) {
+                    self.accounts.set_floor(order.number, *floor);
+                }
+            }
+            AccountAction::Freeze | AccountAction::Close => {
+                let status = if order.action == AccountAction::Close {
+                    AccountStatus::Closed
+                } else {
+                    AccountStatus::Frozen
+                };
+                if let Some(account) = self.accounts.get_mut(order.number) {
+                    account.set_status(status);
+                }
+            }
+            AccountAction::Release => {}
         }
     }
 
     fn answer_change(
-        &mut self,
+        &self,
         number: AccountNumber,
         action: &AccountAction,
         answered: Answered<'_>,
     ) -> Result<(), Refusal> {
-        let account = *self.accounts.get(number).ok_or(Refusal::UnknownAccount)?;
+        let account = self.accounts.get(number).ok_or(Refusal::UnknownAccount)?;
         let status = account.status();
         match (action, status) {
             (_, AccountStatus::Closed) => return Err(Refusal::ClosedAccount),
@@ -381,17 +506,8 @@ impl Approver {
                 if account.balance < floor.0 {
                     return Err(Refusal::InsufficientFunds);
                 }
-                if *floor > self.accounts.floor(number, &account) {
-                    self.accounts.set_floor(number, *floor);
-                }
             }
             _ => return Err(Refusal::OrderNotPossible),
-        }
-        let account = self.accounts.get_mut(number).ok_or(Refusal::UnknownAccount)?;
-        match action {
-            AccountAction::Freeze => account.set_status(AccountStatus::Frozen),
-            AccountAction::Close => account.set_status(AccountStatus::Closed),
-            _ => {}
         }
         Ok(())
     }
@@ -426,6 +542,10 @@ impl Approver {
     /// Learns decisions in the order of the sequence.
     pub fn decide(&mut self, batch: &SequenceBatch) {
         let Some(mut open) = self.open.remove(&batch.source) else {
+            let seen = self.seen.get(&batch.source.scheduler).copied().unwrap_or(0);
+            if batch.source.number < seen {
+                return;
+            }
             for (index, verdict) in batch.decisions() {
                 if verdict == Refusal::ApprovalTimeout.number() {
                     self.early.insert((batch.source, index));

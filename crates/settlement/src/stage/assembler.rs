@@ -14,17 +14,23 @@ const GRACE_MS: u64 = 2_000;
 /// One assembler.
 pub struct Assembler {
     network: Arc<Network>,
+    /// How many assemblers share the batches: those of one scheduler in turn.
+    assemblers: u64,
     open: BTreeMap<Source, Open>,
-    /// Per scheduler: every batch below was decided, and those above that were.
+    /// Per scheduler: every batch below was decided, and those above that were. Counted are this assembler's alone: as
+    /// its `n`-th is batch number `n` times the number of assemblers, and something.
     finished: HashMap<u64, Finished>,
     signer: ApprovalSigner,
     clock: Timestamp,
 }
 
-#[derive(Default)]
-struct Finished {
-    below: u64,
-    above: BTreeSet<u64>,
+/// The batches of one scheduler that are wholly decided.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Finished {
+    /// Every one before this one of the assembler's batches of that scheduler.
+    pub below: u64,
+    /// And these.
+    pub above: BTreeSet<u64>,
 }
 
 /// An accepted batch that is not wholly decided.
@@ -63,13 +69,40 @@ impl Assembler {
             .into_iter()
             .map(|(scheduler, below)| (scheduler, Finished { below, above: BTreeSet::new() }))
             .collect();
+        Self::one_of(network, 1, finished, Timestamp(0))
+    }
+
+    /// One of so many assemblers, which share the batches of each scheduler in turn, after it has finished those.
+    /// No time before `clock` comes again.
+    pub fn one_of(
+        network: Arc<Network>,
+        assemblers: u64,
+        finished: HashMap<u64, Finished>,
+        clock: Timestamp,
+    ) -> Self {
         Self {
             network,
+            assemblers,
             open: BTreeMap::new(),
             finished,
             signer: ApprovalSigner::default(),
-            clock: Timestamp(0),
+            clock,
         }
+    }
+
+    /// What it has finished, per scheduler.
+    pub fn finished(&self) -> &HashMap<u64, Finished> {
+        &self.finished
+    }
+
+    /// The time by which it judges.
+    pub fn clock(&self) -> Timestamp {
+        self.clock
+    }
+
+    /// Whether answers to the batch are counted and not all of it is decided.
+    pub fn is_open(&self, source: Source) -> bool {
+        self.open.contains_key(&source)
     }
 
     /// How many batches are not wholly decided.
@@ -167,10 +200,12 @@ impl Assembler {
         all
     }
 
-    fn is_finished(&self, source: Source) -> bool {
+    /// Whether the batch is wholly decided.
+    pub fn is_finished(&self, source: Source) -> bool {
+        let number = source.number / self.assemblers;
         self.finished
             .get(&source.scheduler)
-            .is_some_and(|f| source.number < f.below || f.above.contains(&source.number))
+            .is_some_and(|finished| number < finished.below || finished.above.contains(&number))
     }
 
     fn close(&mut self, source: Source) {
@@ -180,7 +215,7 @@ impl Assembler {
 
     fn finish(&mut self, source: Source) {
         let finished = self.finished.entry(source.scheduler).or_default();
-        finished.above.insert(source.number);
+        finished.above.insert(source.number / self.assemblers);
         while finished.above.remove(&finished.below) {
             finished.below += 1;
         }

@@ -32,6 +32,8 @@ pub struct Scheduler {
     signed: Vec<Signed>,
     signed_of: Vec<usize>,
     verdicts: Vec<Result<(), Refusal>>,
+    /// Batches accepted since they were last taken, with when the last of their transactions expires.
+    accepted: Vec<(u64, Timestamp)>,
 }
 
 /// What the scheduler made of a batch.
@@ -40,7 +42,7 @@ pub struct Scheduled {
     pub results: Vec<Intake>,
     /// What was accepted, under its name; none when nothing was.
     pub accepted: Option<(Source, AcceptedBatch)>,
-    /// What each participant concerned is asked.
+    /// What each participant is asked; nothing of those that it does not concern.
     pub proposals: Vec<ProposalBatch>,
 }
 
@@ -62,7 +64,13 @@ impl Scheduler {
             signed: Vec::new(),
             signed_of: Vec::new(),
             verdicts: Vec::new(),
+            accepted: Vec::new(),
         }
+    }
+
+    /// The numbers of the batches accepted since this was last called, each with when the last of its transactions expires.
+    pub fn take_accepted(&mut self) -> Vec<(u64, Timestamp)> {
+        std::mem::take(&mut self.accepted)
     }
 
     /// The transaction that used the reference, if it is still remembered.
@@ -102,6 +110,11 @@ impl Scheduler {
         self.clock = self.clock.max(clock);
     }
 
+    /// The time by which it judges.
+    pub fn clock(&self) -> Timestamp {
+        self.clock
+    }
+
     /// Checks a batch and accepts what is in order. A clock that goes back stands still instead.
     pub fn step(&mut self, now: Timestamp, batch: TransactionBatch) -> Scheduled {
         self.clock = self.clock.max(now);
@@ -125,6 +138,7 @@ impl Scheduler {
         let batch = if accepted == batch.len() { batch } else { self.keep(&batch, &places, &results) };
         let proposals = propose(&self.network, source, &batch, &self.hashed, |_| true);
         let accepted = AcceptedBatch { accepted_at: self.clock, batch };
+        self.accepted.push((source.number, accepted.expires()));
         Scheduled { results, accepted: Some((source, accepted)), proposals }
     }
 
@@ -342,6 +356,14 @@ fn propose(
             }
         }
     }
+    // Everybody hears of every batch: who is not concerned knows then that it need not wait for proposals of it.
+    let silent = (0u16..).map(ParticipantId).zip(&slots).filter(|(_, slot)| slot.is_none());
+    proposals.extend(silent.map(|(participant, _)| ProposalBatch {
+        source,
+        source_len,
+        participant,
+        ..ProposalBatch::default()
+    }));
     proposals
 }
 

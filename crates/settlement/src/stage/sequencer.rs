@@ -38,6 +38,15 @@ impl Sequencer {
         self.next
     }
 
+    /// The Merkle log up to there.
+    pub fn tree(&self) -> &Frontier {
+        &self.tree
+    }
+    /// The time of the last record.
+    pub fn clock(&self) -> Timestamp {
+        self.clock
+    }
+
     /// Gives decisions their places. A clock that goes back stands still instead.
     pub fn step(&mut self, now: Timestamp, decisions: &DecisionBatch) -> SequenceBatch {
         self.clock = self.clock.max(now);

@@ -85,7 +85,7 @@ fn facts(report: &AuditReport, options: AuditOptions, rate: f64) -> String {
         ("signatures", if options.signatures { "all verified" } else { "payers' not verified" }.to_owned()),
         ("took", format!("{}, {}", table::duration(report.took), table::rate(rate))),
     ];
-    if let Some(torn) = &report.journal.truncated {
+    if let Some(torn) = report.journal.as_ref().and_then(|journal| journal.truncated.as_ref()) {
         let text = format!(
             "{} bytes of a write that was interrupted, at byte {} of {}: not part of the journal",
             table::count(torn.bytes),

@@ -1,0 +1,28 @@
+//! Stages as processes of their own, joined by a cluster of shared logs.
+//!
+//! Each stage is split into **shards**: schedulers and assemblers by accepted batch, approvers and updaters by
+//! participant; there is one sequencer. A shard is the stage that also runs inside [one process](crate::engine), with
+//! its topics on a [`Cluster`](tally_log::cluster::Cluster): what it reads, what it appends and how far it has come
+//! become visible together or not at all ([`shard`]). Whoever opens a shard finds there what it needs to go on
+//! ([`schedule`], [`approve`], [`assemble`], [`sequence`], [`update`]), and fences whoever ran it before. [`layout`] says
+//! which topics there are, [`gateway`] is the senders' side.
+
+pub mod approve;
+pub mod assemble;
+pub mod gateway;
+pub mod journal;
+pub mod layout;
+mod ledger;
+pub mod schedule;
+pub mod sequence;
+pub mod shard;
+mod snapshot;
+mod state;
+pub mod update;
+
+pub use gateway::Gateway;
+pub use layout::{Layout, Role};
+pub use shard::{Shard, ShardError, Stop};
+
+#[cfg(test)]
+mod tests;

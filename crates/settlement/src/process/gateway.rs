@@ -1,0 +1,147 @@
+//! The senders' side of a network over a cluster: submissions go to the schedulers, their words on them and the
+//! sequence come back.
+
+use super::layout::{Bindings, Layout, Role};
+use super::shard::{Opened, ShardError, Stop};
+use crate::message::{IntakeBatch, SequenceBatch, Submission};
+use crate::runtime::executor::Signal;
+use crate::runtime::feed::{Cursor, Feeds, Polled};
+use crate::runtime::topic::{Reader, Topic, TopicError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tally_ledger::{Timestamp, TransactionBatch, Uetr};
+use tally_log::cluster::{Cluster, SharedLog};
+use tally_log::{Health, Log, LogError, TopicId};
+
+/// One gateway of a network.
+pub struct Gateway {
+    name: String,
+    log: Arc<dyn SharedLog>,
+    submissions: Vec<Topic<Submission>>,
+    intake: Reader<IntakeBatch>,
+    sequence: Reader<SequenceBatch>,
+    of_sequence: (TopicId, Cursor),
+    origins: AtomicU64,
+}
+
+impl Gateway {
+    /// Opens gateway number `number`. It hears what is said from now on; `now` makes its numbering differ from that of
+    /// whoever was this gateway before.
+    ///
+    /// # Errors
+    /// When the cluster cannot be reached.
+    pub fn open(
+        cluster: &dyn Cluster,
+        layout: &Layout,
+        number: u16,
+        now: Timestamp,
+        stop: &Stop,
+    ) -> Result<Self, ShardError> {
+        let mut bindings = Bindings::default();
+        let submissions: Vec<_> =
+            (0..layout.schedulers).map(|s| bindings.writes(layout.transactions(number, s))).collect();
+        let intake: Vec<_> =
+            (0..layout.schedulers).map(|s| bindings.reads(layout.intake(s, number))).collect();
+        let sequence = bindings.reads(layout.sequence());
+        let opened = Opened::open(cluster, layout, (Role::Gateway, number), bindings, stop)?;
+        let from_end = |id: &TopicId| (*id, opened.partition(*id), Cursor::new(opened.log.next(*id).0));
+        let intake = intake.iter().map(from_end).collect::<Vec<_>>();
+        let of_sequence = from_end(&sequence);
+        let signal = Arc::new(Signal::default());
+        let log: Arc<dyn Log> = Arc::clone(&opened.log) as Arc<dyn Log>;
+        let topic = |id: &TopicId| Topic::logged("transactions", 1, Arc::clone(&log), *id, &signal);
+        Ok(Self {
+            submissions: submissions.iter().map(topic).collect(),
+            intake: Reader::shared(Feeds::new(Arc::clone(&opened.log), intake, None)),
+            of_sequence: (sequence, of_sequence.2.clone()),
+            sequence: Reader::shared(Feeds::new(Arc::clone(&opened.log), [of_sequence], None)),
+            origins: AtomicU64::new(now.0 << 20),
+            log: Arc::clone(&opened.log),
+            name: opened.name,
+        })
+    }
+
+    /// How many schedulers share the transactions.
+    pub fn schedulers(&self) -> usize {
+        self.submissions.len()
+    }
+
+    /// The scheduler to which a reference falls.
+    pub fn route(&self, uetr: &Uetr) -> usize {
+        crate::engine::route(uetr, self.schedulers())
+    }
+
+    /// Queues transactions, all of whose references fall to that scheduler, for the next [`Self::flush`]; the origin by
+    /// which the scheduler names them.
+    ///
+    /// # Errors
+    /// When the log refuses; nothing was queued.
+    pub fn submit(&self, scheduler: usize, batch: TransactionBatch) -> Result<u64, ShardError> {
+        let origin = self.origins.fetch_add(1, Ordering::Relaxed);
+        let sent = self.submissions[scheduler].append(Arc::new(Submission { origin, batch }));
+        sent.map_err(|error| self.failed(error))?;
+        Ok(origin)
+    }
+
+    /// Bytes that wait for [`Self::flush`].
+    pub fn pending_bytes(&self) -> usize {
+        self.log.pending_bytes()
+    }
+
+    /// Hands what was queued to the schedulers; whether the cluster took it. Where it did not, it is taken later.
+    ///
+    /// # Errors
+    /// When it never will: what was queued has not been handed in.
+    pub fn flush(&self) -> Result<bool, ShardError> {
+        match self.log.sync() {
+            Ok(_) => Ok(true),
+            Err(LogError::Stalled { .. } | LogError::Backpressure { .. }) => Ok(false),
+            Err(source) => Err(ShardError::Log { shard: self.name.clone(), source }),
+        }
+    }
+
+    /// What a scheduler said next of a submission of this gateway.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn intake(&mut self) -> Result<Option<Arc<IntakeBatch>>, ShardError> {
+        let polled = self.intake.poll().map_err(|error| Self::unreadable(&self.name, error))?;
+        Ok(polled.map(|polled| polled.value))
+    }
+
+    /// The next decisions of the sequence, everybody's, with their record's position.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn sequence(&mut self) -> Result<Option<(u64, Arc<SequenceBatch>)>, ShardError> {
+        let polled = self.sequence.poll().map_err(|error| Self::unreadable(&self.name, error))?;
+        Ok(polled.map(|Polled { position, value, .. }| (position, value)))
+    }
+
+    /// How many records of the sequence there are that it has not read. Asks the cluster.
+    pub fn behind(&self) -> u64 {
+        self.log.next(self.of_sequence.0).0.saturating_sub(self.of_sequence.1.next())
+    }
+
+    /// Sleeps until something may have come, at most for `limit`.
+    pub fn wait(&self, limit: Duration) {
+        self.log.wait(limit);
+    }
+
+    /// Whether the cluster can be reached.
+    pub fn health(&self) -> Health {
+        self.log.health()
+    }
+
+    fn failed(&self, error: TopicError) -> ShardError {
+        Self::unreadable(&self.name, error)
+    }
+
+    fn unreadable(name: &str, error: TopicError) -> ShardError {
+        match error {
+            TopicError::Log { source, .. } => ShardError::Log { shard: name.to_owned(), source },
+            TopicError::Unreadable(source) => ShardError::Unreadable { shard: name.to_owned(), source },
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! A participant's balances in its topic of snapshots: pieces, then a record that says they are all.
+//!
+//! A process that dies between the pieces leaves some that no such record names; they are passed over.
+
+use super::shard::{Opened, ShardError};
+use crate::message::{Message, Source};
+use crate::replay::Partition;
+use crate::runtime::shell::SharedState;
+use crate::snapshot::{Blocks, RestoreError, Source as Saved, capture_partition, restore_partition};
+use crate::stage::Updater;
+use crate::stage::updater::UpdaterProgress;
+use bytes::Bytes;
+use tally_ledger::wire::{DecodeError, Reader, write, write_count};
+use tally_ledger::{Network, NetworkId, ParticipantId};
+use tally_log::cluster::SharedLog;
+use tally_log::{LogError, Offset, TopicId};
+
+/// Where a ledger stood when it was saved.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Position {
+    /// The next record of the sequence.
+    pub(super) sequence: u64,
+    /// The sequence number up to which decisions are applied.
+    pub(super) applied: u64,
+    /// The first record of each scheduler's proposals that has to be read again.
+    pub(super) proposals: Vec<u64>,
+    /// What was under way.
+    pub(super) progress: UpdaterProgress,
+}
+
+/// One record of the topic of snapshots.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Piece {
+    /// A piece, and where the last complete snapshot before it ends.
+    Part { before: Option<u64>, bytes: Bytes },
+    /// The snapshot that the records from `first` to this one are is complete.
+    End { before: Option<u64>, first: u64, length: u64, hash: [u8; 32] },
+}
+
+const VERSION: u8 = 1;
+const PART: u8 = 0;
+const END: u8 = 1;
+const PART_BYTES: usize = 4 << 20;
+const NONE: u64 = u64::MAX;
+
+impl Message for Piece {
+    fn encode(&self, out: &mut Vec<u8>) {
+        let (kind, before) = match self {
+            Self::Part { before, .. } => (PART, before),
+            Self::End { before, .. } => (END, before),
+        };
+        out.extend_from_slice(&[VERSION, kind]);
+        write(out, &before.unwrap_or(NONE));
+        match self {
+            Self::Part { bytes, .. } => {
+                write_count(out, bytes.len());
+                out.extend_from_slice(bytes);
+            }
+            Self::End { first, length, hash, .. } => {
+                write(out, first);
+                write(out, length);
+                write(out, hash);
+            }
+        }
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new("piece of a snapshot", bytes);
+        reader.version(VERSION)?;
+        let kind: u8 = reader.value()?;
+        let before: u64 = reader.value()?;
+        let before = (before != NONE).then_some(before);
+        let piece = match kind {
+            PART => {
+                let length = reader.count(tally_log::MAX_RECORD_BYTES)?;
+                Self::Part { before, bytes: Bytes::copy_from_slice(reader.take(length)?) }
+            }
+            END => {
+                Self::End { before, first: reader.value()?, length: reader.value()?, hash: reader.value()? }
+            }
+            _ => return Err(reader.error("its kind is unknown")),
+        };
+        reader.end()?;
+        Ok(piece)
+    }
+}
+
+/// Saves what an updater has come to. `before` is where the last complete snapshot ends, and is moved on. What is
+/// before that one is let go of.
+///
+/// # Errors
+/// When the log refuses; what was appended of the snapshot is passed over later.
+pub(super) fn save(
+    log: &dyn SharedLog,
+    topic: TopicId,
+    network: NetworkId,
+    state: &SharedState<Updater>,
+    position: &Position,
+    before: &mut Option<u64>,
+) -> Result<(), LogError> {
+    let mut bytes = Vec::new();
+    let mut blocks = Blocks::new(&mut bytes);
+    encode(&mut blocks.block, network, state, position);
+    let written =
+        blocks.end().and_then(|()| capture_partition(state, &mut blocks)).and_then(|()| blocks.finish());
+    written.expect("memory takes every byte");
+    let length = bytes.len() as u64;
+    let hash = *blake3::hash(&bytes).as_bytes();
+    let bytes = Bytes::from(bytes);
+    let mut first = None;
+    let mut scratch = Vec::new();
+    let mut append = |piece: Piece| -> Result<u64, LogError> {
+        scratch.clear();
+        piece.encode(&mut scratch);
+        Ok(log.append(topic, &[&scratch])?.offset.0)
+    };
+    for at in (0..bytes.len()).step_by(PART_BYTES) {
+        let part = bytes.slice(at..bytes.len().min(at + PART_BYTES));
+        let offset = append(Piece::Part { before: *before, bytes: part })?;
+        first.get_or_insert(offset);
+        // A large snapshot need not become visible at once: its last record says that it is complete.
+        if log.pending_bytes() >= 8 * PART_BYTES {
+            log.sync()?;
+        }
+    }
+    let first = first.unwrap_or_else(|| log.next(topic).0);
+    let end = append(Piece::End { before: *before, first, length, hash })?;
+    log.sync()?;
+    if let Some(before) = before.replace(end)
+        && let Err(error) = log.release(topic, Offset(before.min(first)))
+    {
+        tracing::warn!(%error, "older snapshots stay");
+    }
+    Ok(())
+}
+
+fn encode(out: &mut Vec<u8>, network: NetworkId, state: &SharedState<Updater>, position: &Position) {
+    let participant = state.lock().expect("no step panics and goes on").accounts().participant();
+    write(out, &network);
+    write(out, &participant);
+    write(out, &position.sequence);
+    write(out, &position.applied);
+    super::shard::write_numbers(out, &position.proposals);
+    write_count(out, position.progress.seen.len());
+    for (scheduler, next) in &position.progress.seen {
+        write(out, scheduler);
+        write(out, next);
+    }
+    write_count(out, position.progress.open.len());
+    for (source, decided) in &position.progress.open {
+        write(out, source);
+        write_count(out, decided.len());
+        out.extend(decided.iter().map(|decided| u8::from(*decided)));
+    }
+}
+
+fn decode(reader: &mut Reader<'_>) -> Result<(NetworkId, ParticipantId, Position), DecodeError> {
+    let (network, participant) = (reader.value()?, reader.value()?);
+    let (sequence, applied) = (reader.value()?, reader.value()?);
+    let count = reader.count(1 << 16)?;
+    let proposals = reader.values(count)?;
+    let mut progress = UpdaterProgress::default();
+    for _ in 0..reader.count(1 << 16)? {
+        progress.seen.push((reader.value()?, reader.value()?));
+    }
+    for _ in 0..reader.count(1 << 24)? {
+        let source: Source = reader.value()?;
+        let length = reader.count(tally_ledger::batch::MAX_BATCH)?;
+        progress.open.push((source, reader.take(length)?.iter().map(|byte| *byte != 0).collect()));
+    }
+    Ok((network, participant, Position { sequence, applied, proposals, progress }))
+}
+
+/// The last complete snapshot: the balances, where they stood, and where the snapshot ends.
+pub(super) struct Found {
+    pub(super) partition: Partition,
+    pub(super) position: Position,
+    pub(super) end: Option<u64>,
+}
+
+/// Reads the last complete snapshot; an empty partition if there is none.
+pub(super) fn load(
+    opened: &Opened,
+    topic: TopicId,
+    network: &Network,
+    participant: ParticipantId,
+) -> Result<Found, ShardError> {
+    let mut found =
+        Found { partition: Partition::new(network, participant), position: Position::default(), end: None };
+    let Some((end, first, length, hash)) = last_end(opened, topic)? else { return Ok(found) };
+    let mut bytes = Vec::new();
+    opened.read(topic, first..end, |_, piece: Piece| {
+        if let Piece::Part { bytes: part, .. } = piece {
+            bytes.extend_from_slice(&part);
+        }
+        Ok(())
+    })?;
+    let damaged =
+        |what: String| opened.history(format!("the snapshot of {} is damaged: {what}", participant.0));
+    if bytes.len() as u64 != length || blake3::hash(&bytes).as_bytes() != &hash {
+        return Err(damaged("its bytes are not those that were written".into()));
+    }
+    let mut saved = Saved::new(&bytes[..], length.saturating_sub(32));
+    let read = |saved: &mut Saved<&[u8]>, partition: &mut Partition| -> Result<_, RestoreError> {
+        let mut head = saved.block()?;
+        let read = decode(&mut head)?;
+        head.end()?;
+        restore_partition(saved, partition)?;
+        Ok(read)
+    };
+    let (id, whose, position) =
+        read(&mut saved, &mut found.partition).map_err(|error| damaged(error.to_string()))?;
+    if id != network.id || whose != participant {
+        return Err(damaged("it is another network's or participant's".into()));
+    }
+    found.partition.accounts.agree_floors(network);
+    found.position = position;
+    found.end = Some(end);
+    Ok(found)
+}
+
+fn last_end(opened: &Opened, topic: TopicId) -> Result<Option<(u64, u64, u64, [u8; 32])>, ShardError> {
+    // Another process may be writing one.
+    let next = opened.log.next(topic).0;
+    let mut look = next.checked_sub(1);
+    while let Some(at) = look {
+        let mut piece = None;
+        opened.read(topic, at..at + 1, |_, found: Piece| {
+            piece = Some(found);
+            Ok(())
+        })?;
+        match piece {
+            Some(Piece::End { first, length, hash, .. }) => return Ok(Some((at, first, length, hash))),
+            Some(Piece::Part { before, .. }) => look = before,
+            None => look = None,
+        }
+    }
+    Ok(None)
+}

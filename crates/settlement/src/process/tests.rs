@@ -1,0 +1,377 @@
+//! A network of shards over a cluster in memory: run in any order, ended at any turn, opened twice.
+
+use super::*;
+use crate::audit::{AuditOptions, AuditReport, audit_entries};
+use crate::message::Intake;
+use crate::path;
+use crate::runtime::shell::SharedState;
+use crate::stage::Updater;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use tally_crypto::{Hash, SigningKey};
+use tally_ledger::order::AccountAction;
+use tally_ledger::transaction::{Leg, Signer, Terms};
+use tally_ledger::{
+    AccountId, AccountNumber, AccountOrder, Amount, Asset, AssetId, AssetKind, Kind, Network, NetworkId,
+    Participant, ParticipantId, Refusal, SignaturePolicy, Timestamp, Transaction, TransactionBatch, Uetr,
+};
+use tally_log::cluster::MemoryCluster;
+use tally_sim::Rng;
+
+const EUR: AssetId = AssetId(0);
+const START: Timestamp = Timestamp(1_700_000_000_000);
+const BANKS: u16 = 3;
+const ACCOUNTS: u32 = 4;
+
+fn key(number: u16) -> SigningKey {
+    SigningKey::from_seed([u8::try_from(number + 1).unwrap(); 32])
+}
+
+fn network() -> Arc<Network> {
+    let participant = |number: u16| Participant {
+        bic: format!("BANK{number}DEFF"),
+        name: String::new(),
+        key: key(number).public_key(),
+        settlement_floors: Vec::new(),
+    };
+    let asset = Asset {
+        code: "EUR".into(),
+        kind: AssetKind::Currency,
+        exponent: 2,
+        settled_at: ParticipantId(0),
+        largest_payment: Amount(1 << 40),
+    };
+    Arc::new(Network {
+        id: NetworkId(9),
+        participants: (0..=BANKS).map(participant).collect(),
+        assets: vec![asset],
+        signatures: SignaturePolicy::InstitutionsOnly,
+        longest_validity_ms: 60_000,
+    })
+}
+
+fn layout() -> Layout {
+    let participants = network().participants.iter().map(|p| p.bic.clone()).collect();
+    Layout { prefix: "test".into(), participants, schedulers: 2, assemblers: 2, gateways: 1 }
+}
+
+struct World {
+    cluster: MemoryCluster,
+    network: Arc<Network>,
+    layout: Layout,
+    rng: Rng,
+    now: Timestamp,
+    /// By role and shard; zombies are those that were replaced and do not know yet.
+    shards: BTreeMap<(Role, u16), Shard>,
+    updaters: BTreeMap<u16, SharedState<Updater>>,
+    zombies: Vec<Shard>,
+    gateway: Gateway,
+    references: u64,
+    /// What was submitted, by origin, until the scheduler answers.
+    submitted: HashMap<u64, Vec<Uetr>>,
+    accepted: HashMap<(u64, u64, u32), Uetr>,
+    outcomes: HashMap<Uetr, u16>,
+    sent: u64,
+    restarts: u64,
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let (network, layout) = (network(), layout());
+        let cluster =
+            MemoryCluster::new(layout.topics().into_iter().map(|topic| (topic.name, topic.partitions)));
+        let gateway = Gateway::open(&cluster, &layout, 0, START, &Stop::default()).unwrap();
+        let mut world = Self {
+            cluster,
+            network,
+            layout,
+            rng: Rng::new(seed),
+            now: START,
+            shards: BTreeMap::new(),
+            updaters: BTreeMap::new(),
+            zombies: Vec::new(),
+            gateway,
+            references: 0,
+            submitted: HashMap::new(),
+            accepted: HashMap::new(),
+            outcomes: HashMap::new(),
+            sent: 0,
+            restarts: 0,
+        };
+        for (role, shard) in world.all() {
+            world.open(role, shard);
+        }
+        world
+    }
+
+    fn all(&self) -> Vec<(Role, u16)> {
+        let participants = 0..=BANKS;
+        let mut all = vec![(Role::Sequencer, 0)];
+        all.extend((0..self.layout.schedulers).map(|shard| (Role::Scheduler, shard)));
+        all.extend((0..self.layout.assemblers).map(|shard| (Role::Assembler, shard)));
+        all.extend(participants.clone().map(|shard| (Role::Approver, shard)));
+        all.extend(participants.map(|shard| (Role::Updater, shard)));
+        all
+    }
+
+    fn open(&mut self, role: Role, number: u16) {
+        let (cluster, layout, network) = (&self.cluster, &self.layout, &self.network);
+        let (now, stop) = (self.now, Stop::default());
+        let shard = match role {
+            Role::Scheduler => {
+                schedule::open(cluster, layout, network, number, (1 << 20, [1, 2]), now, &stop)
+            }
+            Role::Approver => approve::open(cluster, layout, network, number, key(number), now, &stop),
+            Role::Assembler => assemble::open(cluster, layout, network, number, now, &stop),
+            Role::Sequencer => sequence::open(cluster, layout, key(0), now, &stop),
+            Role::Updater => {
+                update::open(cluster, layout, network, number, 3_000, now, &stop).map(|(shard, state)| {
+                    self.updaters.insert(number, state);
+                    shard
+                })
+            }
+            Role::Gateway => unreachable!("it is no shard"),
+        };
+        if let Some(old) = self.shards.insert((role, number), shard.unwrap()) {
+            self.restarts += 1;
+            if self.rng.chance(1, 2) {
+                self.zombies.push(old);
+            }
+        }
+    }
+
+    /// One turn of something.
+    fn step(&mut self) {
+        self.now = self.now.plus_ms(self.rng.below(20));
+        let all = self.all();
+        let at = usize::try_from(self.rng.below(all.len() as u64)).unwrap();
+        let chosen = all[at];
+        self.shards.get_mut(&chosen).unwrap().turn(self.now).unwrap();
+        if self.rng.chance(1, 4) && !self.zombies.is_empty() {
+            let at = usize::try_from(self.rng.below(self.zombies.len() as u64)).unwrap();
+            if let Err(error) = self.zombies[at].turn(self.now) {
+                assert!(error.is_fenced(), "{error:?}");
+                self.zombies.remove(at);
+            }
+        }
+        self.hear();
+    }
+
+    fn hear(&mut self) {
+        while let Some(intake) = self.gateway.intake().unwrap() {
+            let references = self.submitted.remove(&intake.origin).unwrap();
+            assert_eq!(references.len(), intake.results.len());
+            for (uetr, result) in references.into_iter().zip(&intake.results) {
+                match result {
+                    Intake::Accepted(index) => {
+                        let source = intake.source.unwrap();
+                        self.accepted.insert((source.scheduler, source.number, *index), uetr);
+                    }
+                    Intake::Duplicate(source, index) => {
+                        self.accepted.insert((source.scheduler, source.number, *index), uetr);
+                    }
+                    // It is not sequenced, and nothing remembers it.
+                    Intake::Refused(refusal) => {
+                        assert_eq!(*refusal, Refusal::Expired);
+                        self.sent -= 1;
+                    }
+                }
+            }
+        }
+        while let Some((_, batch)) = self.gateway.sequence().unwrap() {
+            for (index, verdict) in batch.decisions() {
+                let place = (batch.source.scheduler, batch.source.number, index);
+                if let Some(uetr) = self.accepted.get(&place) {
+                    assert_eq!(
+                        self.outcomes.insert(*uetr, verdict),
+                        None,
+                        "final once: {place:?} now {verdict}"
+                    );
+                }
+            }
+        }
+    }
+
+    fn terms(&mut self, valid_ms: u64) -> Terms {
+        self.references += 1;
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&self.references.to_le_bytes());
+        bytes[15] = u8::try_from(self.references % 2).unwrap();
+        let expiry = self.now.plus_ms(valid_ms);
+        Terms { network: self.network.id, uetr: Uetr(bytes), expiry, details: Hash::ZERO, seed: bytes }
+    }
+
+    fn submit(&mut self, transactions: &[Transaction]) {
+        for scheduler in 0..self.gateway.schedulers() {
+            let mut batch = TransactionBatch::default();
+            let mut references = Vec::new();
+            for transaction in transactions {
+                if self.gateway.route(&transaction.header.uetr) == scheduler {
+                    assert!(batch.push(transaction));
+                    references.push(transaction.header.uetr);
+                }
+            }
+            if !references.is_empty() {
+                self.sent += references.len() as u64;
+                let origin = self.gateway.submit(scheduler, batch).unwrap();
+                self.submitted.insert(origin, references);
+            }
+        }
+        assert!(self.gateway.flush().unwrap());
+    }
+
+    fn signed(&mut self, kind: Kind, legs: Vec<Leg>, signer: u16) -> Transaction {
+        let terms = self.terms(60_000);
+        let mut transaction = Transaction::new(kind, &terms, legs);
+        transaction.sign(&key(signer));
+        transaction
+    }
+
+    fn settle(&mut self) {
+        for _ in 0..100_000 {
+            if self.outcomes.len() as u64 == self.sent {
+                return;
+            }
+            self.step();
+        }
+        panic!("{} of {} have an outcome", self.outcomes.len(), self.sent);
+    }
+
+    fn found(&mut self) {
+        for bank in 1..=BANKS {
+            let legs = path::issue_reserves(&self.network, ParticipantId(bank), EUR, Amount(100_000));
+            let issue = self.signed(Kind::Issue, legs, 0);
+            let order = AccountOrder {
+                participant: ParticipantId(bank),
+                number: AccountNumber(0),
+                action: AccountAction::Open {
+                    count: ACCOUNTS,
+                    asset: EUR,
+                    owner: key(9).public_key(),
+                    floor: Amount::ZERO,
+                    alias: String::new(),
+                },
+            };
+            let terms = self.terms(60_000);
+            let mut open = Transaction::account(&terms, order);
+            open.sign(&key(bank));
+            self.submit(&[issue, open]);
+        }
+        self.settle();
+        for bank in 1..=BANKS {
+            let accounts: Vec<_> = (0..ACCOUNTS).map(|number| account(bank, number)).collect();
+            let issues: Vec<_> = accounts
+                .into_iter()
+                .map(|to| self.signed(Kind::Issue, path::issue(to, EUR, Amount(1_000)), bank))
+                .collect();
+            self.submit(&issues);
+        }
+        self.settle();
+        assert!(self.outcomes.values().all(|verdict| *verdict == 0), "{:?}", self.outcomes);
+    }
+
+    fn pay(&mut self) {
+        let count = 1 + self.rng.below(6);
+        let mut payments = Vec::new();
+        for _ in 0..count {
+            let mut pick = || {
+                let bank = 1 + u16::try_from(self.rng.below(u64::from(BANKS))).unwrap();
+                account(bank, u32::try_from(self.rng.below(u64::from(ACCOUNTS))).unwrap())
+            };
+            let (from, to) = (pick(), pick());
+            if from == to {
+                continue;
+            }
+            let amount = Amount(1 + i64::try_from(self.rng.below(700)).unwrap());
+            let valid_ms = if self.rng.chance(1, 10) { 300 } else { 50_000 };
+            let terms = self.terms(valid_ms);
+            let legs = path::payment(&self.network, from, to, EUR, amount);
+            payments.push(Transaction::new(Kind::Transfer, &terms, legs));
+        }
+        self.submit(&payments);
+    }
+
+    fn audit(&self) -> AuditReport {
+        let journal = journal::Journal::open(&self.cluster, &self.layout).unwrap();
+        audit_entries(journal, &self.network, AuditOptions { signatures: true }).unwrap()
+    }
+}
+
+fn account(bank: u16, number: u32) -> AccountId {
+    AccountId { participant: ParticipantId(bank), number: AccountNumber(number) }
+}
+
+fn run(seed: u64) {
+    let mut world = World::new(seed);
+    world.found();
+    let kill = world.rng.below(40) + 5;
+    for _ in 0..600 {
+        if world.rng.chance(1, 6) {
+            world.pay();
+        }
+        world.step();
+        if world.rng.chance(1, kill) {
+            let all = world.all();
+            let (role, shard) = all[usize::try_from(world.rng.below(all.len() as u64)).unwrap()];
+            world.open(role, shard);
+        }
+    }
+    // What expires without an answer needs time to pass.
+    for _ in 0..200 {
+        world.now = world.now.plus_ms(50);
+        world.step();
+    }
+    world.settle();
+    let report = world.audit();
+    assert_eq!((report.sequenced, report.undecided), (world.sent, 0), "seed {seed}");
+    let made = world.outcomes.values().filter(|verdict| **verdict == 0).count() as u64;
+    assert_eq!(report.made, made, "seed {seed}");
+    // The updaters come to what the journal comes to.
+    for _ in 0..10_000 {
+        let behind = |state: &SharedState<Updater>| state.lock().unwrap().applied() < report.sequenced;
+        if !world.updaters.values().any(behind) {
+            break;
+        }
+        world.step();
+    }
+    for number in 0..=BANKS {
+        let participant = ParticipantId(number);
+        let state = world.updaters[&number].lock().unwrap();
+        assert_eq!(state.applied(), report.sequenced, "seed {seed}: updater {number}");
+        let totals = crate::audit::totals(state.accounts(), &world.network);
+        let expected: Vec<_> =
+            report.totals.iter().filter(|total| total.participant == participant).copied().collect();
+        assert_eq!(totals, expected, "seed {seed}: books of {number}");
+    }
+}
+
+#[test]
+fn keeps_its_promises_whatever_is_ended_or_opened_twice() {
+    let seeds: u64 = std::env::var("SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(200);
+    for seed in 0..seeds {
+        run(seed);
+    }
+}
+
+#[test]
+fn every_signer_is_somebody() {
+    // Signatures are part of what travels: one that does not verify is refused, and nothing else happens.
+    let mut world = World::new(1);
+    world.found();
+    let terms = world.terms(50_000);
+    let legs = path::payment(&world.network, account(1, 0), account(2, 0), EUR, Amount(1));
+    let mut payment = Transaction::new(Kind::Transfer, &terms, legs);
+    payment.signers.push(Signer { key: key(3).public_key(), signature: key(3).sign(b"something else") });
+    payment.header.signers = 1;
+    let mut batch = TransactionBatch::default();
+    assert!(batch.push(&payment));
+    let scheduler = world.gateway.route(&payment.header.uetr);
+    world.gateway.submit(scheduler, batch).unwrap();
+    assert!(world.gateway.flush().unwrap());
+    for _ in 0..200 {
+        let shard = u16::try_from(scheduler).unwrap();
+        world.shards.get_mut(&(Role::Scheduler, shard)).unwrap().turn(world.now).unwrap();
+    }
+    let intake = world.gateway.intake().unwrap().unwrap();
+    assert_eq!(intake.results, [Intake::Refused(Refusal::WrongSignature)]);
+}
