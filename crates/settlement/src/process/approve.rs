@@ -119,12 +119,15 @@ pub fn open(
     Ok(Shard::new(opened, Box::new(approving), Some(state), dead_letters))
 }
 
-/// What it answered: by accepted batch, to which assembler, as which record, and its verdicts.
+/// What was answered to an accepted batch: to which assembler, as which record, and the verdicts.
+type Answered = (usize, u64, Vec<u16>);
+
+/// What it answered, by accepted batch.
 fn verdicts(
     opened: &Opened,
     approvals: &[TopicId],
     low: impl Fn(usize) -> u64,
-) -> Result<HashMap<Source, (usize, u64, Vec<u16>)>, ShardError> {
+) -> Result<HashMap<Source, Answered>, ShardError> {
     let mut verdicts = HashMap::new();
     for (assembler, id) in approvals.iter().enumerate() {
         let next = opened.log.next(*id).0;

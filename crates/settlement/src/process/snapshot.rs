@@ -187,7 +187,7 @@ pub(super) fn load(
 ) -> Result<Found, ShardError> {
     let mut found =
         Found { partition: Partition::new(network, participant), position: Position::default(), end: None };
-    let Some((end, first, length, hash)) = last_end(opened, topic)? else { return Ok(found) };
+    let Some(Ended { end, first, length, hash }) = last_end(opened, topic)? else { return Ok(found) };
     let mut bytes = Vec::new();
     opened.read(topic, first..end, |_, piece: Piece| {
         if let Piece::Part { bytes: part, .. } = piece {
@@ -219,7 +219,15 @@ pub(super) fn load(
     Ok(found)
 }
 
-fn last_end(opened: &Opened, topic: TopicId) -> Result<Option<(u64, u64, u64, [u8; 32])>, ShardError> {
+/// The record at `end` that says that a snapshot is complete.
+struct Ended {
+    end: u64,
+    first: u64,
+    length: u64,
+    hash: [u8; 32],
+}
+
+fn last_end(opened: &Opened, topic: TopicId) -> Result<Option<Ended>, ShardError> {
     // Another process may be writing one.
     let next = opened.log.next(topic).0;
     let mut look = next.checked_sub(1);
@@ -230,7 +238,9 @@ fn last_end(opened: &Opened, topic: TopicId) -> Result<Option<(u64, u64, u64, [u
             Ok(())
         })?;
         match piece {
-            Some(Piece::End { first, length, hash, .. }) => return Ok(Some((at, first, length, hash))),
+            Some(Piece::End { first, length, hash, .. }) => {
+                return Ok(Some(Ended { end: at, first, length, hash }));
+            }
             Some(Piece::Part { before, .. }) => look = before,
             None => look = None,
         }
