@@ -76,6 +76,9 @@ pub trait SharedLog: Log {
     /// Bytes appended since the last sync.
     fn pending_bytes(&self) -> usize;
 
+    /// By partition of other writers, how many records there are, as far as is known without asking, that were not read.
+    fn behind(&self) -> Vec<(Partition, u64)>;
+
     /// The foreign records found since the last call.
     fn foreign(&self) -> Vec<Foreign>;
 }

@@ -7,4 +7,5 @@ mod topics;
 
 pub use configuration::{ClusterConfiguration, LayoutSection, StagesSection, TopicsSection};
 pub use process::{Stage, Work};
+pub use telemetry::{Telemetry, serve};
 pub use topics::{apply, check, plans};

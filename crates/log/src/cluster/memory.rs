@@ -105,6 +105,8 @@ struct Own {
     appended: u64,
     durable: u64,
     seen_events: u64,
+    /// By topic, the offset after the last record read.
+    read: BTreeMap<u16, u64>,
 }
 
 impl MemorySharedLog {
@@ -195,6 +197,7 @@ impl Log for MemorySharedLog {
             out.push(Record { offset: Offset(at), payload });
             at += 1;
         }
+        own.read.insert(topic.0, at);
         Ok(Offset(at))
     }
 
@@ -246,6 +249,19 @@ impl SharedLog for MemorySharedLog {
         self.own().pending.iter().map(|(_, payload)| payload.len()).sum()
     }
 
+    fn behind(&self) -> Vec<(Partition, u64)> {
+        let state = self.cluster.state();
+        let own = self.own();
+        let others = own.bound.iter().filter(|(_, bound)| !bound.writes);
+        others
+            .map(|(id, bound)| {
+                let read = own.read.get(id).copied().unwrap_or(0);
+                let next = state.partitions[&bound.partition].next();
+                (bound.partition.clone(), next.saturating_sub(read))
+            })
+            .collect()
+    }
+
     fn foreign(&self) -> Vec<Foreign> {
         Vec::new()
     }
@@ -264,8 +280,14 @@ impl MemoryCluster {
             *opening
         };
         // What the fenced writer synced until now is what this one finds: no sync of it can succeed any more.
-        let own =
-            Own { bound: self.bind(bindings)?, pending: Vec::new(), appended: 0, durable: 0, seen_events: 0 };
+        let own = Own {
+            bound: self.bind(bindings)?,
+            pending: Vec::new(),
+            appended: 0,
+            durable: 0,
+            seen_events: 0,
+            read: BTreeMap::new(),
+        };
         let writer = Some((writer.to_owned(), opening));
         Ok(Arc::new(MemorySharedLog { cluster: self.clone(), writer, own: Mutex::new(own) }))
     }
@@ -280,8 +302,14 @@ impl Cluster for MemoryCluster {
         if bindings.iter().any(|binding| binding.writes) {
             return Err(LogError::ReadOnly);
         }
-        let own =
-            Own { bound: self.bind(bindings)?, pending: Vec::new(), appended: 0, durable: 0, seen_events: 0 };
+        let own = Own {
+            bound: self.bind(bindings)?,
+            pending: Vec::new(),
+            appended: 0,
+            durable: 0,
+            seen_events: 0,
+            read: BTreeMap::new(),
+        };
         Ok(Arc::new(MemorySharedLog { cluster: self.clone(), writer: None, own: Mutex::new(own) }))
     }
 

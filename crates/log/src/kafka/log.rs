@@ -192,6 +192,14 @@ impl SharedLog for KafkaLog {
         self.writer.as_ref().map_or(0, Writer::pending_bytes)
     }
 
+    fn behind(&self) -> Vec<(Partition, u64)> {
+        let writes = |partition: &Partition| {
+            self.partitions.iter().any(|(id, of)| of == partition && self.own(TopicId(*id)).is_some())
+        };
+        let others = self.traffic().into_iter().filter(|(partition, _)| !writes(partition));
+        others.map(|(partition, traffic)| (partition, traffic.end.saturating_sub(traffic.position))).collect()
+    }
+
     fn foreign(&self) -> Vec<Foreign> {
         self.reader.foreign()
     }

@@ -125,6 +125,31 @@ pub struct Counts {
     pub dead_letters: AtomicU64,
 }
 
+/// What others see of a shard that runs.
+#[derive(Clone)]
+pub struct Watch {
+    log: Arc<dyn SharedLog>,
+    counts: Arc<Counts>,
+}
+
+impl Watch {
+    /// What it has done.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Whether its log can make progress.
+    pub fn health(&self) -> Health {
+        self.log.health()
+    }
+
+    /// By partition, how many records are known to be there that it has not read.
+    pub fn lag(&self) -> Vec<(String, u64)> {
+        let behind = self.log.behind().into_iter();
+        behind.map(|(partition, records)| (partition.to_string(), records)).collect()
+    }
+}
+
 /// A stage that knows how to record how far it has come.
 pub(super) trait Resumable: Send {
     /// The stage.
@@ -180,19 +205,9 @@ impl Shard {
         &self.name
     }
 
-    /// What it has done.
-    pub fn counts(&self) -> Arc<Counts> {
-        Arc::clone(&self.counts)
-    }
-
-    /// Whether its log can make progress.
-    pub fn health(&self) -> Health {
-        self.log.health()
-    }
-
-    /// The log it works on.
-    pub fn log(&self) -> Arc<dyn SharedLog> {
-        Arc::clone(&self.log)
+    /// Lets others see what it does while it runs.
+    pub fn watch(&self) -> Watch {
+        Watch { log: Arc::clone(&self.log), counts: Arc::clone(&self.counts) }
     }
 
     fn failed(&self) -> impl Fn(LogError) -> ShardError + use<> {

@@ -3,7 +3,8 @@
 use super::ClusterConfiguration;
 use anyhow::Context;
 use std::collections::BTreeMap;
-use tally_log::kafka::{KafkaCluster, TopicPlan};
+use tally_log::kafka::KafkaCluster;
+use tally_log::kafka::topics::TopicPlan;
 use tally_settlement::process::Layout;
 use tally_settlement::process::gateway::MAX_SUBMISSION_BYTES;
 
