@@ -11,7 +11,7 @@ T ?= 30
 # Which ledger is simulated: settlement, flows or consensus (of the chain).
 LEDGER ?= settlement
 
-.PHONY: run demo-flows demo-chain test lint sim fuzz bench doc setup build
+.PHONY: run kafka demo-flows demo-chain test lint sim fuzz bench doc setup build
 
 run: build            ## a temporary network: payments, benchmark, audit
 	scripts/demo "$(CARGO_TARGET_DIR)/release/tally"
@@ -26,7 +26,11 @@ demo-chain: build     ## four validators: a Solidity contract through ethers and
 build: setup
 	cargo build --release --locked -p tally
 
-test:                 ## every test; starts a PostgreSQL server of its own
+kafka:                ## installs Apache Kafka where it is missing and starts a broker on loopback
+	@scripts/setup --kafka
+	@echo "Kafka serves at $$(scripts/kafka start); stop it with: scripts/kafka stop"
+
+test:                 ## every test; starts a PostgreSQL server and Kafka brokers of its own
 	@scripts/setup --test
 	cargo test --release --locked --workspace
 

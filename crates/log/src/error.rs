@@ -93,6 +93,17 @@ pub enum LogError {
         /// What is wrong there.
         what: &'static str,
     },
+    /// A partition holds what it cannot hold: it stops there, since what follows could change a decision. Find out who
+    /// wrote it.
+    #[error("{partition} holds at Kafka offset {position} {what}; nothing behind it is read")]
+    Unreadable {
+        /// Topic and number of the partition.
+        partition: String,
+        /// The position in the server's own counting.
+        position: u64,
+        /// What is there.
+        what: String,
+    },
     /// The file was written by a newer version of this program.
     #[error("{file} has format version {found}, this program reads up to {supported}; use a newer program")]
     Version {

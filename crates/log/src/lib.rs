@@ -10,6 +10,7 @@ pub mod contract;
 mod disk;
 mod error;
 mod file;
+pub mod kafka;
 mod memory;
 mod types;
 

@@ -1,0 +1,7 @@
+//! Logs on real Kafka brokers.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod kafka {
+    pub(crate) mod basics;
+    pub(crate) mod shared;
+}
