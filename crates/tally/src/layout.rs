@@ -21,6 +21,10 @@ impl Layout {
     pub fn configuration(&self) -> PathBuf {
         self.root.join("network.toml")
     }
+    /// How its stages are split over a cluster and how that is reached, where they are processes of their own.
+    pub fn cluster(&self) -> PathBuf {
+        self.root.join("cluster.toml")
+    }
     /// What the network began with; its hash is the network's id, so that it never changes.
     pub fn genesis(&self) -> PathBuf {
         self.root.join("genesis.toml")

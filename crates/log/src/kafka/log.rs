@@ -188,6 +188,10 @@ impl SharedLog for KafkaLog {
         self.reader.wait(limit);
     }
 
+    fn pending_bytes(&self) -> usize {
+        self.writer.as_ref().map_or(0, Writer::pending_bytes)
+    }
+
     fn foreign(&self) -> Vec<Foreign> {
         self.reader.foreign()
     }

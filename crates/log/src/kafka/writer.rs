@@ -126,6 +126,11 @@ impl Writer {
         self.state.lock().expect(LOCK)
     }
 
+    /// Payloads appended and not known to be committed.
+    pub(super) fn pending_bytes(&self) -> usize {
+        self.state().pending_bytes
+    }
+
     pub(super) fn append(&self, topic: TopicId, parts: &[&[u8]]) -> Result<Appended, LogError> {
         let bytes: usize = parts.iter().map(|part| part.len()).sum();
         if bytes > self.max_record_bytes {

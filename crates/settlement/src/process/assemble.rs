@@ -124,7 +124,7 @@ impl Resumable for Assembling {
     }
 }
 
-fn encode_finished(finished: &HashMap<u64, Finished>) -> Vec<u8> {
+pub(super) fn encode_finished(finished: &HashMap<u64, Finished>) -> Vec<u8> {
     let mut out = Vec::new();
     let mut schedulers: Vec<_> = finished.iter().collect();
     schedulers.sort_unstable_by_key(|(scheduler, _)| **scheduler);

@@ -14,6 +14,10 @@ use tally_ledger::{Timestamp, TransactionBatch, Uetr};
 use tally_log::cluster::{Cluster, SharedLog};
 use tally_log::{Health, Log, LogError, TopicId};
 
+/// The largest submission, in bytes of its encoding: what a scheduler makes of it fits the records of the other topics,
+/// which are four times as large.
+pub const MAX_SUBMISSION_BYTES: usize = 4 << 20;
+
 /// One gateway of a network.
 pub struct Gateway {
     name: String,

@@ -79,8 +79,11 @@ pub struct TopicPlan {
     pub name: String,
     /// How many partitions it has.
     pub partitions: u16,
-    /// Whether it is part of the ledger, and never deleted from.
-    pub ledger: bool,
+    /// Whether its records may go after a time longer than any stage is ever stopped. The ledger stays, and so does what
+    /// shards record of themselves.
+    pub expires: bool,
+    /// Whether gateways hand submissions in there, which are smaller than what follows from them.
+    pub submissions: bool,
     /// The participant to whom alone it belongs, if it does.
     pub of: Option<ParticipantId>,
 }
@@ -101,18 +104,19 @@ impl Layout {
 
     /// Every topic.
     pub fn topics(&self) -> Vec<TopicPlan> {
-        let shared = |name: &str, partitions: u16, ledger: bool| TopicPlan {
+        let shared = |name: &str, partitions: u16, expires: bool| TopicPlan {
             name: self.name(name),
             partitions,
-            ledger,
+            expires,
+            submissions: name == "transactions",
             of: None,
         };
         let mut topics = vec![
-            shared("transactions", self.gateways * self.schedulers, false),
-            shared("intake", self.gateways * self.schedulers, false),
-            shared("accepted", self.schedulers, true),
-            shared("decisions", self.assemblers, false),
-            shared("sequence", 1, true),
+            shared("transactions", self.gateways * self.schedulers, true),
+            shared("intake", self.gateways * self.schedulers, true),
+            shared("accepted", self.schedulers, false),
+            shared("decisions", self.assemblers, true),
+            shared("sequence", 1, false),
             shared("scheduler", self.schedulers, false),
             shared("assembler", self.assemblers, false),
             shared("sequencer", 1, false),
@@ -123,7 +127,8 @@ impl Layout {
             let own = |name: &str, partitions: u16| TopicPlan {
                 name: self.of(name, participant),
                 partitions,
-                ledger: false,
+                expires: matches!(name, "proposals" | "approvals"),
+                submissions: false,
                 of: Some(participant),
             };
             topics.extend([

@@ -80,10 +80,16 @@ impl Resumable for Sequencing {
 
     fn state(&mut self) -> Option<State> {
         let sequencer = &self.shell.state;
-        let mut more = Vec::new();
-        write(&mut more, &sequencer.next());
-        more.extend_from_slice(&sequencer.tree().to_bytes());
+        let more = encode_more(sequencer.next(), sequencer.tree());
         let next = self.cursors.iter().map(Cursor::next).collect();
         Some(State { clock: sequencer.clock(), next, low: Vec::new(), more })
     }
+}
+
+/// What the sequencer records besides its positions: the next sequence number and the Merkle log up to there.
+pub(super) fn encode_more(next: u64, tree: &Frontier) -> Vec<u8> {
+    let mut more = Vec::new();
+    write(&mut more, &next);
+    more.extend_from_slice(&tree.to_bytes());
+    more
 }

@@ -1,0 +1,10 @@
+//! Settlement as processes of its own: how a process reaches the cluster, which shards it runs, what it tells of them.
+
+mod configuration;
+mod process;
+mod telemetry;
+mod topics;
+
+pub use configuration::{ClusterConfiguration, LayoutSection, StagesSection, TopicsSection};
+pub use process::{Stage, Work};
+pub use topics::{apply, check, plans};

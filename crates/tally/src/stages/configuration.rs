@@ -1,0 +1,147 @@
+//! `cluster.toml`: how the stages of a network are split, and how this process reaches the cluster that joins them.
+//!
+//! It lies beside `network.toml`, which everybody agrees on; brokers and certificates are each process's own.
+
+use crate::configuration::Configuration;
+use crate::layout::Layout as Directory;
+use anyhow::{Context, bail, ensure};
+use serde::Deserialize;
+use tally_log::kafka::{KafkaCluster, KafkaOptions};
+use tally_ops::config::Loader;
+use tally_settlement::process::Layout;
+
+const MAX_BYTES: u64 = 1 << 20;
+
+/// The whole file.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ClusterConfiguration {
+    /// How the stages are split: for the life of the network, and the same for everybody.
+    pub layout: LayoutSection,
+    /// How the topics are made.
+    pub topics: TopicsSection,
+    /// How the stages of this process run.
+    pub stages: StagesSection,
+    /// How the cluster is reached.
+    pub kafka: KafkaOptions,
+}
+
+/// `[layout]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LayoutSection {
+    /// Before every topic's, group's and writer's name; `tally-` and the network's id if not given.
+    pub prefix: Option<String>,
+    /// How many schedulers share the transactions.
+    pub schedulers: u16,
+    /// How many assemblers share what is accepted.
+    pub assemblers: u16,
+    /// How many gateways there may be at once.
+    pub gateways: u16,
+}
+
+impl Default for LayoutSection {
+    fn default() -> Self {
+        Self { prefix: None, schedulers: 2, assemblers: 2, gateways: 2 }
+    }
+}
+
+/// `[topics]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TopicsSection {
+    /// On how many brokers every record lies.
+    pub replicas: u16,
+    /// How many of these must have a record before it counts; a network stands still while fewer are there.
+    pub in_sync: u16,
+    /// How long records that are no part of the ledger are kept, in hours: longer than any stage is ever stopped.
+    /// What was accepted, the sequence, and what stages record of themselves stay for ever.
+    pub retention_hours: u32,
+}
+
+impl Default for TopicsSection {
+    fn default() -> Self {
+        Self { replicas: 1, in_sync: 1, retention_hours: 168 }
+    }
+}
+
+/// `[stages]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct StagesSection {
+    /// How often an updater saves its balances, in milliseconds.
+    pub snapshot_every_ms: u64,
+    /// How many references a scheduler remembers at most, until they expire.
+    pub remember: usize,
+}
+
+impl Default for StagesSection {
+    fn default() -> Self {
+        Self { snapshot_every_ms: 60_000, remember: 1 << 26 }
+    }
+}
+
+impl ClusterConfiguration {
+    /// Reads the file; the environment (`TALLY_KAFKA__BROKERS` and the like) and `flags` override it.
+    ///
+    /// # Errors
+    /// With file, line and key when it cannot be read or says something that does not fit.
+    pub fn read(directory: &Directory, flags: &[String]) -> anyhow::Result<Self> {
+        let file = directory.cluster();
+        if !file.exists() {
+            bail!(
+                "{} has no cluster.toml: `tally network plan DIR --rate N --write` makes one",
+                directory.root().display()
+            );
+        }
+        let configuration: Self = Loader::new()
+            .file(&file)
+            .max_bytes(MAX_BYTES)
+            .environment(
+                std::env::vars_os()
+                    .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))),
+            )
+            .flags(flags)
+            .load()?;
+        configuration.check().with_context(|| format!("{}", file.display()))?;
+        Ok(configuration)
+    }
+
+    fn check(&self) -> anyhow::Result<()> {
+        for (name, count, most) in [
+            ("layout.schedulers", self.layout.schedulers, 63),
+            ("layout.assemblers", self.layout.assemblers, 63),
+            ("layout.gateways", self.layout.gateways, 255),
+        ] {
+            ensure!((1..=most).contains(&count), "{name} is {count}, and must be from 1 to {most}");
+        }
+        let TopicsSection { replicas, in_sync, retention_hours } = self.topics;
+        ensure!(
+            (1..=replicas).contains(&in_sync),
+            "topics.in_sync is {in_sync}, and must be from 1 to topics.replicas, {replicas}"
+        );
+        ensure!(retention_hours > 0, "topics.retention_hours must not be 0");
+        ensure!(self.stages.snapshot_every_ms > 0, "stages.snapshot_every_ms must not be 0");
+        self.kafka.check().context("[kafka]")
+    }
+
+    /// The network's layout.
+    pub fn layout(&self, configuration: &Configuration) -> Layout {
+        let prefix = self.layout.prefix.clone();
+        Layout {
+            prefix: prefix.unwrap_or_else(|| format!("tally-{}", configuration.network.id)),
+            participants: configuration.participants.iter().map(|p| p.bic.clone()).collect(),
+            schedulers: self.layout.schedulers,
+            assemblers: self.layout.assemblers,
+            gateways: self.layout.gateways,
+        }
+    }
+
+    /// The cluster.
+    ///
+    /// # Errors
+    /// When the options do not fit each other.
+    pub fn cluster(&self) -> anyhow::Result<KafkaCluster> {
+        KafkaCluster::new(self.kafka.clone()).context("cannot use the cluster")
+    }
+}

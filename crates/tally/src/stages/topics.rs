@@ -1,0 +1,48 @@
+//! A network's topics on Kafka: made, and checked before any stage uses them.
+
+use super::ClusterConfiguration;
+use anyhow::Context;
+use std::collections::BTreeMap;
+use tally_log::kafka::{KafkaCluster, TopicPlan};
+use tally_settlement::process::Layout;
+use tally_settlement::process::gateway::MAX_SUBMISSION_BYTES;
+
+/// Every topic as it has to be.
+pub fn plans(configuration: &ClusterConfiguration, layout: &Layout) -> Vec<TopicPlan> {
+    let topics = &configuration.topics;
+    let retention_ms = u64::from(topics.retention_hours) * 3_600_000;
+    layout
+        .topics()
+        .into_iter()
+        .map(|topic| {
+            let mut settings = BTreeMap::new();
+            if topic.expires {
+                settings.insert("retention.ms".to_owned(), retention_ms.to_string());
+            }
+            let largest = configuration.kafka.max_record_bytes;
+            let max_record_bytes = if topic.submissions { MAX_SUBMISSION_BYTES } else { largest };
+            TopicPlan {
+                settings,
+                max_record_bytes,
+                ..TopicPlan::new(topic.name, topic.partitions).replicated(topics.replicas, topics.in_sync)
+            }
+        })
+        .collect()
+}
+
+/// Makes the topics that are not there, and checks all.
+///
+/// # Errors
+/// Naming the topic that could not be made, or is not as it has to be.
+pub fn apply(cluster: &KafkaCluster, plans: &[TopicPlan]) -> anyhow::Result<()> {
+    cluster.create_topics(plans).context("cannot make the topics")?;
+    check(cluster, plans)
+}
+
+/// Checks that the topics are as they have to be.
+///
+/// # Errors
+/// Naming the topic that is not.
+pub fn check(cluster: &KafkaCluster, plans: &[TopicPlan]) -> anyhow::Result<()> {
+    cluster.check_topics(plans).context("the topics are not as planned")
+}
