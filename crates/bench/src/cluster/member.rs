@@ -111,13 +111,13 @@ impl Member {
         let cluster = std::sync::Arc::new(Kept::new(KafkaCluster::new(self.options())?));
         let stop = Stop::default();
         let shard = self.open(&*cluster, &stop)?;
-        let counts = shard.counts();
+        let watch = shard.watch();
         say("ready").map_err(|error| ClusterError::process(&self.role, error))?;
         let told = {
             let stop = stop.clone();
             move || {
                 for _ in std::io::stdin().lock().lines().map_while(Result::ok) {
-                    let text = serde_json::to_string(&Counters::of(&counts, &cluster));
+                    let text = serde_json::to_string(&Counters::of(watch.counts(), &cluster));
                     if text.map_err(std::io::Error::other).and_then(|text| say(&text)).is_err() {
                         break;
                     }

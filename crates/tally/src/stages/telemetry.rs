@@ -17,7 +17,7 @@ use tally_settlement::process::shard::Watch;
 use tally_settlement::process::{Role, Shard};
 
 /// What a process tells of a shard that it runs.
-pub struct Watched {
+pub(super) struct Watched {
     watch: Watch,
     restored: Duration,
 }
