@@ -2,6 +2,7 @@
 
 mod configuration;
 mod process;
+mod standby;
 mod telemetry;
 mod topics;
 

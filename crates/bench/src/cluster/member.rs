@@ -57,7 +57,11 @@ impl Counters {
             commits: self.commits - earlier.commits,
             commit_ns: self.commit_ns - earlier.commit_ns,
             steps: self.steps - earlier.steps,
-            traffic: self.traffic.iter().map(|(topic, now)| (topic.clone(), now.since(before(topic)))).collect(),
+            traffic: self
+                .traffic
+                .iter()
+                .map(|(topic, now)| (topic.clone(), now.since(before(topic))))
+                .collect(),
         }
     }
 }

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use tally_log::kafka::{KafkaCluster, KafkaOptions};
 use tally_ops::config::Loader;
 use tally_settlement::process::Layout;
+use tally_settlement::process::sequence::HEARTBEAT_MS;
 
 const MAX_BYTES: u64 = 1 << 20;
 
@@ -73,11 +74,13 @@ pub struct StagesSection {
     pub snapshot_every_ms: u64,
     /// How many references a scheduler remembers at most, until they expire.
     pub remember: usize,
+    /// After how long without a word of the active sequencer one that stands by takes over, in milliseconds.
+    pub takeover_after_ms: u64,
 }
 
 impl Default for StagesSection {
     fn default() -> Self {
-        Self { snapshot_every_ms: 60_000, remember: 1 << 26 }
+        Self { snapshot_every_ms: 60_000, remember: 1 << 26, takeover_after_ms: 600 }
     }
 }
 
@@ -122,6 +125,12 @@ impl ClusterConfiguration {
         );
         ensure!(retention_hours > 0, "topics.retention_hours must not be 0");
         ensure!(self.stages.snapshot_every_ms > 0, "stages.snapshot_every_ms must not be 0");
+        ensure!(
+            self.stages.takeover_after_ms >= 3 * HEARTBEAT_MS,
+            "stages.takeover_after_ms is {}, and must be {} or more: the active sequencer is heard of every {HEARTBEAT_MS} ms",
+            self.stages.takeover_after_ms,
+            3 * HEARTBEAT_MS
+        );
         self.kafka.check().context("[kafka]")
     }
 

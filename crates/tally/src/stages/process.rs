@@ -1,6 +1,7 @@
 //! One process of a stage: it shares the stage's shards with the others of its group, and runs those that are its own.
 
 use super::ClusterConfiguration;
+use super::standby::Standby;
 use super::telemetry::{Telemetry, Watched};
 use anyhow::{Context, anyhow};
 use std::collections::BTreeMap;
@@ -10,7 +11,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tally_crypto::SigningKey;
 use tally_ledger::{Network, ParticipantId};
-use tally_log::cluster::{Cluster, Members};
+use tally_log::LogError;
+use tally_log::cluster::{Cluster, Members, Partition};
 use tally_ops::shutdown::Shutdown;
 use tally_settlement::engine::wall_clock;
 use tally_settlement::process::{
@@ -22,6 +24,32 @@ const FIRST_REST: Duration = Duration::from_millis(100);
 const LONGEST_REST: Duration = Duration::from_secs(30);
 /// How often the group is asked, and ended shards are looked for.
 const LOOK: Duration = Duration::from_millis(50);
+
+/// Which shards are this process's.
+pub(super) trait Membership: Members {
+    /// A shard could not go on here, or another process turned out to run it. Whether this one gives it up until it is
+    /// told otherwise.
+    ///
+    /// # Errors
+    /// When the cluster cannot be reached.
+    fn lost(&mut self, shard: u16) -> Result<bool, LogError>;
+}
+
+/// As a group shares them out.
+struct InGroup(Box<dyn Members>);
+
+impl Members for InGroup {
+    fn poll(&mut self, limit: Duration) -> Result<Option<Vec<Partition>>, LogError> {
+        self.0.poll(limit)
+    }
+}
+
+impl Membership for InGroup {
+    fn lost(&mut self, _shard: u16) -> Result<bool, LogError> {
+        // The group will say whose it is; until then this process may be right.
+        Ok(false)
+    }
+}
 
 /// What a stage needs to know to run its shards.
 pub struct Work {
@@ -43,7 +71,7 @@ pub struct Work {
 pub struct Stage {
     work: Arc<Work>,
     cluster: Arc<dyn Cluster>,
-    members: Box<dyn Members>,
+    members: Box<dyn Membership>,
     /// The shards that belong to this process, as far as the group knows.
     mine: Vec<u16>,
     running: BTreeMap<u16, Running>,
@@ -67,8 +95,17 @@ impl Stage {
     pub fn join(work: Work, cluster: Arc<dyn Cluster>, telemetry: Arc<Telemetry>) -> anyhow::Result<Self> {
         let participants: Vec<_> = work.participants.keys().copied().collect();
         let topics = work.layout.shards_of(work.role, &participants);
-        let members =
-            cluster.join(&work.layout.group(work.role), &topics).context("cannot join the stage's group")?;
+        let members: Box<dyn Membership> = if work.role == Role::Sequencer {
+            let after = Duration::from_millis(work.configuration.stages.takeover_after_ms);
+            let standby = Standby::new(Arc::clone(&cluster), work.layout.clone(), after);
+            Box::new(standby.context("cannot watch the active sequencer")?)
+        } else {
+            let joined = cluster.join(&work.layout.group(work.role), &topics);
+            Box::new(InGroup(joined.context("cannot join the stage's group")?))
+        };
+        if work.role == Role::Sequencer {
+            telemetry.joined();
+        }
         // Nobody can choose references that collide where a scheduler remembers them.
         let secret =
             SigningKey::generate().context("the operating system gave no random numbers")?.public_key();
@@ -123,8 +160,8 @@ impl Stage {
                 self.start(shard);
             }
         }
-        self.resting.retain(|shard, _| self.mine.contains(shard));
-        let failed = self.resting.keys().filter(|shard| !self.running.contains_key(shard)).count();
+        let rests = |shard: &&u16| self.mine.contains(shard) && !self.running.contains_key(shard);
+        let failed = self.resting.keys().filter(rests).count();
         self.telemetry.shards(self.running.len(), failed);
     }
 
@@ -134,13 +171,16 @@ impl Stage {
             (Arc::clone(&self.work), Arc::clone(&self.cluster), Arc::clone(&self.telemetry));
         let (to_stop, secret) = (stop.clone(), self.secret);
         let name = work.layout.writer(work.role, shard);
+        // The clock as it was at the start and what has passed since: setting it changes nothing that runs.
+        let (started, since) = (wall_clock(), Instant::now());
+        let clock = move || started.plus_ms(u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX));
         let run = move || {
             let began = Instant::now();
             let opened = work.open(&*cluster, shard, secret, &to_stop)?;
             let watched = Watched::new(&opened, began.elapsed());
             tracing::info!(shard = opened.name(), took = ?began.elapsed(), "opened");
             telemetry.watch(shard, Some(watched));
-            opened.run(wall_clock, &to_stop)
+            opened.run(clock, &to_stop)
         };
         match std::thread::Builder::new().name(name).spawn(run) {
             Ok(thread) => {
@@ -187,18 +227,38 @@ impl Stage {
                 if error.is_fenced() {
                     self.telemetry.fenced.fetch_add(1, Ordering::Relaxed);
                     tracing::warn!(shard = name, "another process runs this shard now");
+                    match self.members.lost(shard) {
+                        Ok(true) => {
+                            self.mine.retain(|mine| *mine != shard);
+                            return;
+                        }
+                        Ok(false) => {}
+                        Err(error) => {
+                            tracing::error!(shard = name, error = %chain(&error), "cannot stand by")
+                        }
+                    }
                 } else {
                     tracing::error!(shard = name, error = %chain(&error), "the shard stopped, and is opened again");
                 }
                 if since.elapsed() > LONGEST_REST {
                     self.resting.remove(&shard);
                 }
-                self.rest(shard);
+                self.give_up(shard);
             }
             Err(_) => {
                 tracing::error!(shard = name, "the shard broke an invariant of its own, and is opened again");
-                self.rest(shard);
+                self.give_up(shard);
             }
+        }
+    }
+
+    /// Lets a shard rest, and leaves it to others where that is the rule.
+    fn give_up(&mut self, shard: u16) {
+        self.rest(shard);
+        match self.members.lost(shard) {
+            Ok(true) => self.mine.retain(|mine| *mine != shard),
+            Ok(false) => {}
+            Err(error) => tracing::error!(shard, error = %chain(&error), "cannot stand by"),
         }
     }
 }
