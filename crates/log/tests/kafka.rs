@@ -3,5 +3,6 @@
 
 mod kafka {
     pub(crate) mod basics;
+    pub(crate) mod secured;
     pub(crate) mod shared;
 }

@@ -91,6 +91,13 @@ struct Bound {
     visible: Option<u64>,
 }
 
+impl Bound {
+    /// The offset after the last that this log knows of: what it appended itself counts before it is synced.
+    fn end(&self, queue: &Queue) -> Offset {
+        Offset(if self.writes { self.next } else { queue.next() })
+    }
+}
+
 /// One process's log in a [`MemoryCluster`].
 pub struct MemorySharedLog {
     cluster: MemoryCluster,
@@ -184,16 +191,21 @@ impl Log for MemorySharedLog {
         own.seen_events = state.events;
         let bound = own.bound.get(&topic.0).ok_or_else(|| unknown(topic))?;
         let queue = &state.partitions[&bound.partition];
-        let (first, next) = (Offset(queue.first), Offset(queue.next()));
+        let (first, next) = (Offset(queue.first), bound.end(queue));
         if from < first || from > next {
             return Err(LogError::OutOfRange { topic, asked: from, first, next });
         }
-        let end = bound.visible.unwrap_or(u64::MAX).min(next.0);
+        let end = bound.visible.unwrap_or(u64::MAX).min(queue.next());
         let (mut at, mut bytes) = (from.0, 0);
-        while at < end && (bytes < max_bytes || at == from.0) {
+        while at < end {
             let index = usize::try_from(at - queue.first).expect("a queue fits in memory");
             let payload = queue.records[index].clone();
             bytes += payload.len();
+            if at > from.0 && bytes > max_bytes {
+                // There is more, so nobody waits.
+                own.seen_events = state.events.wrapping_sub(1);
+                break;
+            }
             out.push(Record { offset: Offset(at), payload });
             at += 1;
         }
@@ -210,9 +222,7 @@ impl Log for MemorySharedLog {
     fn next(&self, topic: TopicId) -> Offset {
         let state = self.cluster.state();
         let own = self.own();
-        let next =
-            |bound: &Bound| if bound.writes { bound.next } else { state.partitions[&bound.partition].next() };
-        Offset(own.bound.get(&topic.0).map_or(0, next))
+        own.bound.get(&topic.0).map_or(Offset(0), |bound| bound.end(&state.partitions[&bound.partition]))
     }
 
     fn release(&self, topic: TopicId, before: Offset) -> Result<(), LogError> {
@@ -220,20 +230,24 @@ impl Log for MemorySharedLog {
         let own = self.own();
         let bound = own.bound.get(&topic.0).ok_or_else(|| unknown(topic))?;
         let queue = state.partitions.get_mut(&bound.partition).expect("bound partitions exist");
-        let (first, next) = (Offset(queue.first), Offset(queue.next()));
+        let (first, next) = (Offset(queue.first), bound.end(queue));
         if before > next {
             return Err(LogError::OutOfRange { topic, asked: before, first, next });
         }
-        if before > first {
-            let gone = usize::try_from(before.0 - first.0).expect("a queue fits in memory");
+        let before = before.0.min(queue.next());
+        if before > first.0 {
+            let gone = usize::try_from(before - first.0).expect("a queue fits in memory");
             queue.records.drain(..gone);
-            queue.first = before.0;
+            queue.first = before;
         }
         Ok(())
     }
 
     fn health(&self) -> Health {
-        Health::Ok
+        match self.is_fenced(&self.cluster.state()) {
+            Err(fenced @ LogError::Fenced { .. }) => Health::Failed { reason: fenced.to_string() },
+            _ => Health::Ok,
+        }
     }
 }
 
@@ -369,3 +383,6 @@ impl Drop for MemoryMember {
         self.cluster.0.arrived.notify_all();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -312,6 +312,9 @@ impl Reader {
         let mut list = TopicPartitionList::new();
         list.add_partition_offset(topic, number, place).map_err(&wrong)?;
         self.consumer.incremental_assign(&list).map_err(wrong)?;
+        // The thread that fetches from the partition's broker may sleep for up to a second before it sees that there is
+        // something new to fetch, unless an answer comes in. So it is asked something.
+        drop(self.consumer.fetch_watermarks(topic, number, self.options.request_timeout()));
         feed.queue = Some(queue);
         Ok(())
     }

@@ -334,6 +334,16 @@ impl Writer {
     }
 }
 
+impl Drop for Writer {
+    /// What was not synced is void. Readers need not wait until the cluster finds that out by itself.
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if state.open && state.over.is_none() {
+            let _ = native::abort(self.producer.client(), STEP);
+        }
+    }
+}
+
 /// Whether another writer of the same name is what ended this one.
 fn fences(code: Code) -> bool {
     matches!(code, Code::InvalidProducerEpoch | Code::ProducerFenced | Code::Fenced)
