@@ -9,4 +9,4 @@ mod topics;
 pub use configuration::{ClusterConfiguration, LayoutSection, StagesSection, TopicsSection};
 pub use process::{Stage, Work};
 pub use telemetry::{Telemetry, serve};
-pub use topics::{apply, check, plans};
+pub use topics::{apply, check, grants, plans};

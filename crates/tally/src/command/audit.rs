@@ -52,7 +52,7 @@ impl Audit {
             Where::File => audit(layout.root(), &network, options),
             Where::Kafka => {
                 let settings = ClusterConfiguration::read(&layout, &self.settings)?;
-                let journal = Journal::open(&settings.cluster()?, &settings.layout(&configuration))
+                let journal = Journal::open(&settings.cluster()?, &settings.layout(&configuration)?)
                     .context("cannot read the ledger's topics")?;
                 audit_entries(journal, &network, options)
             }

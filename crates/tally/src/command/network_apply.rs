@@ -29,7 +29,7 @@ impl Apply {
         let directory = Directory::new(&self.directory);
         let configuration = Configuration::read(&directory, &[])?;
         let settings = ClusterConfiguration::read(&directory, &self.settings)?;
-        let layout = settings.layout(&configuration);
+        let layout = settings.layout(&configuration)?;
         let cluster = settings.cluster()?;
         let plans = stages::plans(&settings, &layout);
         let partitions: u32 = plans.iter().map(|plan| u32::from(plan.partitions)).sum();
@@ -37,6 +37,15 @@ impl Apply {
             stages::check(&cluster, &plans)?;
         } else {
             stages::apply(&cluster, &plans)?;
+        }
+        let grants = stages::grants(&settings, &layout);
+        if !grants.is_empty() && !self.check {
+            cluster.allow(&grants).context("cannot give the institutions of [principals] access")?;
+            let institutions: Vec<&str> = settings.principals.keys().map(String::as_str).collect();
+            print::line(&format!(
+                "{} have access to their own topics, and to no others",
+                institutions.join(", ")
+            ));
         }
         print::line(&format!("{} topics with {partitions} partitions are as planned", plans.len()));
 

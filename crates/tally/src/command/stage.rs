@@ -39,7 +39,8 @@ pub(super) struct Arguments {
     /// Directory of the network: network.toml, genesis.toml, cluster.toml, and the keys that the stage signs with
     #[arg(long, value_name = "DIR")]
     network: PathBuf,
-    /// The BIC of a participant for whom an approver or updater works; may be repeated; all, if not given
+    /// The BIC of a participant for whom an approver or updater works; may be repeated. If not given: all but those that
+    /// cluster.toml's [principals] names, who run their own
     #[arg(long, value_name = "BIC")]
     participant: Vec<String>,
     /// Where /health, /ready and /metrics are served; port 0 takes a free one
@@ -69,8 +70,8 @@ impl Arguments {
         let directory = Directory::new(&self.network);
         let network = Configuration::read(&directory, &[])?;
         let configuration = ClusterConfiguration::read(&directory, &self.settings)?;
-        let layout = configuration.layout(&network);
-        let (participants, operator) = self.keys(role, &directory, &network, connection)?;
+        let layout = configuration.layout(&network)?;
+        let (participants, operator) = self.keys(role, &directory, (&network, &configuration), connection)?;
 
         let cluster = configuration.cluster()?;
         // A process that may not see every topic checks its own when it opens them.
@@ -104,7 +105,7 @@ impl Arguments {
         &self,
         role: Role,
         directory: &Directory,
-        configuration: &Configuration,
+        (configuration, cluster): (&Configuration, &ClusterConfiguration),
         connection: &ConnectionArguments,
     ) -> anyhow::Result<(BTreeMap<ParticipantId, Option<SigningKey>>, Option<SigningKey>)> {
         ensure!(
@@ -134,7 +135,12 @@ impl Arguments {
         let operator = if role == Role::Sequencer { key(0)? } else { None };
         let mut participants = BTreeMap::new();
         for (id, (at, participant)) in (0u16..).zip(configuration.participants.iter().enumerate()) {
-            if self.participant.is_empty() || self.participant.contains(&participant.bic) {
+            let mine = if self.participant.is_empty() {
+                !cluster.principals.contains_key(&participant.bic)
+            } else {
+                self.participant.contains(&participant.bic)
+            };
+            if mine {
                 let key = if role == Role::Approver { key(at)? } else { None };
                 participants.insert(ParticipantId(id), key);
             }

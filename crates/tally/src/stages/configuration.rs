@@ -6,6 +6,7 @@ use crate::configuration::Configuration;
 use crate::layout::Layout as Directory;
 use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use tally_log::kafka::{KafkaCluster, KafkaOptions};
 use tally_ops::config::Loader;
 use tally_settlement::process::Layout;
@@ -23,6 +24,9 @@ pub struct ClusterConfiguration {
     pub topics: TopicsSection,
     /// How the stages of this process run.
     pub stages: StagesSection,
+    /// By BIC: institutions that run their own approver and updater, and as whom the brokers know them, such as
+    /// `User:alpha`. They get access to their own topics and to no others; the operator's processes leave them out.
+    pub principals: BTreeMap<String, String>,
     /// How the cluster is reached.
     pub kafka: KafkaOptions,
 }
@@ -134,16 +138,33 @@ impl ClusterConfiguration {
         self.kafka.check().context("[kafka]")
     }
 
+    /// Checks what concerns the participants.
+    fn fits(&self, configuration: &Configuration) -> anyhow::Result<()> {
+        for (bic, principal) in &self.principals {
+            ensure!(
+                configuration.participants.iter().any(|participant| participant.bic == *bic),
+                "principals.{bic}: the network has no such participant"
+            );
+            let name = principal.strip_prefix("User:").unwrap_or_default();
+            ensure!(!name.is_empty(), "principals.{bic} is {principal:?}, and must be User: and a name");
+        }
+        Ok(())
+    }
+
     /// The network's layout.
-    pub fn layout(&self, configuration: &Configuration) -> Layout {
+    ///
+    /// # Errors
+    /// When the file names a participant that the network does not have.
+    pub fn layout(&self, configuration: &Configuration) -> anyhow::Result<Layout> {
+        self.fits(configuration)?;
         let prefix = self.layout.prefix.clone();
-        Layout {
+        Ok(Layout {
             prefix: prefix.unwrap_or_else(|| format!("tally-{}", configuration.network.id)),
             participants: configuration.participants.iter().map(|p| p.bic.clone()).collect(),
             schedulers: self.layout.schedulers,
             assemblers: self.layout.assemblers,
             gateways: self.layout.gateways,
-        }
+        })
     }
 
     /// The cluster.

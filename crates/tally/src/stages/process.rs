@@ -100,7 +100,7 @@ impl Stage {
             let standby = Standby::new(Arc::clone(&cluster), work.layout.clone(), after);
             Box::new(standby.context("cannot watch the active sequencer")?)
         } else {
-            let joined = cluster.join(&work.layout.group(work.role), &topics);
+            let joined = cluster.join(&work.layout.group(work.role, &participants), &topics);
             Box::new(InGroup(joined.context("cannot join the stage's group")?))
         };
         if work.role == Role::Sequencer {
