@@ -121,7 +121,7 @@ pub(super) fn institution_key(
 }
 
 /// Replaced as a whole, so that a reader finds the old or the new one.
-fn write_run_file(path: &Path, run: &RunFile) -> anyhow::Result<()> {
+pub(super) fn write_run_file(path: &Path, run: &RunFile) -> anyhow::Result<()> {
     let temporary = path.with_extension("json.new");
     std::fs::write(&temporary, serde_json::to_vec(run)?)
         .and_then(|()| std::fs::rename(&temporary, path))
