@@ -2,7 +2,7 @@
 
 use super::reader::{Feed, Reader};
 use super::writer::Writer;
-use super::{Inner, refused, topics, unknown};
+use super::{Inner, refused, topics, unknown, unreadable};
 use crate::cluster::{Binding, Foreign, Partition, SharedLog};
 use crate::{Appended, Health, Log, LogError, Offset, Record, Ticket, TopicId, Visibility};
 use rdkafka::TopicPartitionList;
@@ -167,7 +167,9 @@ impl Log for KafkaLog {
         if before <= first.0 {
             return Ok(());
         }
-        let position = self.reader.ask(|lookup| lookup.locate(partition, before, &bounds))?;
+        let found = self.reader.ask(|lookup| lookup.locate(partition, before, &bounds))?;
+        let position =
+            found.ok_or_else(|| unreadable(partition, bounds.low, format!("no record {before}")))?;
         let mut list = TopicPartitionList::new();
         list.add_partition_offset(
             &partition.topic,

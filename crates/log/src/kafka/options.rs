@@ -27,7 +27,10 @@ pub struct KafkaOptions {
     pub fetch_buffer_bytes: usize,
     /// For how long a broker holds a fetch that finds nothing, in milliseconds. Not the latency of records, which end it.
     pub fetch_wait_ms: u32,
-    /// For how long one question to the cluster may take, in milliseconds.
+    /// After which silence a broker that was asked something is taken for gone, in milliseconds: it may hang, with its
+    /// connections open.
+    pub answer_timeout_ms: u32,
+    /// For how long one question to the cluster may take, whoever answers it, in milliseconds.
     pub request_timeout_ms: u32,
     /// After which time a sync says that it is stalled, in milliseconds.
     pub sync_timeout_ms: u32,
@@ -76,6 +79,7 @@ impl Default for KafkaOptions {
             max_record_bytes: 16 << 20,
             fetch_buffer_bytes: 64 << 20,
             fetch_wait_ms: 50,
+            answer_timeout_ms: 10_000,
             request_timeout_ms: 15_000,
             sync_timeout_ms: 10_000,
             transaction_timeout_ms: 60_000,
@@ -112,6 +116,9 @@ impl KafkaOptions {
         if !(1..=10_000).contains(&self.fetch_wait_ms) {
             return wrong("fetch_wait_ms", "must be from 1 to 10000");
         }
+        if !(self.fetch_wait_ms + 1_000..=300_000).contains(&self.answer_timeout_ms) {
+            return wrong("answer_timeout_ms", "must be a second over fetch_wait_ms, and at most 300000");
+        }
         if !(1_000..=900_000).contains(&self.transaction_timeout_ms) {
             return wrong("transaction_timeout_ms", "must be from 1000 to 900000");
         }
@@ -141,6 +148,7 @@ impl KafkaOptions {
         config
             .set("bootstrap.servers", self.brokers.join(","))
             .set("client.id", "tally")
+            .set("socket.timeout.ms", self.answer_timeout_ms.to_string())
             .set("socket.nagle.disable", "true")
             .set("socket.keepalive.enable", "true")
             .set("reconnect.backoff.ms", "50")
