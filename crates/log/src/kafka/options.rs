@@ -183,7 +183,8 @@ impl KafkaOptions {
             .set("linger.ms", "0")
             .set("compression.codec", codec)
             .set("message.max.bytes", (self.max_record_bytes + RECORD_OVERHEAD).to_string())
-            .set("batch.size", (1 << 20).to_string())
+            .set("batch.size", (super::writer::BATCH_BYTES + (1 << 20)).to_string())
+            .set("batch.num.messages", "1000000")
             // Limits of our own come first.
             .set("queue.buffering.max.messages", "10000000")
             .set("queue.buffering.max.kbytes", (4 << 20).to_string())
@@ -216,5 +217,42 @@ impl KafkaOptions {
             .set("queued.min.messages", "1000000")
             .set("queued.max.messages.kbytes", (self.fetch_buffer_bytes / 1024).to_string());
         config
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_come_from_a_section_and_name_what_is_wrong() {
+        let read = |text: &str| serde_json::from_str::<KafkaOptions>(text);
+        let options =
+            read(r#"{"brokers": ["a:1", "b:2"], "compression": "lz4", "max_pending_bytes": 33554432}"#);
+        let options = options.expect("these are options");
+        assert_eq!((options.brokers.len(), options.compression), (2, Compression::Lz4));
+        assert_eq!(options.max_record_bytes, KafkaOptions::default().max_record_bytes);
+        assert!(options.check().is_ok());
+        assert!(read(r#"{"broker": []}"#).is_err(), "an unknown name is not passed over");
+        assert!(read(r#"{"tls": {"authority": "a", "certificate": "b"}}"#).is_err(), "the key is missing");
+        for (wrong, name) in [
+            (r#"{"brokers": []}"#, "brokers"),
+            (r#"{"brokers": ["a:1,b:2"]}"#, "brokers"),
+            (r#"{"max_record_bytes": 67108865}"#, "max_record_bytes"),
+            (r#"{"max_pending_bytes": 1000}"#, "max_pending_bytes"),
+            (r#"{"fetch_buffer_bytes": 0}"#, "fetch_buffer_bytes"),
+            (r#"{"fetch_wait_ms": 0}"#, "fetch_wait_ms"),
+            (r#"{"answer_timeout_ms": 1000}"#, "answer_timeout_ms"),
+            (r#"{"transaction_timeout_ms": 900001}"#, "transaction_timeout_ms"),
+            (r#"{"request_timeout_ms": 1}"#, "request_timeout_ms"),
+            (r#"{"sync_timeout_ms": 0}"#, "sync_timeout_ms"),
+            (r#"{"session_timeout_ms": 499}"#, "session_timeout_ms"),
+        ] {
+            let checked = read(wrong).expect("these are options").check();
+            assert!(
+                matches!(checked, Err(LogError::Options { option, .. }) if option == name),
+                "{wrong}: {checked:?}"
+            );
+        }
     }
 }

@@ -3,7 +3,7 @@
 use super::context::Context;
 use super::frame::{self, Frame};
 use super::lookup::{Lookup, is_transient, newer, out_of_order};
-use super::{KafkaOptions, refused, unreadable};
+use super::{KafkaOptions, Traffic, refused, unreadable};
 use crate::cluster::{Foreign, Partition};
 use crate::{LogError, Offset, Record, TopicId};
 use bytes::Bytes;
@@ -59,6 +59,7 @@ pub(super) struct Feed {
     stop: Option<Stop>,
     records: u64,
     bytes: u64,
+    foreign: u64,
 }
 
 #[derive(Clone)]
@@ -88,12 +89,19 @@ impl Feed {
             stop: None,
             records: 0,
             bytes: 0,
+            foreign: 0,
         }
     }
 
-    /// Where the next read continues, and records and bytes read.
-    pub(super) fn count(&self) -> (u64, u64, u64) {
-        (self.position.unwrap_or(0), self.records, self.bytes)
+    /// What was read.
+    pub(super) fn traffic(&self) -> Traffic {
+        Traffic {
+            read_records: self.records,
+            read_bytes: self.bytes,
+            foreign_records: self.foreign,
+            position: self.position.unwrap_or(0),
+            ..Traffic::default()
+        }
     }
 
     fn stopped(&self) -> Result<(), LogError> {
@@ -210,7 +218,10 @@ impl Reader {
             match found {
                 None => {}
                 Some(Ok(message)) => match frame::parse(message.key()) {
-                    Frame::Foreign(what) => self.keep_foreign(&feed.partition, &message, what),
+                    Frame::Foreign(what) => {
+                        self.keep_foreign(&feed.partition, &message, what);
+                        feed.foreign += 1;
+                    }
                     Frame::Newer(found) => {
                         let position = message.offset();
                         drop(message);
