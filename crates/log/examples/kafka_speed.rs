@@ -39,7 +39,8 @@ fn main() -> Result<(), Failure> {
         let total = if record < 1024 { mebibytes << 18 } else { mebibytes << 20 };
         let broker =
             || brokers.as_ref().and_then(|brokers| cpu_seconds(brokers.process(1)?)).unwrap_or(f64::NAN);
-        let before = broker();
+        let client = || cpu_seconds(std::process::id()).unwrap_or(f64::NAN);
+        let before = (broker(), client());
         let log = open(&cluster, &format!("speed-{record}-{commit_mib}"))?;
         let produced = produce(&log, record, total, commit_mib << 20)?;
         let consumed = consume(&cluster, &log, total / record)?;
@@ -53,12 +54,16 @@ fn main() -> Result<(), Failure> {
                 Ok::<_, Failure>(megabytes(total, begun.elapsed()))
             })?
         };
-        let used = (broker() - before) / (4.0 * total as f64 / 1e9);
+        // Two times it went in, and two times out.
+        let gigabytes = 2.0 * total as f64 / 1e9;
+        let used = ((broker() - before.0) / gigabytes, (client() - before.1) / gigabytes);
         let [median, high] = produced.commits;
         println!(
-            "{record:>12}  {commit_mib:>10}  {:>13.0}  {:>9.0}  {median:>8.1} / {high:>6.1}  {consumed:>13.0}  {both:>9.0}  {used:>15.2}",
+            "{record:>12}  {commit_mib:>10}  {:>13.0}  {:>9.0}  {median:>8.1} / {high:>6.1}  {consumed:>13.0}  {both:>9.0}  {:>15.2}  {:>15.2}",
             megabytes(total, produced.took),
             (total / record) as f64 / produced.took.as_secs_f64(),
+            used.0,
+            used.1,
         );
     }
     Ok(())

@@ -52,6 +52,13 @@ pub(super) fn commit(client: &Client<Context>, limit: Duration) -> Result<(), Tr
     unsafe { taken(sys::rd_kafka_commit_transaction(client.native_ptr(), millis(limit))) }
 }
 
+/// Waits until nothing is on its way, and says whether that is so. Here too the wrapper sleeps in steps of 100 ms.
+pub(super) fn flush(client: &Client<Context>, limit: Duration) -> bool {
+    // SAFETY: as in `commit`.
+    let code = unsafe { sys::rd_kafka_flush(client.native_ptr(), millis(limit)) };
+    code == sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR
+}
+
 /// Aborts the transaction.
 pub(super) fn abort(client: &Client<Context>, limit: Duration) -> Result<(), TransactionError> {
     // SAFETY: as in `commit`.
