@@ -27,6 +27,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/json"
 	sigsyaml "sigs.k8s.io/yaml"
 )
 
@@ -40,17 +41,18 @@ var kubeVersion = chartutil.KubeVersion{Version: "v1.27.0", Major: "1", Minor: "
 // Every optional part, so that nothing of the chart goes unrendered.
 const everything = `
 network:
-  files: { network: "[network]", genesis: "[[participant]]" }
+  files: { network: "[network]", genesis: "[[participants]]", cluster: "[layout]" }
 image:
   pullSecrets: [registry]
-environment: { TALLY_MESSAGES__CONTROL_SUM: ignore }
+settings: { kafka.compression: lz4, kafka.brokers: '["kafka-1:9093"]' }
+participants: [ALPHDEFF, TSCBDEFFXXX]
 defaults:
   priorityClassName: settlement
   nodeSelector: { pool: settlement }
   tolerations: [{ key: settlement, operator: Exists }]
   podAnnotations: { example.org/owner: payments }
 stages:
-  scheduler: { shards: 4, environment: { TALLY_HTTP__MAX_CONNECTIONS: "10" }, extraArgs: [--verbose] }
+  scheduler: { shards: 4, settings: { stages.remember: "10" }, extraArgs: [--verbose] }
   approver: { shards: 4 }
   assembler: { shards: 4 }
   gateway: { shards: 2 }
@@ -175,7 +177,13 @@ func decode(text string) ([]object, error) {
 		if !known {
 			return nil, fmt.Errorf("%s %s is not expected", head.APIVersion, head.Kind)
 		}
-		if err := sigsyaml.UnmarshalStrict(document, value); err != nil {
+		text, err := sigsyaml.YAMLToJSONStrict(document)
+		if err != nil {
+			return nil, fmt.Errorf("%s %s: %w", head.Kind, head.Name, err)
+		}
+		// The API's own reading: names of fields are compared letter by letter.
+		strict, err := json.UnmarshalStrict(text, value)
+		if err = errors.Join(append(strict, err)...); err != nil {
 			return nil, fmt.Errorf("%s %s: %w", head.Kind, head.Name, err)
 		}
 		objects = append(objects, object{head.Kind, head.Name, head.Labels, head.Annotations["helm.sh/hook"] != "", value})

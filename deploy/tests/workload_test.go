@@ -86,13 +86,22 @@ func TestEveryStageIsThere(t *testing.T) {
 	}
 }
 
+const identity = " --set kafka.tls.authority=/network/tls/ca.crt --set kafka.tls.certificate=/network/tls/tls.crt --set kafka.tls.key=/network/tls/tls.key"
+
 func TestCommands(t *testing.T) {
 	for name, one := range stageWorkloads(render(t, everything)) {
 		container := one.pod.Spec.Containers[0]
 		command := strings.Join(append(container.Command, container.Args...), " ")
 		wanted := "tally stage " + name + " --network /network --metrics 0.0.0.0:9464"
+		switch name {
+		case "gateway":
+			wanted += " --listen 0.0.0.0:8080"
+		case "approver", "updater":
+			wanted += " --participant ALPHDEFF --participant TSCBDEFFXXX"
+		}
+		wanted += identity + ` --set kafka.brokers=["kafka-1:9093"] --set kafka.compression=lz4`
 		if name == "scheduler" {
-			wanted += " --verbose"
+			wanted += " --set stages.remember=10 --verbose"
 		}
 		if command != wanted {
 			t.Errorf("%s runs %q", name, command)
@@ -103,7 +112,10 @@ func TestCommands(t *testing.T) {
 		t.Fatalf("%d jobs", len(jobs))
 	}
 	job := jobs[0]
-	if command := strings.Join(job.Spec.Template.Spec.Containers[0].Command, " "); command != "tally network apply /network" {
+	// Without --check it would begin an empty network: no pod has the journal.
+	container := job.Spec.Template.Spec.Containers[0]
+	command := strings.Join(append(container.Command, container.Args...), " ")
+	if command != "tally network apply --check"+identity+" /network" {
 		t.Errorf("the job runs %q", command)
 	}
 	if hook := job.Annotations["helm.sh/hook"]; hook != "pre-install,pre-upgrade" {
@@ -182,7 +194,7 @@ func TestVolumes(t *testing.T) {
 					t.Errorf("volumes %v, used %v", volumes, used)
 				}
 				for path, readOnly := range map[string]bool{"/network": false, "/network/network.toml": true,
-					"/network/genesis.toml": true, "/network/tls": true} {
+					"/network/genesis.toml": true, "/network/cluster.toml": true, "/network/tls": true} {
 					if mount, is := mounts[path]; !is || mount.ReadOnly != readOnly {
 						t.Errorf("%s: mounted %v, read-only %v", path, is, mount.ReadOnly)
 					}
@@ -260,21 +272,19 @@ func TestProbes(t *testing.T) {
 }
 
 func TestSettingsOfAStage(t *testing.T) {
-	found := stageWorkloads(render(t, everything, `stages: { scheduler: { tag: "9", environment: { TALLY_MESSAGES__CONTROL_SUM: check } } }`))
-	wanted := map[string]map[string]string{
-		"scheduler": {"TALLY_MESSAGES__CONTROL_SUM": "check", "TALLY_HTTP__MAX_CONNECTIONS": "10"},
-		"gateway":   {"TALLY_MESSAGES__CONTROL_SUM": "ignore", "TALLY_HTTP__LISTEN": "0.0.0.0:8080"},
-		"assembler": {"TALLY_MESSAGES__CONTROL_SUM": "ignore"},
-	}
-	for name, environment := range wanted {
-		got := map[string]string{}
-		for _, variable := range found[name].pod.Spec.Containers[0].Env {
-			if variable.ValueFrom == nil {
-				got[variable.Name] = variable.Value
-			}
+	found := stageWorkloads(render(t, everything, `stages: { scheduler: { tag: "9", settings: { kafka.compression: gzip } } }`))
+	for name, wanted := range map[string]string{"scheduler": "kafka.compression=gzip", "assembler": "kafka.compression=lz4"} {
+		arguments := found[name].pod.Spec.Containers[0].Args
+		if count := strings.Count(strings.Join(arguments, " "), "kafka.compression="); count != 1 || !slices.Contains(arguments, wanted) {
+			t.Errorf("%s: %v", name, arguments)
 		}
-		if !maps.Equal(got, environment) {
-			t.Errorf("%s: %v", name, got)
+	}
+	// A variable of this form is a setting of every file, and a mistake in those that do not know it.
+	for name, one := range found {
+		for _, variable := range one.pod.Spec.Containers[0].Env {
+			if strings.HasPrefix(variable.Name, "TALLY_") && strings.Contains(variable.Name, "__") {
+				t.Errorf("%s: %s", name, variable.Name)
+			}
 		}
 	}
 	if image := found["scheduler"].pod.Spec.Containers[0].Image; image != "tallystick/tally:9" {
@@ -293,18 +303,18 @@ func TestSettingsOfAStage(t *testing.T) {
 // Other public configuration makes other pods; the same makes the same.
 func TestConfigurationRollsThePods(t *testing.T) {
 	sum := func(network string) string {
-		found := stageWorkloads(render(t, `network: { files: { genesis: "g", network: "`+network+`" } }`))
+		found := stageWorkloads(render(t, `network: { files: { genesis: "g", cluster: "c", network: "`+network+`" } }`))
 		return found["scheduler"].pod.Annotations["checksum/configuration"]
 	}
 	if sum("a") == sum("b") || sum("a") != sum("a") {
 		t.Error("the checksum does not follow the configuration")
 	}
-	maps := all[*corev1.ConfigMap](render(t, `network: { files: { genesis: "g", network: "n" } }`))
+	maps := all[*corev1.ConfigMap](render(t, `network: { files: { genesis: "g", cluster: "c", network: "n" } }`))
 	if len(maps) != 2 {
 		t.Fatalf("%d ConfigMaps: one for the stages and one for the hook are wanted", len(maps))
 	}
 	for _, one := range maps {
-		if one.Data["network.toml"] != "n" || one.Data["genesis.toml"] != "g" {
+		if one.Data["network.toml"] != "n" || one.Data["genesis.toml"] != "g" || one.Data["cluster.toml"] != "c" {
 			t.Errorf("%s: %v", one.Name, one.Data)
 		}
 	}
@@ -403,9 +413,13 @@ func TestAnInstitutionRunsOnlyItsOwnStages(t *testing.T) {
 		t.Errorf("it runs %v", got)
 	}
 	if jobs := all[*batchv1.Job](objects); len(jobs) != 0 {
-		t.Error("it would change the operator's topics")
+		t.Error("it would look at the operator's topics")
 	}
 	for name, one := range found {
+		// Without it the stage would ask for every institution's key and topics.
+		if arguments := strings.Join(one.pod.Spec.Containers[0].Args, " "); !strings.Contains(arguments, "--participant BANKDEFF") {
+			t.Errorf("%s works for everybody: %s", name, arguments)
+		}
 		for _, volume := range one.pod.Spec.Volumes {
 			if volume.Secret != nil && !strings.HasPrefix(volume.Secret.SecretName, "bank-"+name) {
 				t.Errorf("%s has the secret %s", name, volume.Secret.SecretName)

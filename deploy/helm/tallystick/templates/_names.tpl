@@ -46,6 +46,21 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- mergeOverwrite (deepCopy .root.Values.defaults) (deepCopy (index .root.Values.stages .part)) | toYaml -}}
 {{- end }}
 
+{{/* Arguments that set settings in place of cluster.toml's: the given ones, and where the identity lies. They are flags,
+because what the environment sets would have to be a setting of network.toml as well. */}}
+{{- define "tallystick.settings" -}}
+- --set
+- kafka.tls.authority=/network/tls/ca.crt
+- --set
+- kafka.tls.certificate=/network/tls/tls.crt
+- --set
+- kafka.tls.key=/network/tls/tls.key
+{{- range $name, $value := . }}
+- --set
+- {{ printf "%s=%s" $name $value | quote }}
+{{- end }}
+{{- end }}
+
 {{- define "tallystick.podSecurity" -}}
 runAsNonRoot: true
 runAsUser: 10001

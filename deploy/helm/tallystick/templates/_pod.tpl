@@ -60,19 +60,23 @@ spec:
         - /network
         - --metrics
         - 0.0.0.0:{{ $root.Values.metrics.port }}
+        {{- if $gateway }}
+        - --listen
+        - 0.0.0.0:{{ $stage.port }}
+        {{- end }}
+        {{- if has .part (list "approver" "updater") }}
+        {{- range $root.Values.participants }}
+        - --participant
+        - {{ . }}
+        {{- end }}
+        {{- end }}
+        {{- include "tallystick.settings" (merge (dict) $stage.settings $root.Values.settings) | nindent 8 }}
         {{- range $stage.extraArgs }}
         - {{ . | quote }}
         {{- end }}
-      {{- $environment := merge (dict) $stage.environment $root.Values.environment }}
-      {{- if $gateway }}
-      {{- $environment = merge (dict "TALLY_HTTP__LISTEN" (printf "0.0.0.0:%v" $stage.port)) $environment }}
-      {{- end }}
-      {{- if or $environment $stage.keys }}
       env:
-        {{- range $name, $value := $environment }}
-        - name: {{ $name }}
-          value: {{ $value | quote }}
-        {{- end }}
+        - name: TALLY_LOG
+          value: {{ $root.Values.log | quote }}
         {{- if $stage.keys }}
         - name: TALLY_PASSPHRASE
           valueFrom:
@@ -80,7 +84,6 @@ spec:
               name: {{ $root.Values.network.passphrase.secret }}
               key: {{ $root.Values.network.passphrase.key }}
         {{- end }}
-      {{- end }}
       ports:
         - name: metrics
           containerPort: {{ $root.Values.metrics.port }}
@@ -116,6 +119,7 @@ spec:
         - { name: network, mountPath: /network }
         - { name: configuration, mountPath: /network/network.toml, subPath: network.toml, readOnly: true }
         - { name: configuration, mountPath: /network/genesis.toml, subPath: genesis.toml, readOnly: true }
+        - { name: configuration, mountPath: /network/cluster.toml, subPath: cluster.toml, readOnly: true }
         - { name: tls, mountPath: /network/tls, readOnly: true }
         {{- if $stage.keys }}
         - { name: keys, mountPath: /network/keys/institutions, readOnly: true }
