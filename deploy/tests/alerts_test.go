@@ -133,6 +133,24 @@ func TestManual(t *testing.T) {
 	}
 }
 
+// Nobody has time to look for a section at night.
+func TestManualLeadsSomewhere(t *testing.T) {
+	manual := file(t, operations)
+	sections := map[string]bool{}
+	for _, match := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(manual, -1) {
+		sections[strings.ReplaceAll(strings.ToLower(match[1]), " ", "-")] = true
+	}
+	links := regexp.MustCompile(`\]\(#([^)]+)\)`).FindAllStringSubmatch(manual, -1)
+	if len(links) == 0 {
+		t.Error("the manual has no links")
+	}
+	for _, match := range links {
+		if !sections[match[1]] {
+			t.Errorf("#%s leads nowhere", match[1])
+		}
+	}
+}
+
 // Alerts go with the stages: an institution is not called because of the operator's sequencer.
 func TestAlertsOfAnInstitution(t *testing.T) {
 	found := rules(t, institution(t), "alerts: { enabled: true }")
