@@ -9,6 +9,7 @@ use super::state::State;
 use crate::message::Message;
 use crate::runtime::executor::{Stage, StageError};
 use crate::runtime::feed::{Aside, SetAside, Unreadable};
+use crate::stage::Approver;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -135,6 +136,10 @@ pub(super) trait Resumable: Send {
     fn save(&mut self, _log: &dyn SharedLog, _now: Timestamp, _stops: bool) -> Result<bool, LogError> {
         Ok(false)
     }
+    /// The approver, where it is one.
+    fn approver(&self) -> Option<&Approver> {
+        None
+    }
 }
 
 /// One stage with its partitions.
@@ -188,6 +193,11 @@ impl Shard {
     /// Whether its log can make progress.
     pub fn health(&self) -> Health {
         self.log.health()
+    }
+
+    /// The approver, where the shard is one: what is available, and how much is under way.
+    pub fn approver(&self) -> Option<&Approver> {
+        self.resumable.approver()
     }
 
     /// The log it works on.
