@@ -9,6 +9,7 @@ use super::state::State;
 use crate::message::Message;
 use crate::runtime::executor::{Stage, StageError};
 use crate::runtime::feed::{Aside, SetAside, Unreadable};
+use crate::stage::Approver;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -160,6 +161,10 @@ pub(super) trait Resumable: Send {
     fn save(&mut self, _log: &dyn SharedLog, _now: Timestamp, _stops: bool) -> Result<bool, LogError> {
         Ok(false)
     }
+    /// The approver, where it is one.
+    fn approver(&self) -> Option<&Approver> {
+        None
+    }
 }
 
 /// One stage with its partitions.
@@ -208,6 +213,11 @@ impl Shard {
     /// Lets others see what it does while it runs.
     pub fn watch(&self) -> Watch {
         Watch { log: Arc::clone(&self.log), counts: Arc::clone(&self.counts) }
+    }
+
+    /// The approver, where the shard is one: what is available, and how much is under way.
+    pub fn approver(&self) -> Option<&Approver> {
+        self.resumable.approver()
     }
 
     fn failed(&self) -> impl Fn(LogError) -> ShardError + use<> {
