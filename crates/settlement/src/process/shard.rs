@@ -87,14 +87,25 @@ pub enum ShardError {
 impl ShardError {
     /// Whether another process runs the shard now.
     pub fn is_fenced(&self) -> bool {
+        matches!(self.log_error(), Some(LogError::Fenced { .. }))
+    }
+
+    /// Whether the same may succeed once the cluster can be reached again.
+    pub fn is_transient(&self) -> bool {
+        use LogError::{Backpressure, Cluster, Full, Stalled};
+        matches!(self.log_error(), Some(Backpressure { .. } | Cluster { .. } | Full { .. } | Stalled { .. }))
+    }
+
+    /// What the log said, if that is the cause.
+    fn log_error(&self) -> Option<&LogError> {
         let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(self);
         while let Some(error) = cause {
-            if matches!(error.downcast_ref::<LogError>(), Some(LogError::Fenced { .. })) {
-                return true;
+            if let Some(error) = error.downcast_ref::<LogError>() {
+                return Some(error);
             }
             cause = error.source();
         }
-        false
+        None
     }
 }
 
@@ -354,6 +365,18 @@ impl Opened {
     ) -> Result<Self, ShardError> {
         let name = layout.writer(role, shard);
         let log = cluster.open(&name, &bindings.0);
+        let log = log.map_err(|source| ShardError::Log { shard: name.clone(), source })?;
+        Ok(Self { name, log, aside: Aside::default(), stop: stop.clone(), bindings })
+    }
+
+    /// A log of one who only reads.
+    pub(super) fn reader(
+        cluster: &dyn tally_log::cluster::Cluster,
+        name: String,
+        bindings: super::layout::Bindings,
+        stop: &Stop,
+    ) -> Result<Self, ShardError> {
+        let log = cluster.reader(&bindings.0);
         let log = log.map_err(|source| ShardError::Log { shard: name.clone(), source })?;
         Ok(Self { name, log, aside: Aside::default(), stop: stop.clone(), bindings })
     }
