@@ -26,9 +26,15 @@ fn cluster(brokers: &Brokers) -> KafkaCluster {
     KafkaCluster::new(options).unwrap()
 }
 
-/// Writes to two partitions of `topic` until it is told to stop, telling how many pairs were acknowledged and how often it was
-/// stalled.
-fn write(cluster: &KafkaCluster, topic: &str, stop: &AtomicBool, acknowledged: &AtomicU64) -> u64 {
+/// Writes to two partitions of `topic` until it is told to stop, syncs after `every` pairs, and tells how many were
+/// acknowledged and how often it was stalled.
+fn write(
+    cluster: &KafkaCluster,
+    topic: &str,
+    every: u64,
+    stop: &AtomicBool,
+    acknowledged: &AtomicU64,
+) -> u64 {
     let log = cluster.open_kafka("writer", &[bind(0, topic, 0, true), bind(1, topic, 1, true)]).unwrap();
     let mut stalls = 0;
     let mut offset = 0;
@@ -40,7 +46,7 @@ fn write(cluster: &KafkaCluster, topic: &str, stop: &AtomicBool, acknowledged: &
         }
         offset += 1;
         let deadline = Instant::now() + LIMIT;
-        synced = offset % 3 != 0;
+        synced = offset % every == 0;
         while synced && acknowledged.load(Ordering::Relaxed) < offset {
             match log.sync() {
                 Ok(ticket) => {
@@ -90,14 +96,19 @@ fn wait_for(acknowledged: &AtomicU64, more: u64) {
     }
 }
 
-/// Writes while `faults` happen, and looks at what is there afterwards. Returns how often the writer was stalled.
-fn survive(mut brokers: Brokers, plan: &TopicPlan, faults: impl FnOnce(&mut Brokers, &AtomicU64)) -> u64 {
+/// Writes, with a sync after `every` pairs of records, while `faults` happen, and looks at what is there afterwards. Returns how often the writer was stalled.
+fn survive(
+    mut brokers: Brokers,
+    plan: &TopicPlan,
+    every: u64,
+    faults: impl FnOnce(&mut Brokers, &AtomicU64),
+) -> u64 {
     let cluster = cluster(&brokers);
     cluster.create_topics(std::slice::from_ref(plan)).unwrap();
     cluster.check_topics(std::slice::from_ref(plan)).unwrap();
     let (stop, acknowledged) = (AtomicBool::new(false), AtomicU64::new(0));
     let stalls = std::thread::scope(|scope| {
-        let writer = scope.spawn(|| write(&cluster, &plan.name, &stop, &acknowledged));
+        let writer = scope.spawn(|| write(&cluster, &plan.name, every, &stop, &acknowledged));
         wait_for(&acknowledged, 20);
         let faulty =
             std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| faults(&mut brokers, &acknowledged)));
@@ -113,7 +124,7 @@ fn survive(mut brokers: Brokers, plan: &TopicPlan, faults: impl FnOnce(&mut Brok
 #[test]
 fn a_broker_killed_and_started_again_loses_nothing() {
     let brokers = Brokers::start(Setup::default()).unwrap();
-    survive(brokers, &TopicPlan::new("topic", 2), |brokers, acknowledged| {
+    survive(brokers, &TopicPlan::new("topic", 2), 3, |brokers, acknowledged| {
         for _ in 0..2 {
             brokers.restart(1).unwrap();
             wait_for(acknowledged, 50);
@@ -125,7 +136,7 @@ fn a_broker_killed_and_started_again_loses_nothing() {
 fn two_of_three_brokers_are_enough_and_one_is_not() {
     let brokers = Brokers::start(Setup { nodes: 3, heap_mib: 384, ..Setup::default() }).unwrap();
     let plan = TopicPlan::new("topic", 2).replicated(3, 2);
-    let stalls = survive(brokers, &plan, |brokers, acknowledged| {
+    let stalls = survive(brokers, &plan, 3, |brokers, acknowledged| {
         brokers.kill(1);
         wait_for(acknowledged, 50);
         brokers.kill(2);
@@ -145,4 +156,23 @@ fn two_of_three_brokers_are_enough_and_one_is_not() {
         wait_for(acknowledged, 50);
     });
     assert!(stalls > 0, "nobody said that it was stalled");
+}
+
+#[test]
+fn a_broker_with_a_full_disk_is_one_that_is_gone() {
+    let setup = Setup { nodes: 3, heap_mib: 384, file_mib: Some(12), ..Setup::default() };
+    let brokers = Brokers::start(setup).unwrap();
+    let plan = TopicPlan::new("topic", 2).replicated(3, 2);
+    survive(brokers, &plan, 25, |brokers, acknowledged| {
+        let deadline = Instant::now() + LIMIT;
+        while brokers.runs(3) {
+            assert!(Instant::now() < deadline, "its disk does not become full");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        wait_for(acknowledged, 50);
+        brokers.free_disk();
+        brokers.restart(3).unwrap();
+        brokers.wait_until_all_serve().unwrap();
+        wait_for(acknowledged, 50);
+    });
 }
