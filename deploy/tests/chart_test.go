@@ -55,7 +55,14 @@ stages:
   scheduler: { shards: 4, settings: { stages.remember: "10" }, extraArgs: [--verbose] }
   approver: { shards: 4 }
   assembler: { shards: 4 }
-  gateway: { shards: 2 }
+  gateway:
+    shards: 2
+    sidecars:
+      - name: proxy
+        image: proxy:1
+        ports: [{ name: https, containerPort: 8443 }]
+        resources: { requests: { cpu: 100m, memory: 64Mi }, limits: { memory: 128Mi } }
+        securityContext: { allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: { drop: [ALL] } }
   updater: { shards: 4, keys: tally-updater-keys, volume: { size: 20Gi, storageClass: fast } }
 networkPolicy:
   clients: [{ podSelector: { matchLabels: { app: ingress } } }]

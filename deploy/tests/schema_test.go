@@ -32,6 +32,7 @@ func TestBadValuesAreRefused(t *testing.T) {
 		"an unknown pull policy":            {`image: { pullPolicy: Sometimes }`, "/image/pullPolicy"},
 		"no port of Kafka":                  {`networkPolicy: { kafka: { ports: [] } }`, "/networkPolicy/kafka/ports"},
 		"an empty peer, which is everybody": {`networkPolicy: { clients: [{}] }`, "/networkPolicy/clients/0"},
+		"a container without limits":        {`stages: { gateway: { sidecars: [{ name: proxy, image: x, ports: [] }] } }`, "/stages/gateway/sidecars/0"},
 		"a spread that is none":             {`stages: { sequencer: { spread: { hostname: Maybe } } }`, "/stages/sequencer/spread/hostname"},
 		"an interval without a unit":        {`serviceMonitor: { interval: "15" }`, "/serviceMonitor/interval"},
 		"a share above one":                 {`alerts: { volumeFree: 15 }`, "/alerts/volumeFree"},

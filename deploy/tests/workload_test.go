@@ -95,7 +95,7 @@ func TestCommands(t *testing.T) {
 		wanted := "tally stage " + name + " --network /network --metrics 0.0.0.0:9464"
 		switch name {
 		case "gateway":
-			wanted += " --listen 0.0.0.0:8080"
+			wanted += " --listen 127.0.0.1:8080"
 		case "approver", "updater":
 			wanted += " --participant ALPHDEFF --participant TSCBDEFFXXX"
 		}
@@ -402,6 +402,36 @@ func TestNobodyElseIsLetIn(t *testing.T) {
 			if len(rule.From) == 0 || len(rule.Ports) == 0 {
 				t.Errorf("%s: %+v", one.Name, rule)
 			}
+		}
+	}
+}
+
+// The gateway answers on loopback; clients reach the container beside it, and nobody else anything.
+func TestClientsReachWhatEndsTLS(t *testing.T) {
+	gateways := 0
+	for _, one := range all[*corev1.Service](render(t, everything)) {
+		if one.Name != release+"-gateway" {
+			continue
+		}
+		gateways++
+		port := one.Spec.Ports[0].TargetPort.StrVal
+		for _, container := range stageWorkloads(render(t, everything))["gateway"].pod.Spec.Containers {
+			for _, open := range container.Ports {
+				if (open.Name == port) != (container.Name == "proxy") {
+					t.Errorf("%s of %s is open", open.Name, container.Name)
+				}
+				if container.Name == "gateway" && open.Name != "metrics" {
+					t.Errorf("the gateway's own %s is open", open.Name)
+				}
+			}
+		}
+	}
+	if gateways != 1 {
+		t.Errorf("%d services for the gateway", gateways)
+	}
+	for _, one := range all[*corev1.Service](render(t)) {
+		if one.Name == release+"-gateway" {
+			t.Error("a service with nobody behind it")
 		}
 	}
 }

@@ -62,7 +62,7 @@ spec:
         - 0.0.0.0:{{ $root.Values.metrics.port }}
         {{- if $gateway }}
         - --listen
-        - 0.0.0.0:{{ $stage.port }}
+        - 127.0.0.1:{{ $stage.port }}
         {{- end }}
         {{- if has .part (list "approver" "updater") }}
         {{- range $root.Values.participants }}
@@ -87,10 +87,6 @@ spec:
       ports:
         - name: metrics
           containerPort: {{ $root.Values.metrics.port }}
-        {{- if $gateway }}
-        - name: http
-          containerPort: {{ $stage.port }}
-        {{- end }}
       startupProbe:
         httpGet: { path: /health, port: metrics }
         periodSeconds: 2
@@ -125,6 +121,11 @@ spec:
         - { name: keys, mountPath: /network/keys/institutions, readOnly: true }
         {{- end }}
         - { name: temporary, mountPath: /tmp }
+    {{- if $gateway }}
+    {{- with $stage.sidecars }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+    {{- end }}
   volumes:
     {{- if ne .part "updater" }}
     - name: network
