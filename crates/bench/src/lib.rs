@@ -12,6 +12,7 @@
 //! | [`work`] | what a transaction needs at the very least: the limit of a stage |
 //! | [`stages`] | each stage alone |
 //! | [`settlement`] | the whole network under load |
+//! | [`cluster`] | the same over Kafka, each stage a process of its own |
 //! | [`recovery`] | how fast a journal is read back |
 //! | [`chain`] | an EVM chain under load, each node a process: transactions, reads, import |
 //! | [`evm`] | gas per second of the EVM, beside bare `revm` |
@@ -25,6 +26,7 @@
 //! How the figures are taken and what they are worth: `docs/decisions/005-benchmarks.md`.
 
 pub mod chain;
+pub mod cluster;
 pub mod compare;
 pub mod evm;
 pub mod fact;

@@ -1,4 +1,8 @@
-//! The whole network under load, in one process, its generator included.
+//! The whole network under load, its generator included.
+
+mod port;
+
+pub use port::Port;
 
 use crate::pace::{Due, OpenLoop};
 use crate::progress::{Progress, Status};
@@ -6,11 +10,12 @@ use crate::recorder::{Recorder, Throughput};
 use crate::result::{Better, Record};
 use crate::workload::{Generator, Setup, Workload, WorkloadError};
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tally_ledger::{NetworkId, TransactionBatch};
 use tally_ops::process::{ThreadCpu, Usage, thread_cpu, threads, usage};
-use tally_settlement::engine::{VolumePort, wall_clock};
-use tally_settlement::message::{Intake, Source};
+use tally_settlement::engine::wall_clock;
+use tally_settlement::message::{Intake, SequenceBatch, Source};
 
 /// The experiment that runs are recorded under.
 pub const EXPERIMENT: &str = "settlement";
@@ -122,13 +127,15 @@ struct UnderWay {
     count: u64,
 }
 
-/// Drives one run through a [`VolumePort`].
-struct Driver<'a> {
+/// Drives one run through a [`Port`].
+struct Driver<'a, P> {
     run: &'a Run,
-    port: VolumePort,
+    port: P,
     began: Instant,
     submitted: HashMap<u64, UnderWay>,
     accepted: HashMap<Source, UnderWay>,
+    /// Decisions that came before the word that their payments were accepted: other partitions, other ways.
+    early: Vec<Arc<SequenceBatch>>,
     at_scheduler: Vec<usize>,
     latency: Recorder,
     throughput: Throughput,
@@ -146,9 +153,30 @@ const IDLE: Duration = Duration::from_millis(5);
 /// # Errors
 /// When the network fails, or outcomes do not come.
 pub fn run(setup: &Setup, run: &Run, progress: Option<&str>) -> Result<Measured, WorkloadError> {
-    let port = setup.engine.volume();
+    drive(port::Inside::new(setup), setup.engine.network().id, run, progress, &mut |_| Ok(()))
+}
+
+/// When something of the network is to be read, for whoever measures what its parts use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    /// The measured time begins.
+    Begin,
+    /// It has ended.
+    End,
+}
+
+/// Runs a workload through a port; `at` is called when the measured time begins and ends.
+///
+/// # Errors
+/// When the network fails, or outcomes do not come; what `at` returns.
+pub fn drive(
+    port: impl Port,
+    network: NetworkId,
+    run: &Run,
+    progress: Option<&str>,
+    at: &mut dyn FnMut(Moment) -> Result<(), WorkloadError>,
+) -> Result<Measured, WorkloadError> {
     let schedulers = port.schedulers();
-    let network = setup.engine.network().id;
     let mut prepared = if run.workload.is_signed() { prepare(run, network, schedulers) } else { Vec::new() };
     let mut generator = Generator::new(&run.workload, network, schedulers);
     let mut driver = Driver {
@@ -157,6 +185,7 @@ pub fn run(setup: &Setup, run: &Run, progress: Option<&str>) -> Result<Measured,
         began: Instant::now(),
         submitted: HashMap::new(),
         accepted: HashMap::new(),
+        early: Vec::new(),
         at_scheduler: vec![0; schedulers],
         latency: Recorder::new(),
         throughput: Throughput::per_second(),
@@ -170,7 +199,7 @@ pub fn run(setup: &Setup, run: &Run, progress: Option<&str>) -> Result<Measured,
             Some(generator.batch(scheduler, count, wall_clock()))
         }
     };
-    driver.drive(setup, &mut make, progress)
+    driver.drive(&mut make, progress, at)
 }
 
 /// Payments that their payers have signed, for each scheduler: every scheduler's are made on a thread of their own.
@@ -187,12 +216,12 @@ fn prepare(run: &Run, network: NetworkId, schedulers: usize) -> Vec<VecDeque<Tra
     })
 }
 
-impl Driver<'_> {
+impl<P: Port> Driver<'_, P> {
     fn drive(
         &mut self,
-        setup: &Setup,
         make: &mut impl FnMut(usize, usize) -> Option<TransactionBatch>,
         progress: Option<&str>,
+        at: &mut dyn FnMut(Moment) -> Result<(), WorkloadError>,
     ) -> Result<Measured, WorkloadError> {
         let end = self.end();
         let mut shown = progress.map(Progress::stderr);
@@ -208,10 +237,11 @@ impl Driver<'_> {
         while !exhausted && self.began.elapsed() < end {
             let elapsed = self.began.elapsed();
             if before.is_none() && elapsed >= self.run.warm_up {
+                at(Moment::Begin)?;
                 before = Some(self.used(elapsed)?);
             }
             let events = self.port.events();
-            let mut progress = self.receive();
+            let mut progress = self.receive()?;
             if let Some(open) = &mut open {
                 due.extend(std::iter::from_fn(|| open.take(elapsed)));
             }
@@ -222,9 +252,10 @@ impl Driver<'_> {
                     exhausted = true;
                     break;
                 };
-                self.submit(turn, intended, batch);
+                self.submit(turn, intended, batch)?;
                 progress = true;
             }
+            self.port.flush()?;
             if let Some(shown) = &mut shown
                 && elapsed >= last_shown + Duration::from_millis(250)
             {
@@ -235,16 +266,17 @@ impl Driver<'_> {
                 let next = open.as_ref().and_then(OpenLoop::next_at).map(|at| at.saturating_sub(elapsed));
                 self.port.wait(events, next.unwrap_or(IDLE).min(IDLE));
             }
-            healthy(setup)?;
+            healthy(&self.port)?;
         }
         let stopped = self.began.elapsed();
         let before = before.ok_or(WorkloadError::TimedOut("the end of the warm-up"))?;
         let after = self.used(stopped)?;
+        at(Moment::End)?;
         if let Some(open) = &mut open {
             // A driver that was held up has not seen all that was due before the end.
             due.extend(std::iter::from_fn(|| open.take(end)).filter(|due| due.intended < end));
         }
-        self.drain(setup, make, &mut due)?;
+        self.drain(make, &mut due)?;
         if let Some(shown) = &mut shown {
             shown.finish(&self.status(stopped));
         }
@@ -285,7 +317,6 @@ impl Driver<'_> {
     /// the worst.
     fn drain(
         &mut self,
-        setup: &Setup,
         make: &mut impl FnMut(usize, usize) -> Option<TransactionBatch>,
         due: &mut VecDeque<Due>,
     ) -> Result<(), WorkloadError> {
@@ -295,22 +326,23 @@ impl Driver<'_> {
                 return Err(WorkloadError::TimedOut("an outcome"));
             }
             let events = self.port.events();
-            let mut progress = self.receive();
+            let mut progress = self.receive()?;
             for scheduler in 0..self.at_scheduler.len() {
                 if due.is_empty() {
                     break;
                 }
                 let Some((intended, count)) = self.wanted(scheduler, Duration::ZERO, due) else { continue };
                 match make(scheduler, count) {
-                    Some(batch) => self.submit(scheduler, intended, batch),
+                    Some(batch) => self.submit(scheduler, intended, batch)?,
                     None => due.clear(),
                 }
                 progress = true;
             }
+            self.port.flush()?;
             if !progress {
                 self.port.wait(events, IDLE);
             }
-            healthy(setup)?;
+            healthy(&self.port)?;
         }
         Ok(())
     }
@@ -334,11 +366,17 @@ impl Driver<'_> {
         Status { elapsed, done: self.done, total: None, p99 }
     }
 
-    fn submit(&mut self, scheduler: usize, intended: Intended, batch: TransactionBatch) {
+    fn submit(
+        &mut self,
+        scheduler: usize,
+        intended: Intended,
+        batch: TransactionBatch,
+    ) -> Result<(), WorkloadError> {
         let count = batch.len() as u64;
-        let origin = self.port.submit(scheduler, batch);
+        let origin = self.port.submit(scheduler, batch)?;
         self.at_scheduler[scheduler] += 1;
         self.submitted.insert(origin, UnderWay { intended, scheduler, count });
+        Ok(())
     }
 
     /// Records outcomes of payments that were to start in the measured time.
@@ -359,14 +397,14 @@ impl Driver<'_> {
     }
 
     /// Takes what has come; whether anything had.
-    fn receive(&mut self) -> bool {
+    fn receive(&mut self) -> Result<bool, WorkloadError> {
         let mut any = false;
         // Outcomes are looked at first: what the scheduler said of them was said before.
-        let mut decided = Vec::new();
-        while let Some((_, batch)) = self.port.sequence.poll() {
+        let mut decided = std::mem::take(&mut self.early);
+        while let Some(batch) = self.port.sequence()? {
             decided.push(batch);
         }
-        while let Some((_, intake)) = self.port.intake.poll() {
+        while let Some(intake) = self.port.intake()? {
             any = true;
             let Some(mut batch) = self.submitted.remove(&intake.origin) else { continue };
             let accepted = intake.results.iter().filter(|r| matches!(r, Intake::Accepted(_))).count() as u64;
@@ -381,8 +419,11 @@ impl Driver<'_> {
         }
         let now = self.began.elapsed();
         for batch in decided {
+            let Some(under_way) = self.accepted.get_mut(&batch.source) else {
+                self.early.push(batch);
+                continue;
+            };
             any = true;
-            let Some(under_way) = self.accepted.get_mut(&batch.source) else { continue };
             let count = u64::from(batch.count);
             let made: u64 =
                 batch.runs.iter().filter(|run| run.verdict == 0).map(|run| u64::from(run.count)).sum();
@@ -397,12 +438,12 @@ impl Driver<'_> {
             }
             self.record(intended, now, count);
         }
-        any
+        Ok(any)
     }
 }
 
-fn healthy(setup: &Setup) -> Result<(), WorkloadError> {
-    match setup.engine.health() {
+fn healthy(port: &impl Port) -> Result<(), WorkloadError> {
+    match port.health() {
         tally_log::Health::Failed { reason } => Err(WorkloadError::Refused(reason)),
         _ => Ok(()),
     }

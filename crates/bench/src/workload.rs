@@ -146,6 +146,24 @@ impl Workload {
         let mut options = EngineOptions::new(directory.to_owned(), network, keys.clone());
         tune(&mut options);
         let engine = Engine::open(options)?;
+        self.opening(engine.network(), &keys, || engine.now(), &mut |transactions| {
+            send_to_engine(&engine, transactions)
+        })?;
+        Ok(Setup { engine, keys, took: began.elapsed() })
+    }
+
+    /// Makes what opens the accounts and issues money to them, and gives it to `send` in parts that are each to be
+    /// final before the next. All of it falls to the first scheduler.
+    ///
+    /// # Errors
+    /// Those of `send`.
+    pub fn opening(
+        &self,
+        network: &Network,
+        keys: &[SigningKey],
+        now: impl Fn() -> Timestamp,
+        send: &mut dyn FnMut(Vec<Transaction>) -> Result<(), WorkloadError>,
+    ) -> Result<(), WorkloadError> {
         let mut rng = Rng::new(self.seed ^ 0x5e70);
         let mut terms = || {
             let (mut uetr, mut seed) = ([0; 16], [0; 16]);
@@ -154,9 +172,9 @@ impl Workload {
             // All of the set-up goes through one scheduler, so that accounts are opened in order.
             uetr[15] = 0;
             Terms {
-                network: engine.network().id,
+                network: network.id,
                 uetr: Uetr(uetr),
-                expiry: engine.now().plus_ms(30_000),
+                expiry: now().plus_ms(30_000),
                 details: Hash::ZERO,
                 seed,
             }
@@ -182,12 +200,12 @@ impl Workload {
                 orders.push(transaction);
                 next += count;
             }
-            send(&engine, orders)?;
+            send(orders)?;
             let reserves = OPENING.saturating_mul(i64::from(self.accounts)).min(Amount::MAX_LEG.0);
-            let legs = path::issue_reserves(engine.network(), bank, EUR, Amount(reserves));
+            let legs = path::issue_reserves(network, bank, EUR, Amount(reserves));
             let mut issue = Transaction::new(Kind::Issue, &terms(), legs);
             issue.sign(&keys[0]);
-            send(&engine, vec![issue])?;
+            send(vec![issue])?;
             let numbers: Vec<u32> = (0..self.accounts).collect();
             let mut issues = Vec::new();
             for chunk in numbers.chunks(MAX_LEGS - 1) {
@@ -200,16 +218,16 @@ impl Workload {
                 issue.sign(key);
                 issues.push(issue);
                 if issues.len() == 1 << 14 {
-                    send(&engine, std::mem::take(&mut issues))?;
+                    send(std::mem::take(&mut issues))?;
                 }
             }
-            send(&engine, issues)?;
+            send(issues)?;
         }
-        Ok(Setup { engine, keys, took: began.elapsed() })
+        Ok(())
     }
 }
 
-fn send(engine: &Engine, transactions: Vec<Transaction>) -> Result<(), WorkloadError> {
+fn send_to_engine(engine: &Engine, transactions: Vec<Transaction>) -> Result<(), WorkloadError> {
     let pending = engine.submit(transactions)?;
     for answer in engine.wait(&pending, Duration::from_secs(120)) {
         match answer.outcome {
