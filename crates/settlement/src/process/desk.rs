@@ -352,7 +352,7 @@ impl Settlement for Desk {
     }
 
     fn account(&self, id: AccountId) -> Option<AccountView> {
-        AccountView::of(&*self.shared.books(id.participant)?.state(), id)
+        AccountView::of(&self.shared.books(id.participant)?.state(), id)
     }
 
     fn account_by_alias(&self, participant: ParticipantId, alias: &str) -> Option<AccountId> {

@@ -25,6 +25,8 @@ pub(super) struct Archive {
 
 /// Batches of each kind that are kept.
 const KEPT: usize = 16;
+/// How long a record is waited for that others have spoken of.
+const ARRIVES: Duration = Duration::from_secs(2);
 
 impl Archive {
     pub(super) fn open(
@@ -61,12 +63,28 @@ impl Archive {
         }
         let topic = usize::try_from(source.scheduler).ok().and_then(|at| self.names.accepted.get(at));
         let Some(topic) = topic else { return Ok(None) };
-        let found: Option<AcceptedBatch> = record(&self.log, *topic, source.number, Visibility::Durable)?;
+        let found = self.arrived(*topic, source.number)?;
         Ok(found.map(|batch| {
             let batch = Arc::new(batch);
             keep(&mut self.accepted, (source, Arc::clone(&batch)));
             batch
         }))
+    }
+
+    /// A record that is there, or about to be: the partitions of one commit need not become visible in one moment.
+    fn arrived(&self, topic: TopicId, number: u64) -> Result<Option<AcceptedBatch>, LogError> {
+        let began = Instant::now();
+        loop {
+            match record(&self.log, topic, number, Visibility::Durable) {
+                Ok(None) => {}
+                Err(LogError::OutOfRange { asked, next, .. }) if asked >= next => {}
+                found => return found,
+            }
+            if began.elapsed() > ARRIVES {
+                return Ok(None);
+            }
+            self.log.0.wait(Duration::from_millis(20));
+        }
     }
 
     /// The outcome of an accepted transaction, if it is sequenced; the sequence is read from when it was accepted.

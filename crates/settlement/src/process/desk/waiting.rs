@@ -191,3 +191,6 @@ impl Waiting {
         self.unanswered = 0;
     }
 }
+
+#[cfg(test)]
+mod tests;
