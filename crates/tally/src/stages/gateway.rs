@@ -74,7 +74,7 @@ pub fn run(
             Ok(Err(error)) => {
                 tracing::error!(gateway = number, %error, "the gateway could not be opened, and is tried again");
                 telemetry.shards(0, 1);
-                shutdown.wait_timeout(REST);
+                let _ = shutdown.wait_timeout(REST);
                 continue;
             }
             Err(_) => anyhow::bail!("the gateway broke an invariant of its own; see the log"),

@@ -22,6 +22,8 @@ use tally_settlement::process::{
 /// How long a shard that failed rests before it is opened again; twice as long after each failure.
 const FIRST_REST: Duration = Duration::from_millis(100);
 const LONGEST_REST: Duration = Duration::from_secs(30);
+/// After how long in its group a process that was given no shard is taken to stand by.
+const STANDS_BY: Duration = Duration::from_secs(5);
 /// How often the group is asked, and ended shards are looked for.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -120,6 +122,7 @@ impl Stage {
     /// # Errors
     /// When this process can never take part again.
     pub fn run(mut self, shutdown: &Shutdown) -> anyhow::Result<()> {
+        let began = Instant::now();
         let result = loop {
             if shutdown.is_requested() {
                 break Ok(());
@@ -131,6 +134,8 @@ impl Stage {
                     tracing::info!(stage = self.work.role.name(), shards = ?self.mine, "the group was shared out");
                     self.telemetry.joined();
                 }
+                // There may be no shard for it: then it stands by.
+                Ok(None) if began.elapsed() > STANDS_BY => self.telemetry.joined(),
                 Ok(None) => {}
                 Err(error) => break Err(anyhow!(error).context("this process left its group for good")),
             }
@@ -162,7 +167,7 @@ impl Stage {
         }
         let rests = |shard: &&u16| self.mine.contains(shard) && !self.running.contains_key(shard);
         let failed = self.resting.keys().filter(rests).count();
-        self.telemetry.shards(self.running.len(), failed);
+        self.telemetry.shards(self.mine.len(), failed);
     }
 
     fn start(&mut self, shard: u16) {

@@ -45,6 +45,8 @@ pub struct Telemetry {
     pub(super) fenced: AtomicU64,
     joined: AtomicBool,
     failures: AtomicUsize,
+    /// How many shards should run here.
+    wanted: AtomicUsize,
     shards: Mutex<BTreeMap<u16, Watched>>,
     /// What shards that have ended had counted, and what was copied into the registry.
     copied: Mutex<Totals>,
@@ -71,18 +73,18 @@ impl Telemetry {
         let gauge = |name: &str, help: &str| registry.gauge(name, help, labels);
         Ok(Self {
             role,
-            commits: counter("tally_stage_commits", "Turns that became visible")?,
+            commits: counter("tally_stage_committed_turns", "Turns that became visible")?,
             commit_ns: counter("tally_stage_commit_nanoseconds", "Time that making them visible took")?,
-            steps: counter("tally_stage_steps", "Batches taken")?,
+            steps: counter("tally_stage_taken_batches", "Batches taken")?,
             dead_letters: counter(
                 "tally_stage_dead_letters",
                 "Records set aside because nothing can read them",
             )?,
             fenced_total: counter(
-                "tally_stage_fenced",
+                "tally_stage_lost_shards",
                 "Times that another process turned out to run a shard",
             )?,
-            running: gauge("tally_stage_shards", "Shards that run here")?,
+            running: gauge("tally_stage_running_shards", "Shards that run here")?,
             failed: gauge(
                 "tally_stage_failed_shards",
                 "Shards that stopped and rest before they are opened again",
@@ -95,6 +97,7 @@ impl Telemetry {
             fenced: AtomicU64::new(0),
             joined: AtomicBool::new(false),
             failures: AtomicUsize::new(0),
+            wanted: AtomicUsize::new(0),
             shards: Mutex::new(BTreeMap::new()),
             copied: Mutex::new(Totals::default()),
         })
@@ -104,8 +107,9 @@ impl Telemetry {
         self.joined.store(true, Ordering::Release);
     }
 
-    pub(super) fn shards(&self, running: usize, failed: usize) {
-        self.running.set(i64::try_from(running).unwrap_or(i64::MAX));
+    /// So many shards should run here, and so many of them do not because they failed.
+    pub(super) fn shards(&self, wanted: usize, failed: usize) {
+        self.wanted.store(wanted, Ordering::Release);
         self.failed.set(i64::try_from(failed).unwrap_or(i64::MAX));
         self.failures.store(failed, Ordering::Release);
     }
@@ -146,6 +150,7 @@ impl Telemetry {
         let fenced = self.fenced.load(Ordering::Relaxed);
         self.fenced_total.increment_by(fenced - totals.fenced);
         totals.fenced = fenced;
+        self.running.set(i64::try_from(self.watched().len()).unwrap_or(i64::MAX));
         self.restored_ms.set(i64::try_from(slowest.as_millis()).unwrap_or(i64::MAX));
         for (number, watched) in &*self.watched() {
             let shard = number.to_string();
@@ -178,7 +183,8 @@ impl Telemetry {
     }
 
     fn is_ready(&self) -> bool {
-        self.joined.load(Ordering::Acquire) && self.trouble().is_none()
+        let all_run = self.role == Role::Gateway || self.watched().len() >= self.wanted.load(Ordering::Acquire);
+        self.joined.load(Ordering::Acquire) && all_run && self.trouble().is_none()
     }
 }
 
@@ -232,7 +238,7 @@ async fn ready(State(telemetry): State<Arc<Telemetry>>) -> impl IntoResponse {
     if telemetry.is_ready() {
         return (StatusCode::OK, "ready\n".to_owned());
     }
-    let why = telemetry.trouble().unwrap_or_else(|| "not in its group yet".to_owned());
+    let why = telemetry.trouble().unwrap_or_else(|| "not in its group yet, or opening its shards".to_owned());
     (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n"))
 }
 

@@ -262,7 +262,10 @@ fn a_sequencer_that_stands_by_takes_over() {
     for round in 0..4 {
         let active = eventually("a sequencer is active", || {
             (0..2).find(|at| {
-                network.process("sequencer", *at).metric("tally_stage_shards").is_some_and(|n| n > 0.0)
+                network
+                    .process("sequencer", *at)
+                    .metric("tally_stage_running_shards")
+                    .is_some_and(|n| n > 0.0)
             })
         });
         let began = Instant::now();
