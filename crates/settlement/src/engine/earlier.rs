@@ -11,6 +11,8 @@ use tally_log::{Log, LogError, Offset, Record, Ticket, TopicId, Visibility};
 
 /// Bytes of records that are read together, and at least: the deadline is looked at after each such piece.
 const READ_BYTES: usize = 4 << 20;
+/// How far the clocks of two stages may be apart for a decision to be found.
+const CLOCKS_APART_MS: u64 = 60_000;
 
 /// Under which names a log has the ledger.
 pub(crate) struct Names {
@@ -110,7 +112,9 @@ pub(crate) fn decision(
     accepted_at: Timestamp,
     deadline: Instant,
 ) -> Result<Option<SequenceBatch>, LogError> {
-    let mut at = first_from(log, names.sequence, accepted_at, |batch: SequenceBatch| batch.timestamp)?;
+    // The sequencer's clock may be behind the scheduler's, and is looked at before it looks for decisions.
+    let from = Timestamp(accepted_at.0.saturating_sub(CLOCKS_APART_MS));
+    let mut at = first_from(log, names.sequence, from, |batch: SequenceBatch| batch.timestamp)?;
     loop {
         let mut records = Vec::new();
         let next = log.read(names.sequence, Offset(at), READ_BYTES, Visibility::Durable, &mut records)?;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tally_ledger::{Network, ParticipantId, Timestamp};
-use tally_log::cluster::{Binding, Cluster, Foreign, Members, MemoryCluster, SharedLog};
+use tally_log::cluster::{Binding, Cluster, Foreign, Members, MemoryCluster, Partition, SharedLog};
 use tally_log::{Appended, Health, Log, LogError, Offset, Record, Ticket, TopicId, Visibility};
 use tally_settlement::audit::{AuditOptions, audit_entries};
 use tally_settlement::desk::Settlement;
@@ -254,5 +254,8 @@ impl SharedLog for ReachedLog {
     }
     fn foreign(&self) -> Vec<Foreign> {
         self.log.foreign()
+    }
+    fn behind(&self) -> Vec<(Partition, u64)> {
+        self.log.behind()
     }
 }

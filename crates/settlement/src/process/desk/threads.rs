@@ -76,16 +76,18 @@ fn hand_in(sender: &Sender, shared: &Shared, scheduler: usize) -> Result<bool, S
             shared.counts.handed_in.fetch_add(count, Ordering::Relaxed);
             Ok(true)
         }
-        Err(error) if error.is_transient() => {
+        Err(error) => {
             let mut gathered = shared.gathered.lock().expect(LOCK);
             for one in taken.into_iter().rev() {
                 gathered[scheduler].push_front(one);
             }
             drop((gathered, waiting));
+            if !error.is_transient() {
+                return Err(error);
+            }
             std::thread::sleep(AGAIN);
             Ok(false)
         }
-        Err(error) => Err(error),
     }
 }
 
