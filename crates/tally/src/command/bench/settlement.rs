@@ -49,6 +49,8 @@ pub(in crate::command) struct Settlement {
     /// The memory that so many accounts take, and nothing else
     #[arg(long, value_name = "ACCOUNTS", num_args = 0..=1, default_missing_value = "10000000")]
     memory: Option<u32>,
+    #[command(flatten)]
+    joined: super::cluster::Joined,
     /// More experiments: signed and latency for payments between institutions, a mix, the memory of 10 million accounts
     #[arg(long)]
     full: bool,
@@ -77,6 +79,10 @@ impl Settlement {
         plan.warm_up = self.warm_up.unwrap_or(plan.warm_up);
         plan.runs = self.runs.unwrap_or(plan.runs).max(1);
         let mut report = Report::begin(&self.common)?;
+        if self.joined.by_kafka() {
+            self.over_kafka(&mut report, &plan)?;
+            return Ok(report.end());
+        }
         if let Some(accounts) = self.memory {
             measure_memory(&mut report, &plan, accounts)?;
         } else {
@@ -88,6 +94,20 @@ impl Settlement {
             }
         }
         Ok(report.end())
+    }
+
+    fn over_kafka(&self, report: &mut Report, plan: &Plan) -> anyhow::Result<()> {
+        let broker = self.joined.broker()?;
+        let mix = self.mix.unwrap_or(Mix::Inside);
+        let workload = plan.workload(mix, 0);
+        let run = match self.rate {
+            Some(rate) => plan.open(workload, rate),
+            None => plan.closed(workload),
+        };
+        let machine = super::cluster::limits(report, &broker)?;
+        super::print::line("");
+        let progress = plan.progress.then_some("settlement over Kafka");
+        super::cluster::settlement(report, &self.joined, &broker, &run, &machine, progress)
     }
 
     fn single(&self, report: &mut Report, plan: &Plan) -> anyhow::Result<()> {
