@@ -25,6 +25,8 @@ pub const SIZES: [usize; 4] = [200, 64 << 10, 256 << 10, 1 << 20];
 const COMMIT_BYTES: usize = 4 << 20;
 /// Bytes that are read at once, as stages do.
 const READ_BYTES: usize = 1 << 20;
+/// Records of the warm-up.
+const WARM_UP_BYTES: usize = 256 << 10;
 /// How often each is measured.
 const REPETITIONS: usize = 3;
 /// Names of topics must differ in a cluster that stays.
@@ -37,6 +39,8 @@ pub struct Options {
     pub sizes: Vec<usize>,
     /// Time for one repetition of one limit.
     pub repetition: Duration,
+    /// Time for warming the broker up before.
+    pub warm_up: Duration,
     /// How many writers and readers.
     pub clients: u16,
 }
@@ -45,8 +49,11 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             sizes: SIZES.to_vec(),
-            repetition: Duration::from_millis(700),
-            clients: std::thread::available_parallelism().map_or(2, |cores| u16::try_from(cores.get()).unwrap_or(2)).min(8),
+            repetition: Duration::from_secs(1),
+            warm_up: Duration::from_secs(8),
+            clients: std::thread::available_parallelism()
+                .map_or(2, |cores| u16::try_from(cores.get()).unwrap_or(2))
+                .min(8),
         }
     }
 }
@@ -57,15 +64,20 @@ impl Default for Options {
 /// When the cluster refuses.
 pub fn run(cluster: &KafkaCluster, options: &Options) -> Result<Vec<Limit>, ClusterError> {
     let mut limits = Vec::new();
+    // A broker that was just started is still being compiled.
+    let topic = Topic::make(cluster, options.clients)?;
+    let warm = Options { repetition: options.warm_up, ..options.clone() };
+    topic.write(&warm, WARM_UP_BYTES, true)?;
+    topic.delete()?;
     for size in &options.sizes {
         let (mut produce, mut consume, mut both) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..REPETITIONS {
             let topic = Topic::make(cluster, options.clients)?;
-            produce.push(topic.both(options, *size, true, false)?);
+            produce.push(topic.write(options, *size, false)?);
             consume.push(topic.consume()?);
             topic.delete()?;
             let topic = Topic::make(cluster, options.clients)?;
-            both.push(topic.both(options, *size, true, true)?);
+            both.push(topic.write(options, *size, true)?);
             topic.delete()?;
         }
         for (what, samples) in [("produce", produce), ("consume", consume), ("both", both)] {
@@ -134,13 +146,16 @@ impl<'a> Topic<'a> {
     }
 
     /// Writes for the time of a repetition, with readers beside it or without; bytes a second.
-    fn both(&self, options: &Options, size: usize, writes: bool, reads: bool) -> Result<f64, ClusterError> {
+    fn write(&self, options: &Options, size: usize, reads: bool) -> Result<f64, ClusterError> {
         let writers = self.each(|number| {
             let name = format!("{}-{number}", self.name);
             self.cluster.open(&name, &[self.binding(number, true)])
         })?;
-        let readers = if reads { self.each(|number| self.cluster.reader(&[self.binding(number, false)]))? } else { Vec::new() };
-        let over = AtomicBool::new(!writes);
+        let readers = match reads {
+            true => self.each(|number| self.cluster.reader(&[self.binding(number, false)]))?,
+            false => Vec::new(),
+        };
+        let over = AtomicBool::new(false);
         let began = Instant::now();
         let (written, read) = std::thread::scope(|scope| {
             let over = &over;
