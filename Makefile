@@ -11,7 +11,7 @@ T ?= 30
 # Which ledger is simulated: settlement, flows or consensus (of the chain).
 LEDGER ?= settlement
 
-.PHONY: run kafka demo-flows demo-chain test lint sim fuzz bench doc setup build
+.PHONY: run kafka demo-flows demo-chain demo-kafka test lint sim fuzz bench doc setup build
 
 run: build            ## a temporary network: payments, benchmark, audit
 	scripts/demo "$(CARGO_TARGET_DIR)/release/tally"
@@ -22,6 +22,10 @@ demo-flows: build     ## a network of nodes: cash, an IOU, a bond for cash, a no
 demo-chain: build     ## four validators: a Solidity contract through ethers and viem, validators killed and started again
 	@scripts/setup --node
 	scripts/demo-chain "$(CARGO_TARGET_DIR)/release/tally"
+
+demo-kafka: build     ## every stage a process of its own, joined by Kafka: each is killed while payments run, then an audit
+	@scripts/setup --kafka
+	scripts/demo-kafka "$(CARGO_TARGET_DIR)/release/tally"
 
 build: setup
 	cargo build --release --locked -p tally

@@ -10,11 +10,11 @@ use crate::recorder::{Recorder, Throughput};
 use crate::result::{Better, Record};
 use crate::workload::{Generator, Setup, Workload, WorkloadError};
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tally_ledger::{NetworkId, TransactionBatch};
 use tally_ops::process::{ThreadCpu, Usage, thread_cpu, threads, usage};
 use tally_settlement::engine::wall_clock;
-use std::sync::Arc;
 use tally_settlement::message::{Intake, SequenceBatch, Source};
 
 /// The experiment that runs are recorded under.

@@ -68,13 +68,18 @@ pub struct Foreign {
 ///   [`LogError::Fenced`] and nothing that was not synced before becomes visible, ever.
 /// * **Dense for readers.** The offsets of a partition count its records without a gap, for every reader.
 /// * [`read`](Log::read) never waits: it gives what has arrived. [`Visibility::Appended`](crate::Visibility::Appended)
-///   means the same as `Durable` here. On a partition of another writer, [`next`](Log::next) asks for its end as of now.
+///   means the same as `Durable` here. On a partition of another writer, [`next`](Log::next) asks for its end as of now, and where the cluster does
+///   not say, the end is after everything: nobody takes what is missing for the end. What this process wrote itself, and what
+///   was there when a read went to another place, is waited for.
 pub trait SharedLog: Log {
     /// Sleeps until something may have arrived on a partition that was read, at most for `limit`.
     fn wait(&self, limit: Duration);
 
     /// Bytes appended since the last sync.
     fn pending_bytes(&self) -> usize;
+
+    /// By partition of other writers, how many records there are, as far as is known without asking, that were not read.
+    fn behind(&self) -> Vec<(Partition, u64)>;
 
     /// The foreign records found since the last call.
     fn foreign(&self) -> Vec<Foreign>;

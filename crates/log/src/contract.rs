@@ -1,5 +1,9 @@
 //! What every log must do: one suite, run on the fake and on the real ones.
 
+mod cluster;
+
+pub use cluster::check_cluster;
+
 use crate::{Health, Log, LogError, Offset, Record, Ticket, TopicId, Visibility};
 use std::sync::Arc;
 

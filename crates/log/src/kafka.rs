@@ -4,6 +4,7 @@
 //! later holder of a name fences the earlier. Each record's key carries its dense offset, for commits take positions
 //! of Kafka's own counting. A reader sees committed records only.
 
+pub mod access;
 mod context;
 mod frame;
 mod log;

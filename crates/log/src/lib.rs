@@ -1,7 +1,8 @@
 //! Ordered durable queues: what was appended is read back in order, whole, and never otherwise.
 //!
 //! A stage reads batches from a [`Log`] and appends batches to a [`Log`]; it cannot tell whether the
-//! log is memory ([`MemoryLog`]), a journal of files or, across machines, Kafka.
+//! log is memory ([`MemoryLog`]), a journal of files or, across machines, Kafka
+//! ([`kafka::KafkaCluster`]).
 
 pub mod cluster;
 #[cfg(any(test, feature = "contract"))]
@@ -32,13 +33,13 @@ pub const MAX_RECORD_BYTES: usize = 64 << 20;
 /// | here | Kafka |
 /// | --- | --- |
 /// | [`TopicId`] | one partition of one topic (the table from id to name and partition belongs to the user) |
-/// | [`append`](Log::append) | `Produce` by an idempotent producer with `acks=all`; back-pressure is `buffer.memory` being used up |
-/// | [`Appended::offset`] | the offset the producer expects, which is the broker's because the topic has this one writer (a fenced `transactional.id` or epoch keeps it so) |
-/// | [`Appended::ticket`], [`durable`](Log::durable) | a count of this producer's records, and how many of them from the start without a gap were acknowledged |
-/// | [`sync`](Log::sync) | `flush()`: waits for the acknowledgement of everything sent |
-/// | [`read`](Log::read) | `Fetch`; [`Visibility::Durable`] stops at the high-water mark, which is all that a Kafka consumer ever sees. [`Visibility::Appended`] may then be served from the producer's own memory, or treated as `Durable`: it is permission to see more, not a promise |
-/// | [`first`](Log::first), [`next`](Log::next) | `ListOffsets` earliest; the end of what this writer appended |
-/// | [`release`](Log::release) | `DeleteRecords` |
+/// | [`append`](Log::append) | nothing yet: records wait in memory, up to a limit, which is the back-pressure |
+/// | [`Appended::offset`] | carried in the record's key, since commits take offsets of Kafka's own; dense because the topic has this one writer (a fenced `transactional.id` keeps it so) |
+/// | [`Appended::ticket`], [`durable`](Log::durable) | a count of this producer's records, and the last of those committed |
+/// | [`sync`](Log::sync) | one transaction over all partitions, with `acks=all` |
+/// | [`read`](Log::read) | `Fetch` of committed records; [`Visibility::Appended`] is treated as `Durable`: it is permission to see more, not a promise |
+/// | [`first`](Log::first), [`next`](Log::next) | `ListOffsets` and the key of the record there; the end of what this writer appended |
+/// | [`release`](Log::release) | `DeleteRecords`, but the last record stays |
 /// | [`health`](Log::health) | `Stalled`: `NOT_ENOUGH_REPLICAS`, time-outs, retried; `Failed`: `INVALID_PRODUCER_EPOCH`, fenced for ever |
 ///
 /// # What every implementation promises

@@ -3,5 +3,8 @@
 
 mod kafka {
     pub(crate) mod basics;
+    pub(crate) mod faults;
+    pub(crate) mod foreign;
+    pub(crate) mod secured;
     pub(crate) mod shared;
 }

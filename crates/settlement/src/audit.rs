@@ -423,12 +423,13 @@ impl Floors {
     }
 }
 
-/// The movements on an account below sequence number `before`, latest first.
+/// The movements on an account below sequence number `before`, latest first. `entries` are the journal from its
+/// beginning.
 ///
 /// # Errors
 /// When the journal cannot be read.
 pub fn statement(
-    log: &FileLog,
+    entries: impl Iterator<Item = Result<(Ticket, journal::Entry), JournalError>>,
     id: AccountId,
     before: Option<u64>,
     limit: usize,
@@ -436,7 +437,7 @@ pub fn statement(
     let mut open: std::collections::HashMap<_, Vec<_>> = std::collections::HashMap::new();
     let mut movements = std::collections::VecDeque::new();
     let mut balance = 0i64;
-    for read in journal::entries(log, Ticket(0)) {
+    for read in entries {
         match read?.1 {
             journal::Entry::Accepted(source, accepted) => {
                 let mine: Vec<_> = (0u32..)

@@ -1,8 +1,9 @@
 //! A whole network in one process: every stage, joined by topics, over one journal.
 
-mod answer;
+pub(crate) mod answer;
 mod desk;
-mod earlier;
+pub(crate) mod earlier;
+pub(crate) mod past;
 mod recovery;
 mod saver;
 mod volume;
@@ -163,9 +164,9 @@ pub struct Engine {
 
 const LOCK: &str = "no step panics and goes on";
 /// Transactions that may wait for one scheduler before senders are refused.
-const MAX_WAITING: usize = 1 << 18;
+pub(crate) const MAX_WAITING: usize = 1 << 18;
 /// Transactions that the collector puts into one batch.
-const COLLECT: usize = 1 << 12;
+pub(crate) const COLLECT: usize = 1 << 12;
 
 /// How far the logs may be ahead of this machine's clock when a network starts.
 const CLOCK_TOLERANCE_MS: u64 = 60_000;
@@ -173,16 +174,16 @@ const CLOCK_TOLERANCE_MS: u64 = 60_000;
 /// The machine's clock as it was at the start, going on by the time that passed since: what sets the
 /// machine's clock forth or back does not expire transactions, nor let them live longer.
 #[derive(Clone, Copy, Debug)]
-struct Clock {
+pub(crate) struct Clock {
     started: Timestamp,
     since: Instant,
 }
 
 impl Clock {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self { started: wall_clock(), since: Instant::now() }
     }
-    fn now(&self) -> Timestamp {
+    pub(crate) fn now(&self) -> Timestamp {
         self.started.plus_ms(u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX))
     }
 }

@@ -2,13 +2,15 @@
 //!
 //! Reading order: [`message`] is what travels, [`stage`] decides, [`accounts`] and [`recent`] are what
 //! stages remember. [`runtime`] joins the stages, [`journal`] and [`replay`] read their logs back,
-//! [`snapshot`] bounds the replay, and [`engine`] is a whole network in one process. [`audit`] checks
+//! [`snapshot`] bounds the replay, [`engine`] is a whole network in one process and [`process`]
+//! one of many; [`desk`] is how clients meet either. [`audit`] checks
 //! the logs from outside.
 
 pub mod accounts;
 pub mod aliases;
 pub mod audit;
 pub mod clerk;
+pub mod desk;
 pub mod engine;
 pub mod journal;
 pub mod message;

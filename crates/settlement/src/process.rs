@@ -5,10 +5,11 @@
 //! its topics on a [`Cluster`](tally_log::cluster::Cluster): what it reads, what it appends and how far it has come
 //! become visible together or not at all ([`shard`]). Whoever opens a shard finds there what it needs to go on
 //! ([`schedule`], [`approve`], [`assemble`], [`sequence`], [`update`]), and fences whoever ran it before. [`layout`] says
-//! which topics there are, [`gateway`] is the senders' side, [`found`] moves a network there.
+//! which topics there are, [`gateway`] is the senders' side and [`desk`] answers clients there, [`found`] moves a network there.
 
 pub mod approve;
 pub mod assemble;
+pub mod desk;
 pub mod found;
 pub mod gateway;
 pub mod journal;
@@ -21,6 +22,7 @@ mod snapshot;
 mod state;
 pub mod update;
 
+pub use desk::{Desk, DeskOptions};
 pub use gateway::Gateway;
 pub use layout::{Layout, Role};
 pub use shard::{Shard, ShardError, Stop};

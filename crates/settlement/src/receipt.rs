@@ -4,7 +4,7 @@
 //! head that the operator signed (RFC 9162 section 2.1.3). Whoever holds it needs nothing else but the
 //! operator's key; it shows no other transaction's id, only hashes.
 
-use crate::journal::{self, JournalError};
+use crate::journal::{Entry, JournalError};
 use crate::message::{SequenceBatch, Source, sequence_leaf};
 use std::collections::HashMap;
 use tally_crypto::log::{LogHash, MerkleLog, SignedTreeHead, leaf_hash, verify_inclusion};
@@ -12,7 +12,7 @@ use tally_crypto::{Hash, ProofError, PublicKey, SignatureError, merkle};
 use tally_ledger::batch::{Hashed, Hasher};
 use tally_ledger::refusal::{Verdict, verdict_from_number};
 use tally_ledger::{Timestamp, TransactionId, Uetr};
-use tally_log::{FileLog, Ticket};
+use tally_log::Ticket;
 
 /// Proof of an outcome.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
@@ -88,19 +88,22 @@ impl Receipt {
 }
 
 /// The receipt of the transaction with that reference under the latest head of the log; none while it is
-/// not sequenced. Reads the journal from its beginning.
+/// not sequenced. `entries` are the journal from its beginning.
 ///
 /// # Errors
 /// When the journal cannot be read.
-pub fn find(log: &FileLog, uetr: Uetr) -> Result<Option<Receipt>, JournalError> {
+pub fn find(
+    entries: impl Iterator<Item = Result<(Ticket, Entry), JournalError>>,
+    uetr: Uetr,
+) -> Result<Option<Receipt>, JournalError> {
     let mut tree = MerkleLog::new();
     let mut head = None;
     let mut accepted: HashMap<Source, (u32, Vec<TransactionId>)> = HashMap::new();
     let mut receipt: Option<Receipt> = None;
     let mut hasher = Hasher::default();
-    for entry in journal::entries(log, Ticket(0)) {
+    for entry in entries {
         match entry?.1 {
-            journal::Entry::Accepted(source, batch) => {
+            Entry::Accepted(source, batch) => {
                 let found = (0u32..).zip(&batch.batch.headers).find(|(_, header)| header.uetr == uetr);
                 if let Some((index, _)) = found {
                     let mut hashed = Hashed::default();
@@ -108,7 +111,7 @@ pub fn find(log: &FileLog, uetr: Uetr) -> Result<Option<Receipt>, JournalError> 
                     accepted.insert(source, (index, hashed.ids));
                 }
             }
-            journal::Entry::Sequenced(_, batch) => {
+            Entry::Sequenced(_, batch) => {
                 let leaf = tree.append(&batch.leaf_data());
                 head = Some(batch.tree_head());
                 if let Some((index, ids)) = accepted.get(&batch.source)

@@ -9,10 +9,12 @@ mod evm;
 mod exchange;
 mod flow;
 mod issue;
+mod network_apply;
 mod network_authority;
 mod network_init;
 mod network_key;
 mod network_map;
+mod network_plan;
 mod network_processes;
 mod network_run;
 mod network_status;
@@ -22,6 +24,7 @@ mod print;
 mod receipt;
 mod redeem;
 mod rpc;
+mod stage;
 mod statement;
 mod status;
 mod transfer;
@@ -56,6 +59,9 @@ enum Command {
     /// Make, run and look at a network
     #[command(subcommand)]
     Network(NetworkCommand),
+    /// Run a stage of settlement as a process of its own
+    #[command(subcommand)]
+    Stage(stage::StageCommand),
     /// Make and run a node
     #[command(subcommand)]
     Node(node::Node),
@@ -110,6 +116,10 @@ enum NetworkCommand {
     Run(network_run::Run),
     /// Show a running network
     Status(network_status::Status),
+    /// Topics, partitions and instances for a wanted rate
+    Plan(network_plan::Plan),
+    /// Make and check the topics that join the stages, and begin the network there
+    Apply(network_apply::Apply),
     /// Make a key
     Key(network_key::Key),
     /// The network map of a network of nodes
@@ -165,9 +175,12 @@ pub fn run(arguments: Arguments) -> ExitCode {
             Command::Network(NetworkCommand::Init(command)) => command.run(connection),
             Command::Network(NetworkCommand::Run(command)) => command.run(connection),
             Command::Network(NetworkCommand::Status(command)) => command.run(connection),
+            Command::Network(NetworkCommand::Plan(command)) => command.run(),
+            Command::Network(NetworkCommand::Apply(command)) => command.run(),
             Command::Network(NetworkCommand::Key(command)) => command.run(connection),
             Command::Network(NetworkCommand::Map(command)) => command.run(),
             Command::Network(NetworkCommand::Authority(command)) => command.run(connection),
+            Command::Stage(command) => command.run(connection),
             Command::Node(command) => command.run(connection),
             Command::Flow(command) => command.run(),
             Command::Vault(command) => command.run(),

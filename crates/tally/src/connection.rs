@@ -77,6 +77,14 @@ pub struct Connection {
 }
 
 impl ConnectionArguments {
+    /// The network's directory.
+    ///
+    /// # Errors
+    /// When none is given.
+    pub fn directory(&self) -> anyhow::Result<Layout> {
+        self.layout().with_context(|| format!("which network? Give --network DIR, or set {NETWORK_VARIABLE}"))
+    }
+
     fn layout(&self) -> Option<Layout> {
         let directory =
             self.network.clone().or_else(|| std::env::var_os(NETWORK_VARIABLE).map(PathBuf::from));

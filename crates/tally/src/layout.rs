@@ -25,6 +25,10 @@ impl Layout {
     pub fn cluster(&self) -> PathBuf {
         self.root.join("cluster.toml")
     }
+    /// Says that the network has moved to a cluster's topics: its files are history.
+    pub fn moved(&self) -> PathBuf {
+        self.root.join("moved-to-cluster")
+    }
     /// What the network began with; its hash is the network's id, so that it never changes.
     pub fn genesis(&self) -> PathBuf {
         self.root.join("genesis.toml")

@@ -22,4 +22,5 @@ pub mod passphrase;
 pub mod plan;
 mod ports;
 pub mod server;
+pub mod stages;
 pub mod wire;

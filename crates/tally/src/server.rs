@@ -40,7 +40,7 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 use tally_ops::shutdown::Shutdown;
-use tally_settlement::engine::Engine;
+use tally_settlement::desk::Settlement;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// How long open requests may take once the network is asked to stop.
@@ -56,7 +56,7 @@ const MAX_WAITING: usize = 256;
 const MAX_BODIES: usize = 256 << 20;
 
 struct App {
-    engine: Arc<Engine>,
+    desk: Arc<dyn Settlement>,
     configuration: Configuration,
     metrics: Metrics,
     lookups: Semaphore,
@@ -64,19 +64,19 @@ struct App {
     bodies: Arc<Semaphore>,
 }
 
-/// Answers on `listener` until shutdown is requested and what was asked before is answered.
+/// Answers on `listener` for `desk` until shutdown is requested and what was asked before is answered.
 ///
 /// # Errors
 /// When the runtime cannot be set up.
 pub fn serve(
     listener: TcpListener,
-    engine: Arc<Engine>,
+    desk: Arc<impl Settlement + 'static>,
     configuration: Configuration,
     shutdown: &Shutdown,
 ) -> anyhow::Result<()> {
     listener.set_nonblocking(true).context("cannot set the listener up")?;
     let app = Arc::new(App {
-        engine,
+        desk,
         metrics: Metrics::new()?,
         lookups: Semaphore::new(MAX_LOOKUPS),
         bodies: Arc::new(Semaphore::new(MAX_BODIES.max(configuration.http.max_body_bytes))),

@@ -131,14 +131,14 @@ impl Member {
             return self.stand_by(&cluster, &stop);
         }
         let shard = self.open(&*cluster, &stop)?;
-        let counts = shard.counts();
+        let watch = shard.watch();
         say("ready").map_err(|error| self.failed(error))?;
         let (go, told) = std::sync::mpsc::channel();
         let answer = Arc::clone(&cluster);
         self.answer(&stop, move || {
             // Nobody waits for it any more once the shard runs.
             let _ = go.send(());
-            Counters::of(&counts, &answer)
+            Counters::of(watch.counts(), &answer)
         })?;
         if self.paused {
             // An end of the input stops the shard, and there is nothing to wait for then.

@@ -319,7 +319,8 @@ impl Running {
         let logs = port.kept();
         let (mut before, mut after) = (Vec::new(), Vec::new());
         let mut at = |moment: Moment| {
-            let read = self.read(logs.traffic()).map_err(|error| WorkloadError::Refused(error.to_string()))?;
+            let read =
+                self.read(logs.traffic()).map_err(|error| WorkloadError::Refused(error.to_string()))?;
             match moment {
                 Moment::Begin => before = read,
                 Moment::End => after = read,

@@ -91,6 +91,13 @@ struct Bound {
     visible: Option<u64>,
 }
 
+impl Bound {
+    /// The offset after the last that this log knows of: what it appended itself counts before it is synced.
+    fn end(&self, queue: &Queue) -> Offset {
+        Offset(if self.writes { self.next } else { queue.next() })
+    }
+}
+
 /// One process's log in a [`MemoryCluster`].
 pub struct MemorySharedLog {
     cluster: MemoryCluster,
@@ -105,6 +112,8 @@ struct Own {
     appended: u64,
     durable: u64,
     seen_events: u64,
+    /// By topic, the offset after the last record read.
+    read: BTreeMap<u16, u64>,
 }
 
 impl MemorySharedLog {
@@ -182,19 +191,25 @@ impl Log for MemorySharedLog {
         own.seen_events = state.events;
         let bound = own.bound.get(&topic.0).ok_or_else(|| unknown(topic))?;
         let queue = &state.partitions[&bound.partition];
-        let (first, next) = (Offset(queue.first), Offset(queue.next()));
+        let (first, next) = (Offset(queue.first), bound.end(queue));
         if from < first || from > next {
             return Err(LogError::OutOfRange { topic, asked: from, first, next });
         }
-        let end = bound.visible.unwrap_or(u64::MAX).min(next.0);
+        let end = bound.visible.unwrap_or(u64::MAX).min(queue.next());
         let (mut at, mut bytes) = (from.0, 0);
-        while at < end && (bytes < max_bytes || at == from.0) {
+        while at < end {
             let index = usize::try_from(at - queue.first).expect("a queue fits in memory");
             let payload = queue.records[index].clone();
             bytes += payload.len();
+            if at > from.0 && bytes > max_bytes {
+                // There is more, so nobody waits.
+                own.seen_events = state.events.wrapping_sub(1);
+                break;
+            }
             out.push(Record { offset: Offset(at), payload });
             at += 1;
         }
+        own.read.insert(topic.0, at);
         Ok(Offset(at))
     }
 
@@ -207,9 +222,7 @@ impl Log for MemorySharedLog {
     fn next(&self, topic: TopicId) -> Offset {
         let state = self.cluster.state();
         let own = self.own();
-        let next =
-            |bound: &Bound| if bound.writes { bound.next } else { state.partitions[&bound.partition].next() };
-        Offset(own.bound.get(&topic.0).map_or(0, next))
+        own.bound.get(&topic.0).map_or(Offset(0), |bound| bound.end(&state.partitions[&bound.partition]))
     }
 
     fn release(&self, topic: TopicId, before: Offset) -> Result<(), LogError> {
@@ -217,20 +230,24 @@ impl Log for MemorySharedLog {
         let own = self.own();
         let bound = own.bound.get(&topic.0).ok_or_else(|| unknown(topic))?;
         let queue = state.partitions.get_mut(&bound.partition).expect("bound partitions exist");
-        let (first, next) = (Offset(queue.first), Offset(queue.next()));
+        let (first, next) = (Offset(queue.first), bound.end(queue));
         if before > next {
             return Err(LogError::OutOfRange { topic, asked: before, first, next });
         }
-        if before > first {
-            let gone = usize::try_from(before.0 - first.0).expect("a queue fits in memory");
+        let before = before.0.min(queue.next());
+        if before > first.0 {
+            let gone = usize::try_from(before - first.0).expect("a queue fits in memory");
             queue.records.drain(..gone);
-            queue.first = before.0;
+            queue.first = before;
         }
         Ok(())
     }
 
     fn health(&self) -> Health {
-        Health::Ok
+        match self.is_fenced(&self.cluster.state()) {
+            Err(fenced @ LogError::Fenced { .. }) => Health::Failed { reason: fenced.to_string() },
+            _ => Health::Ok,
+        }
     }
 }
 
@@ -244,6 +261,19 @@ impl SharedLog for MemorySharedLog {
 
     fn pending_bytes(&self) -> usize {
         self.own().pending.iter().map(|(_, payload)| payload.len()).sum()
+    }
+
+    fn behind(&self) -> Vec<(Partition, u64)> {
+        let state = self.cluster.state();
+        let own = self.own();
+        let others = own.bound.iter().filter(|(_, bound)| !bound.writes);
+        others
+            .map(|(id, bound)| {
+                let read = own.read.get(id).copied().unwrap_or(0);
+                let next = state.partitions[&bound.partition].next();
+                (bound.partition.clone(), next.saturating_sub(read))
+            })
+            .collect()
     }
 
     fn foreign(&self) -> Vec<Foreign> {
@@ -264,8 +294,14 @@ impl MemoryCluster {
             *opening
         };
         // What the fenced writer synced until now is what this one finds: no sync of it can succeed any more.
-        let own =
-            Own { bound: self.bind(bindings)?, pending: Vec::new(), appended: 0, durable: 0, seen_events: 0 };
+        let own = Own {
+            bound: self.bind(bindings)?,
+            pending: Vec::new(),
+            appended: 0,
+            durable: 0,
+            seen_events: 0,
+            read: BTreeMap::new(),
+        };
         let writer = Some((writer.to_owned(), opening));
         Ok(Arc::new(MemorySharedLog { cluster: self.clone(), writer, own: Mutex::new(own) }))
     }
@@ -280,8 +316,14 @@ impl Cluster for MemoryCluster {
         if bindings.iter().any(|binding| binding.writes) {
             return Err(LogError::ReadOnly);
         }
-        let own =
-            Own { bound: self.bind(bindings)?, pending: Vec::new(), appended: 0, durable: 0, seen_events: 0 };
+        let own = Own {
+            bound: self.bind(bindings)?,
+            pending: Vec::new(),
+            appended: 0,
+            durable: 0,
+            seen_events: 0,
+            read: BTreeMap::new(),
+        };
         Ok(Arc::new(MemorySharedLog { cluster: self.clone(), writer: None, own: Mutex::new(own) }))
     }
 
@@ -341,3 +383,6 @@ impl Drop for MemoryMember {
         self.cluster.0.arrived.notify_all();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -80,11 +80,14 @@ pub struct Setup {
     pub fast: bool,
     /// The heap of each, in MiB.
     pub heap_mib: u32,
+    /// The last broker's disk is full for a file of more than so many MiB, at least 11. The system refuses the write as it does
+    /// on a full disk, and it takes no privilege to set up.
+    pub file_mib: Option<u32>,
 }
 
 impl Default for Setup {
     fn default() -> Self {
-        Self { nodes: 1, secured: false, fast: false, heap_mib: 512 }
+        Self { nodes: 1, secured: false, fast: false, heap_mib: 512, file_mib: None }
     }
 }
 
@@ -111,7 +114,8 @@ struct Running {
 
 /// Starts Java, says its process id, and ends it when nobody holds the other end of the pipe any more. A line on the pipe
 /// before that keeps the data.
-const KEEPER: &str = r#"directory=$1; log=$2; shift 2
+const KEEPER: &str = r#"directory=$1; log=$2; blocks=$3; shift 3
+ulimit -f "$blocks"
 "$@" >>"$log" 2>&1 </dev/null &
 pid=$!; echo "$pid"; exec >/dev/null
 read -r keep; kill -9 "$pid" 2>/dev/null; wait "$pid" 2>/dev/null
@@ -182,6 +186,18 @@ impl Brokers {
         if let Some(running) = self.node(number).running.take() {
             running.end(true);
         }
+    }
+
+    /// Gives the last broker room on its disk, from its next start on.
+    pub fn free_disk(&mut self) {
+        self.setup.file_mib = None;
+    }
+
+    /// Whether a broker runs. One whose disk is full ends by itself.
+    #[must_use]
+    pub fn runs(&self, number: u16) -> bool {
+        let node = self.nodes.iter().find(|node| node.number == number);
+        node.and_then(|node| node.running.as_ref()).is_some_and(|running| !running.java_ended())
     }
 
     /// Starts a killed broker again, and does not wait until it serves.
@@ -317,10 +333,14 @@ impl Brokers {
             &["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
         });
         let java = self.java(&options);
+        // Of 512 bytes, as the shell counts.
+        let blocks =
+            self.setup.file_mib.filter(|_| number == self.setup.nodes).map(|mib| u64::from(mib) << 11);
         let mut shell = Command::new("sh")
             .args(["-c", KEEPER, "keeper"])
             .arg(self.directory.path())
             .arg(self.path(number, "log"))
+            .arg(blocks.map_or("unlimited".to_owned(), |blocks| blocks.to_string()))
             .arg(java.get_program())
             .args(java.get_args())
             .arg("kafka.Kafka")

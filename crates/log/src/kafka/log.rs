@@ -2,7 +2,7 @@
 
 use super::reader::{Feed, Reader};
 use super::writer::Writer;
-use super::{Inner, refused, topics, unknown};
+use super::{Inner, refused, topics, unknown, unreadable};
 use crate::cluster::{Binding, Foreign, Partition, SharedLog};
 use crate::{Appended, Health, Log, LogError, Offset, Record, Ticket, TopicId, Visibility};
 use rdkafka::TopicPartitionList;
@@ -34,6 +34,8 @@ pub struct Traffic {
     pub read_records: u64,
     /// Their payloads.
     pub read_bytes: u64,
+    /// Foreign records passed over.
+    pub foreign_records: u64,
     /// Where the next read continues; 0 before the first.
     pub position: u64,
     /// The end of the partition when it was last asked for. What lies between is the lag.
@@ -89,8 +91,12 @@ impl KafkaLog {
         self.writer.as_ref().and_then(|writer| writer.next(topic))
     }
 
-    /// The ends of a partition, asked for now; the last answer if there is none.
+    /// The ends of a partition, asked for now. Where there is no answer, it begins where it began before, and ends after
+    /// everything: who reads up to the end must not take what is missing for the end.
     fn ends(&self, topic: TopicId) -> (u64, u64) {
+        if !self.partitions.contains_key(&topic.0) {
+            return (0, 0);
+        }
         let asked =
             self.partition(topic).and_then(|partition| self.reader.ask(|lookup| lookup.bounds(partition)));
         let mut ends = self.ends.lock().expect(LOCK);
@@ -99,7 +105,7 @@ impl KafkaLog {
                 ends.insert(topic.0, (bounds.first(), bounds.next()));
                 (bounds.first(), bounds.next())
             }
-            Err(_) => ends.get(&topic.0).copied().unwrap_or_default(),
+            Err(_) => (ends.get(&topic.0).map_or(0, |(first, _)| *first), u64::MAX),
         }
     }
 
@@ -108,13 +114,12 @@ impl KafkaLog {
     pub fn traffic(&self) -> Vec<(Partition, Traffic)> {
         let one = |(id, partition): (&u16, &Partition)| {
             let topic = TopicId(*id);
-            let (appended_records, appended_bytes) =
-                self.writer.as_ref().map_or((0, 0), |writer| writer.count(topic));
-            let (position, read_records, read_bytes) = self.feeds[id].lock().expect(LOCK).count();
+            let mut traffic = self.feeds[id].lock().expect(LOCK).traffic();
+            if let Some(writer) = &self.writer {
+                (traffic.appended_records, traffic.appended_bytes) = writer.count(topic);
+            }
             let end = self.ends.lock().expect(LOCK).get(id).map_or(0, |(_, next)| *next);
-            let end = self.own(topic).map_or(end, |(_, committed)| committed).max(position);
-            let traffic =
-                Traffic { appended_records, appended_bytes, read_records, read_bytes, position, end };
+            traffic.end = self.own(topic).map_or(end, |(_, committed)| committed).max(traffic.position);
             (partition.clone(), traffic)
         };
         self.partitions.iter().map(one).collect()
@@ -167,7 +172,9 @@ impl Log for KafkaLog {
         if before <= first.0 {
             return Ok(());
         }
-        let position = self.reader.ask(|lookup| lookup.locate(partition, before, &bounds))?;
+        let found = self.reader.ask(|lookup| lookup.locate(partition, before, &bounds))?;
+        let position =
+            found.ok_or_else(|| unreadable(partition, bounds.low, format!("no record {before}")))?;
         let mut list = TopicPartitionList::new();
         list.add_partition_offset(
             &partition.topic,
@@ -190,6 +197,14 @@ impl SharedLog for KafkaLog {
 
     fn pending_bytes(&self) -> usize {
         self.writer.as_ref().map_or(0, Writer::pending_bytes)
+    }
+
+    fn behind(&self) -> Vec<(Partition, u64)> {
+        let writes = |partition: &Partition| {
+            self.partitions.iter().any(|(id, of)| of == partition && self.own(TopicId(*id)).is_some())
+        };
+        let others = self.traffic().into_iter().filter(|(partition, _)| !writes(partition));
+        others.map(|(partition, traffic)| (partition, traffic.end.saturating_sub(traffic.position))).collect()
     }
 
     fn foreign(&self) -> Vec<Foreign> {

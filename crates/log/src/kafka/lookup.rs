@@ -43,7 +43,7 @@ impl Bounds {
     }
 
     pub(super) fn next(&self) -> u64 {
-        self.ends.map_or(0, |(_, last)| last.offset + 1)
+        self.ends.map_or(0, |(_, last)| last.offset.saturating_add(1))
     }
 }
 
@@ -110,39 +110,43 @@ impl Lookup {
         }
     }
 
-    /// Where the partition's records begin and end.
+    /// Where the partition's records begin and end. It fails if the last are not as they should be.
     pub(super) fn bounds(&self, partition: &Partition) -> Result<Bounds, LogError> {
+        let begin = self.begin(partition)?;
+        let Some((first, _)) = begin.ends else { return Ok(begin) };
+        let last = self.last(partition, first, begin.high)?;
+        Ok(Bounds { ends: Some((first, last)), ..begin })
+    }
+
+    /// Where the partition's records begin, as if the first were the last.
+    pub(super) fn begin(&self, partition: &Partition) -> Result<Bounds, LogError> {
         let (low, high) = self.watermarks(partition)?;
-        let ends = if low < high {
-            match self.at_or_after(partition, low, high)? {
-                Some(first) => Some((first, self.last(partition, first, high)?)),
-                None => None,
-            }
-        } else {
-            None
-        };
-        if ends.is_none() && low > 0 {
+        let first = self.at_or_after(partition, low, high)?;
+        if first.is_none() && low > 0 {
             let what = "nothing: the records before it were deleted, and with them their count".to_owned();
             return Err(unreadable(partition, low, what));
         }
-        Ok(Bounds { low, high, ends })
+        Ok(Bounds { low, high, ends: first.map(|first| (first, first)) })
     }
 
-    /// The last record, not before `first`: looked for backwards in steps that double, since commits take positions too.
+    /// The last record, not before `first`: looked for backwards in steps that double twice, since commits take positions
+    /// too. It must follow the one before it.
     fn last(&self, partition: &Partition, first: Place, high: i64) -> Result<Place, LogError> {
-        let mut step = 2;
+        let mut step = 4;
         loop {
             let from = (high - step).max(first.position);
-            let mut last = None;
-            let mut at = from;
-            while let Some(found) = self.at_or_after(partition, at, high)? {
-                last = Some(found);
-                at = found.position + 1;
-            }
+            let (mut last, mut count): (Option<Place>, _) = (None, 0);
+            self.scan(partition, from, high, |found| {
+                let follows = last.is_none_or(|last| last.offset.checked_add(1) == Some(found.offset));
+                if !follows || found.offset == u64::MAX {
+                    return Err(unreadable(partition, found.position, out_of_order(found.offset)));
+                }
+                (last, count) = (Some(found), count + 1);
+                Ok(true)
+            })?;
             match last {
-                Some(last) => return Ok(last),
-                None if from == first.position => return Ok(first),
-                None => step *= 4,
+                Some(last) if count > 1 || from == first.position => return Ok(last),
+                _ => step *= 4,
             }
         }
     }
@@ -154,19 +158,46 @@ impl Lookup {
         position: i64,
         high: i64,
     ) -> Result<Option<Place>, LogError> {
+        let mut first = None;
+        self.scan(partition, position, high, |found| {
+            first = Some(found);
+            Ok(false)
+        })?;
+        Ok(first)
+    }
+
+    /// Shows `see` the records of ours from a position up to `high`, until it returns false.
+    fn scan(
+        &self,
+        partition: &Partition,
+        position: i64,
+        high: i64,
+        mut see: impl FnMut(Place) -> Result<bool, LogError>,
+    ) -> Result<(), LogError> {
         if position >= high {
-            return Ok(None);
+            return Ok(());
         }
         let mut list = TopicPartitionList::new();
         let wrong = refused("look into a partition");
         let number = partition.number.into();
         list.add_partition_offset(&partition.topic, number, Offset::Offset(position)).map_err(&wrong)?;
         self.consumer.assign(&list).map_err(&wrong)?;
-        let found = self.poll(partition, high);
+        let scanned = loop {
+            match self.poll(partition, high) {
+                Ok(Some(found)) => match see(found) {
+                    Ok(true) if found.position + 1 < high => {}
+                    Ok(_) => break Ok(()),
+                    Err(error) => break Err(error),
+                },
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
         self.consumer.unassign().map_err(&wrong)?;
-        found
+        scanned
     }
 
+    /// The next record of ours before `high`.
     fn poll(&self, partition: &Partition, high: i64) -> Result<Option<Place>, LogError> {
         let deadline = Instant::now() + self.limit;
         loop {
@@ -192,31 +223,38 @@ impl Lookup {
         }
     }
 
-    /// Where record `offset` lies, which is between the ends of `bounds`.
+    /// Where record `offset` lies, which is not before the first of `bounds`; none if it is nowhere.
     pub(super) fn locate(
         &self,
         partition: &Partition,
         offset: u64,
         bounds: &Bounds,
-    ) -> Result<i64, LogError> {
-        let Some((first, last)) = bounds.ends else {
-            return Err(unreadable(partition, bounds.low, format!("no record {offset}")));
-        };
+    ) -> Result<Option<i64>, LogError> {
+        let Some((first, _)) = bounds.ends else { return Ok(None) };
         // Between two records lie at least as many positions as records.
         let distance = |from: u64, to: u64| i64::try_from(to.saturating_sub(from)).unwrap_or(i64::MAX);
-        let mut low = first.position + distance(first.offset, offset);
-        let mut high = last.position - distance(offset, last.offset);
-        while low < high {
+        let mut low = first.position.saturating_add(distance(first.offset, offset));
+        let mut high = bounds.high - 1;
+        while low <= high {
             let middle = low + (high - low) / 2;
             match self.at_or_after(partition, middle, bounds.high)? {
-                Some(found) if found.offset == offset => return Ok(found.position),
-                Some(found) if found.offset < offset => low = found.position + distance(found.offset, offset),
-                Some(found) => high = (middle - 1).min(found.position - distance(offset, found.offset)),
+                Some(found) if found.offset == offset => return Ok(Some(found.position)),
+                Some(found) if found.offset < offset => {
+                    low = found.position.saturating_add(distance(found.offset, offset));
+                }
+                Some(found) => {
+                    high = (middle - 1).min(found.position.saturating_sub(distance(offset, found.offset)));
+                }
                 None => high = middle - 1,
             }
         }
-        Ok(low)
+        Ok(None)
     }
+}
+
+/// What is wrong with a record that is not the next.
+pub(super) fn out_of_order(offset: u64) -> String {
+    format!("record {offset}, which does not follow the one before it")
 }
 
 pub(super) fn newer(partition: &Partition, position: i64, found: u8) -> LogError {

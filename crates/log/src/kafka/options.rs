@@ -27,7 +27,10 @@ pub struct KafkaOptions {
     pub fetch_buffer_bytes: usize,
     /// For how long a broker holds a fetch that finds nothing, in milliseconds. Not the latency of records, which end it.
     pub fetch_wait_ms: u32,
-    /// For how long one question to the cluster may take, in milliseconds.
+    /// After which silence a broker that was asked something is taken for gone, in milliseconds: it may hang, with its
+    /// connections open.
+    pub answer_timeout_ms: u32,
+    /// For how long one question to the cluster may take, whoever answers it, in milliseconds.
     pub request_timeout_ms: u32,
     /// After which time a sync says that it is stalled, in milliseconds.
     pub sync_timeout_ms: u32,
@@ -76,6 +79,7 @@ impl Default for KafkaOptions {
             max_record_bytes: 16 << 20,
             fetch_buffer_bytes: 64 << 20,
             fetch_wait_ms: 50,
+            answer_timeout_ms: 10_000,
             request_timeout_ms: 15_000,
             sync_timeout_ms: 10_000,
             transaction_timeout_ms: 60_000,
@@ -112,6 +116,9 @@ impl KafkaOptions {
         if !(1..=10_000).contains(&self.fetch_wait_ms) {
             return wrong("fetch_wait_ms", "must be from 1 to 10000");
         }
+        if !(self.fetch_wait_ms + 1_000..=300_000).contains(&self.answer_timeout_ms) {
+            return wrong("answer_timeout_ms", "must be a second over fetch_wait_ms, and at most 300000");
+        }
         if !(1_000..=900_000).contains(&self.transaction_timeout_ms) {
             return wrong("transaction_timeout_ms", "must be from 1000 to 900000");
         }
@@ -141,6 +148,7 @@ impl KafkaOptions {
         config
             .set("bootstrap.servers", self.brokers.join(","))
             .set("client.id", "tally")
+            .set("socket.timeout.ms", self.answer_timeout_ms.to_string())
             .set("socket.nagle.disable", "true")
             .set("socket.keepalive.enable", "true")
             .set("reconnect.backoff.ms", "50")
@@ -175,7 +183,8 @@ impl KafkaOptions {
             .set("linger.ms", "0")
             .set("compression.codec", codec)
             .set("message.max.bytes", (self.max_record_bytes + RECORD_OVERHEAD).to_string())
-            .set("batch.size", (1 << 20).to_string())
+            .set("batch.size", (super::writer::BATCH_BYTES + (1 << 20)).to_string())
+            .set("batch.num.messages", "1000000")
             // Limits of our own come first.
             .set("queue.buffering.max.messages", "10000000")
             .set("queue.buffering.max.kbytes", (4 << 20).to_string())
@@ -208,5 +217,42 @@ impl KafkaOptions {
             .set("queued.min.messages", "1000000")
             .set("queued.max.messages.kbytes", (self.fetch_buffer_bytes / 1024).to_string());
         config
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_come_from_a_section_and_name_what_is_wrong() {
+        let read = |text: &str| serde_json::from_str::<KafkaOptions>(text);
+        let options =
+            read(r#"{"brokers": ["a:1", "b:2"], "compression": "lz4", "max_pending_bytes": 33554432}"#);
+        let options = options.expect("these are options");
+        assert_eq!((options.brokers.len(), options.compression), (2, Compression::Lz4));
+        assert_eq!(options.max_record_bytes, KafkaOptions::default().max_record_bytes);
+        assert!(options.check().is_ok());
+        assert!(read(r#"{"broker": []}"#).is_err(), "an unknown name is not passed over");
+        assert!(read(r#"{"tls": {"authority": "a", "certificate": "b"}}"#).is_err(), "the key is missing");
+        for (wrong, name) in [
+            (r#"{"brokers": []}"#, "brokers"),
+            (r#"{"brokers": ["a:1,b:2"]}"#, "brokers"),
+            (r#"{"max_record_bytes": 67108865}"#, "max_record_bytes"),
+            (r#"{"max_pending_bytes": 1000}"#, "max_pending_bytes"),
+            (r#"{"fetch_buffer_bytes": 0}"#, "fetch_buffer_bytes"),
+            (r#"{"fetch_wait_ms": 0}"#, "fetch_wait_ms"),
+            (r#"{"answer_timeout_ms": 1000}"#, "answer_timeout_ms"),
+            (r#"{"transaction_timeout_ms": 900001}"#, "transaction_timeout_ms"),
+            (r#"{"request_timeout_ms": 1}"#, "request_timeout_ms"),
+            (r#"{"sync_timeout_ms": 0}"#, "sync_timeout_ms"),
+            (r#"{"session_timeout_ms": 499}"#, "session_timeout_ms"),
+        ] {
+            let checked = read(wrong).expect("these are options").check();
+            assert!(
+                matches!(checked, Err(LogError::Options { option, .. }) if option == name),
+                "{wrong}: {checked:?}"
+            );
+        }
     }
 }

@@ -2,8 +2,8 @@
 
 use super::context::Context;
 use super::frame::{self, Frame};
-use super::lookup::{Bounds, Lookup, is_transient, newer};
-use super::{KafkaOptions, refused, unreadable};
+use super::lookup::{Lookup, is_transient, newer, out_of_order};
+use super::{KafkaOptions, Traffic, refused, unreadable};
 use crate::cluster::{Foreign, Partition};
 use crate::{LogError, Offset, Record, TopicId};
 use bytes::Bytes;
@@ -59,6 +59,7 @@ pub(super) struct Feed {
     stop: Option<Stop>,
     records: u64,
     bytes: u64,
+    foreign: u64,
 }
 
 #[derive(Clone)]
@@ -88,12 +89,19 @@ impl Feed {
             stop: None,
             records: 0,
             bytes: 0,
+            foreign: 0,
         }
     }
 
-    /// Where the next read continues, and records and bytes read.
-    pub(super) fn count(&self) -> (u64, u64, u64) {
-        (self.position.unwrap_or(0), self.records, self.bytes)
+    /// What was read.
+    pub(super) fn traffic(&self) -> Traffic {
+        Traffic {
+            read_records: self.records,
+            read_bytes: self.bytes,
+            foreign_records: self.foreign,
+            position: self.position.unwrap_or(0),
+            ..Traffic::default()
+        }
     }
 
     fn stopped(&self) -> Result<(), LogError> {
@@ -210,7 +218,10 @@ impl Reader {
             match found {
                 None => {}
                 Some(Ok(message)) => match frame::parse(message.key()) {
-                    Frame::Foreign(what) => self.keep_foreign(&feed.partition, &message, what),
+                    Frame::Foreign(what) => {
+                        self.keep_foreign(&feed.partition, &message, what);
+                        feed.foreign += 1;
+                    }
                     Frame::Newer(found) => {
                         let position = message.offset();
                         drop(message);
@@ -229,7 +240,7 @@ impl Reader {
                     Frame::Ours(offset) => {
                         let position = message.offset();
                         drop(message);
-                        let what = format!("record {offset} where record {} should be", feed.expected);
+                        let what = out_of_order(offset);
                         feed.stop = Some(Stop::Unexpected { position, what });
                         feed.stopped()?;
                     }
@@ -281,15 +292,40 @@ impl Reader {
         from: Offset,
         own: Option<(u64, u64)>,
     ) -> Result<(), LogError> {
-        let bounds = self.ask(|lookup| lookup.bounds(&feed.partition))?;
-        let (first, next) = (Offset(bounds.first()), Offset(own.map_or(bounds.next(), |(next, _)| next)));
-        if from < first || from > next {
-            return Err(LogError::OutOfRange { topic, asked: from, first, next });
-        }
-        let position = self.ask(|lookup| position(lookup, &feed.partition, from.0, &bounds))?;
-        self.go(feed, position)?;
-        feed.expected = from.0.min(bounds.next());
-        feed.known = bounds.next();
+        let partition = &feed.partition;
+        let (begin, all) = self.ask(|lookup| Ok((lookup.begin(partition)?, lookup.bounds(partition))))?;
+        let first = Offset(begin.first());
+        let position = match &all {
+            Ok(all) => {
+                let next = Offset(own.map_or(all.next(), |(next, _)| next));
+                if from < first || from > next {
+                    return Err(LogError::OutOfRange { topic, asked: from, first, next });
+                }
+                // From the first on, what lies before it is seen too: it is foreign.
+                match () {
+                    () if from == first => Some(begin.low),
+                    () if from.0 >= all.next() => Some(all.high),
+                    () => self.ask(|lookup| lookup.locate(partition, from.0, all))?,
+                }
+            }
+            // The end is not as it should be; what lies before it can be read all the same.
+            Err(LogError::Version { .. } | LogError::Unreadable { .. }) if from == first => Some(begin.low),
+            Err(LogError::Version { .. } | LogError::Unreadable { .. }) if from > first => {
+                self.ask(|lookup| lookup.locate(partition, from.0, &begin)).unwrap_or(None)
+            }
+            Err(_) => None,
+        };
+        let (expected, known) = match (&all, position) {
+            (Ok(all), Some(_)) => (from.0.min(all.next()), all.next()),
+            (Err(_), Some(_)) => (from.0, from.0),
+            (Ok(all), None) => {
+                let what = format!("not record {from}, which lies before the last");
+                return Err(unreadable(partition, all.high, what));
+            }
+            (Err(_), None) => return all.map(|_| ()),
+        };
+        self.go(feed, position.unwrap_or(begin.low))?;
+        (feed.expected, feed.known) = (expected, known);
         (feed.held, feed.stop) = (None, None);
         feed.position = Some(from.0);
         Ok(())
@@ -312,6 +348,9 @@ impl Reader {
         let mut list = TopicPartitionList::new();
         list.add_partition_offset(topic, number, place).map_err(&wrong)?;
         self.consumer.incremental_assign(&list).map_err(wrong)?;
+        // The thread that fetches from the partition's broker may sleep for up to a second before it sees that there is
+        // something new to fetch, unless an answer comes in. So it is asked something.
+        drop(self.consumer.fetch_watermarks(topic, number, self.options.request_timeout()));
         feed.queue = Some(queue);
         Ok(())
     }
@@ -327,13 +366,5 @@ impl Reader {
     pub(super) fn foreign(&self) -> Vec<Foreign> {
         let mut foreign: MutexGuard<'_, _> = self.foreign.lock().expect(LOCK);
         foreign.drain(..).collect()
-    }
-}
-
-fn position(lookup: &Lookup, partition: &Partition, from: u64, bounds: &Bounds) -> Result<i64, LogError> {
-    match bounds.ends {
-        Some((first, _)) if from == first.offset => Ok(first.position),
-        Some(_) if from < bounds.next() => lookup.locate(partition, from, bounds),
-        _ => Ok(bounds.high),
     }
 }

@@ -16,6 +16,9 @@ use std::time::{Duration, Instant};
 const LOCK: &str = "no holder of a writer's lock panics";
 /// How long one call of the client may take before reports of failed messages are looked at.
 const STEP: Duration = Duration::from_millis(250);
+/// How much is handed to the client for one partition at once, in bytes: one request, waited for. The client sends one
+/// request of an idempotent producer after the other anyway, and spins while more waits behind it.
+pub(super) const BATCH_BYTES: usize = 4 << 20;
 
 pub(super) struct Writer {
     name: String,
@@ -23,8 +26,8 @@ pub(super) struct Writer {
     max_pending_bytes: usize,
     max_record_bytes: usize,
     sync_timeout: Duration,
-    /// Held by the one who commits.
-    committer: Mutex<()>,
+    /// Held by the one who commits: the commit under way, until it is known to have happened.
+    committer: Mutex<Option<Commit>>,
     state: Mutex<State>,
     durable: AtomicU64,
 }
@@ -34,14 +37,8 @@ struct State {
     appended: u64,
     /// Payloads appended and not known to be committed.
     pending_bytes: usize,
-    /// A transaction takes records.
-    open: bool,
-    /// The commit under way. Until it is known to have happened no record can be sent.
-    commit: Option<Commit>,
-    /// Records appended during a commit, in order.
+    /// Records for the next commit, in order.
     waiting: VecDeque<Waiting>,
-    /// Payloads sent in the open transaction.
-    sent_bytes: usize,
     stalled: Option<String>,
     over: Option<Over>,
 }
@@ -49,15 +46,20 @@ struct State {
 struct Topic {
     partition: Partition,
     next: u64,
-    sent: u64,
     committed: u64,
     records: u64,
     bytes: u64,
 }
 
+/// A transaction that is being committed.
 struct Commit {
+    /// The last ticket in it.
     ticket: u64,
     bytes: usize,
+    /// By topic, the number of the record after the last in it.
+    ends: Vec<(u16, u64)>,
+    /// Those not yet handed to the client.
+    records: VecDeque<Waiting>,
 }
 
 struct Waiting {
@@ -97,10 +99,7 @@ impl Writer {
             topics: BTreeMap::new(),
             appended: 0,
             pending_bytes: 0,
-            open: false,
-            commit: None,
             waiting: VecDeque::new(),
-            sent_bytes: 0,
             stalled: None,
             over: None,
         };
@@ -110,7 +109,7 @@ impl Writer {
             max_pending_bytes: options.max_pending_bytes,
             max_record_bytes: options.max_record_bytes,
             sync_timeout: options.sync_timeout(),
-            committer: Mutex::new(()),
+            committer: Mutex::new(None),
             state: Mutex::new(state),
             durable: AtomicU64::new(0),
         })
@@ -118,7 +117,7 @@ impl Writer {
 
     /// Lets `topic` be appended to, whose next record is number `next`.
     pub(super) fn start(&self, topic: TopicId, partition: Partition, next: u64) {
-        let entry = Topic { partition, next, sent: next, committed: next, records: 0, bytes: 0 };
+        let entry = Topic { partition, next, committed: next, records: 0, bytes: 0 };
         self.state().topics.insert(topic.0, entry);
     }
 
@@ -143,19 +142,7 @@ impl Writer {
             let pending_bytes = state.pending_bytes;
             return Err(LogError::Backpressure { pending_bytes, max_pending_bytes: self.max_pending_bytes });
         }
-        if state.commit.is_some() || !state.waiting.is_empty() {
-            state.waiting.push_back(Waiting { topic: topic.0, offset: next, payload: parts.concat() });
-        } else {
-            let joined;
-            let payload = match parts {
-                [one] => *one,
-                _ => {
-                    joined = parts.concat();
-                    &joined
-                }
-            };
-            self.send(&mut state, topic.0, next, payload)?;
-        }
+        state.waiting.push_back(Waiting { topic: topic.0, offset: next, payload: parts.concat() });
         state.appended += 1;
         state.pending_bytes += bytes;
         let ticket = Ticket(state.appended);
@@ -166,42 +153,43 @@ impl Writer {
         Ok(Appended { offset: Offset(next), ticket })
     }
 
-    /// Hands a record to the client, which has it on its way at once.
-    fn send(&self, state: &mut State, topic: u16, offset: u64, payload: &[u8]) -> Result<(), LogError> {
-        if !state.open {
-            self.producer.begin_transaction().map_err(|error| self.refuse(state, &error))?;
-            state.open = true;
+    /// Hands records to the client, which sends them at once: for no partition more than fit into one request.
+    fn send(&self, commit: &mut Commit) -> Result<(), LogError> {
+        let mut partitions: BTreeMap<u16, (Partition, usize)> =
+            self.state().topics.iter().map(|(id, topic)| (*id, (topic.partition.clone(), 0))).collect();
+        while let Some(record) = commit.records.front() {
+            let (partition, bytes) =
+                partitions.get_mut(&record.topic).expect("only known topics have records");
+            if *bytes > 0 && *bytes + record.payload.len() > BATCH_BYTES {
+                return Ok(());
+            }
+            *bytes += record.payload.len().max(1);
+            let key = frame::key(record.offset);
+            let record = BaseRecord::to(&partition.topic)
+                .partition(partition.number.into())
+                .key(&key[..])
+                .payload(&record.payload);
+            match self.producer.send(record) {
+                Ok(()) => drop(commit.records.pop_front()),
+                // The rest is handed over when this is on its way.
+                Err((error, _)) if error.rdkafka_error_code() == Some(Code::QueueFull) => return Ok(()),
+                Err((error, _)) => return Err(self.refuse(&error)),
+            }
         }
-        let entry = state.topics.get(&topic).expect("only known topics have records");
-        let key = frame::key(offset);
-        let record = BaseRecord::to(&entry.partition.topic)
-            .partition(entry.partition.number.into())
-            .key(&key[..])
-            .payload(payload);
-        if let Err((error, _)) = self.producer.send(record) {
-            return Err(match error.rdkafka_error_code() {
-                Some(Code::QueueFull) => LogError::Backpressure {
-                    pending_bytes: state.pending_bytes,
-                    max_pending_bytes: self.max_pending_bytes,
-                },
-                _ => self.refuse(state, &error),
-            });
-        }
-        state.sent_bytes += payload.len();
-        state.topics.get_mut(&topic).expect("it was found above").sent = offset + 1;
         Ok(())
     }
 
     /// A record was refused by the client: then nothing of the transaction can be committed.
-    fn refuse(&self, state: &mut State, error: &KafkaError) -> LogError {
+    fn refuse(&self, error: &KafkaError) -> LogError {
         self.producer.poll(Duration::ZERO);
         let over = match self.producer.client().fatal_error() {
             Some((code, _)) if fences(code) => Over::Fenced,
             Some((_, text)) => Over::Failed(text),
             None => Over::Failed(self.producer.context().explain(error)),
         };
+        let mut state = self.state();
         state.over.get_or_insert(over);
-        self.check(state).expect_err("it is over")
+        self.check(&state).expect_err("it is over")
     }
 
     fn check(&self, state: &State) -> Result<(), LogError> {
@@ -218,7 +206,7 @@ impl Writer {
 
     pub(super) fn sync(&self) -> Result<Ticket, LogError> {
         let wanted = self.state().appended;
-        let _committer = self.committer.lock().expect(LOCK);
+        let mut commit = self.committer.lock().expect(LOCK);
         let deadline = Instant::now() + self.sync_timeout;
         loop {
             let durable = self.durable();
@@ -226,68 +214,71 @@ impl Writer {
                 // Nothing to do says nothing about being fenced, and need not.
                 return Ok(durable);
             }
-            self.begin_commit()?;
-            self.finish_commit(deadline)?;
+            let begun = match commit.take() {
+                Some(begun) => begun,
+                None => self.begin()?,
+            };
+            // Should it be stalled, the next call goes on with it.
+            self.finish(commit.insert(begun), deadline)?;
+            *commit = None;
         }
     }
 
-    /// From here on records wait, until the commit is known to have happened.
-    fn begin_commit(&self) -> Result<(), LogError> {
+    /// Begins a transaction with everything appended.
+    fn begin(&self) -> Result<Commit, LogError> {
+        self.check(&self.state())?;
+        self.producer.begin_transaction().map_err(|error| self.refuse(&error))?;
         let mut state = self.state();
-        self.check(&state)?;
-        if state.commit.is_none() {
-            self.send_waiting(&mut state)?;
-            let ticket = state.appended - state.waiting.len() as u64;
-            let bytes = std::mem::take(&mut state.sent_bytes);
-            state.commit = Some(Commit { ticket, bytes });
-        }
-        Ok(())
+        Ok(Commit {
+            ticket: state.appended,
+            bytes: state.waiting.iter().map(|record| record.payload.len()).sum(),
+            ends: state.topics.iter().map(|(id, topic)| (*id, topic.next)).collect(),
+            records: std::mem::take(&mut state.waiting),
+        })
     }
 
-    fn finish_commit(&self, deadline: Instant) -> Result<(), LogError> {
+    fn finish(&self, commit: &mut Commit, deadline: Instant) -> Result<(), LogError> {
+        self.check(&self.state())?;
         loop {
             self.producer.poll(Duration::ZERO);
             let left = deadline.saturating_duration_since(Instant::now());
+            if !commit.records.is_empty() {
+                self.send(commit)?;
+                if native::flush(self.producer.client(), left.min(STEP)) || left > STEP {
+                    continue;
+                }
+                return Err(self.stalled("records are not taken"));
+            }
             match native::commit(self.producer.client(), left.min(STEP)) {
-                Ok(()) => return self.committed(),
+                Ok(()) => {
+                    self.committed(commit);
+                    return Ok(());
+                }
                 Err(error) if error.fatal || error.abort || !is_transient(&error) => {
                     return Err(self.failed(&error));
                 }
-                Err(error) if left <= STEP => {
-                    let reason = self.producer.context().explain(error.text);
-                    self.state().stalled = Some(reason.clone());
-                    return Err(LogError::Stalled { reason });
-                }
+                Err(error) if left <= STEP => return Err(self.stalled(&error.text)),
                 Err(_) => {}
             }
         }
     }
 
-    fn committed(&self) -> Result<(), LogError> {
-        let mut state = self.state();
-        let commit = state.commit.take().expect("only the committer ends a commit");
-        state.open = false;
-        state.stalled = None;
-        state.pending_bytes -= commit.bytes;
-        for topic in state.topics.values_mut() {
-            topic.committed = topic.sent;
-        }
-        self.durable.store(commit.ticket, Ordering::Release);
-        self.send_waiting(&mut state)
+    fn stalled(&self, what: &str) -> LogError {
+        let reason = self.producer.context().explain(what);
+        self.state().stalled = Some(reason.clone());
+        LogError::Stalled { reason }
     }
 
-    fn send_waiting(&self, state: &mut State) -> Result<(), LogError> {
-        while let Some(record) = state.waiting.pop_front() {
-            match self.send(state, record.topic, record.offset, &record.payload) {
-                Ok(()) => {}
-                Err(LogError::Backpressure { .. }) => {
-                    state.waiting.push_front(record);
-                    return Ok(());
-                }
-                Err(error) => return Err(error),
+    fn committed(&self, commit: &Commit) {
+        let mut state = self.state();
+        state.stalled = None;
+        state.pending_bytes -= commit.bytes;
+        for (id, end) in &commit.ends {
+            if let Some(topic) = state.topics.get_mut(id) {
+                topic.committed = *end;
             }
         }
-        Ok(())
+        self.durable.store(commit.ticket, Ordering::Release);
     }
 
     /// The transaction is lost, and with it this log.
@@ -331,6 +322,16 @@ impl Writer {
     /// Records and bytes appended to a topic.
     pub(super) fn count(&self, topic: TopicId) -> (u64, u64) {
         self.state().topics.get(&topic.0).map_or((0, 0), |topic| (topic.records, topic.bytes))
+    }
+}
+
+impl Drop for Writer {
+    /// What was not synced is void. Readers need not wait until the cluster finds that out by itself.
+    fn drop(&mut self) {
+        let begun = self.committer.get_mut().is_ok_and(|commit| commit.is_some());
+        if begun && self.check(&self.state()).is_ok() {
+            let _ = native::abort(self.producer.client(), STEP);
+        }
     }
 }
 

@@ -1,9 +1,9 @@
 //! What senders are told.
 
-use crate::clerk::{Finality, Notice};
+use crate::clerk::{Finality, Notice, Waiter};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Instant;
-use tally_ledger::{Refusal, Timestamp, TransactionId, Uetr};
+use tally_ledger::{Refusal, Timestamp, Transaction, TransactionBatch, TransactionId, Uetr};
 
 /// What has become of a transaction.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -32,64 +32,113 @@ pub struct Answer {
     pub outcome: Outcome,
 }
 
+#[derive(Clone)]
+enum Slot {
+    Open,
+    Told(Notice),
+    /// Nobody will tell any more.
+    Closed,
+}
+
 struct Slots {
-    notices: Vec<Option<Notice>>,
-    left: usize,
+    slots: Vec<Slot>,
+    open: usize,
 }
 
 /// Where the clerk's notices arrive.
 #[derive(Clone)]
-pub(super) struct Mailbox(Arc<(Mutex<Slots>, Condvar)>);
+pub(crate) struct Mailbox(Arc<(Mutex<Slots>, Condvar)>);
+
+/// The right to tell one notice. Dropped, nobody waits for it any more.
+struct Slip {
+    mailbox: Mailbox,
+    at: usize,
+}
 
 impl Mailbox {
-    pub(super) fn new(notices: usize) -> Self {
-        let slots = Slots { notices: vec![None; notices], left: notices };
+    pub(crate) fn new(notices: usize) -> Self {
+        let slots = Slots { slots: vec![Slot::Open; notices], open: notices };
         Self(Arc::new((Mutex::new(slots), Condvar::new())))
     }
 
-    pub(super) fn put(&self, at: usize, notice: Notice) {
+    /// Who tells notice `at`.
+    pub(crate) fn waiter(&self, at: usize) -> Waiter {
+        let slip = Slip { mailbox: self.clone(), at };
+        Box::new(move |notice| slip.mailbox.put(slip.at, Slot::Told(notice)))
+    }
+
+    fn put(&self, at: usize, slot: Slot) {
         let (slots, arrived) = &*self.0;
         let mut slots = slots.lock().expect(super::LOCK);
-        if slots.notices[at].replace(notice).is_none() {
-            slots.left -= 1;
+        if matches!(slots.slots[at], Slot::Open) {
+            slots.slots[at] = slot;
+            slots.open -= 1;
         }
-        if slots.left == 0 {
+        if slots.open == 0 {
             arrived.notify_all();
         }
     }
 
-    /// The notices that have come, all of them if they come before `deadline`.
-    pub(super) fn wait(&self, deadline: Instant) -> Vec<Option<Notice>> {
+    /// The notices that have come, all that ever will if they come before `deadline`.
+    pub(crate) fn wait(&self, deadline: Instant) -> Vec<Option<Notice>> {
         let (slots, arrived) = &*self.0;
         let guard = slots.lock().expect(super::LOCK);
         let limit = deadline.saturating_duration_since(Instant::now());
-        let (guard, _) = arrived.wait_timeout_while(guard, limit, |slots| slots.left > 0).expect(super::LOCK);
-        guard.notices.clone()
+        let (guard, _) = arrived.wait_timeout_while(guard, limit, |slots| slots.open > 0).expect(super::LOCK);
+        let told = |slot: &Slot| match slot {
+            Slot::Told(notice) => Some(*notice),
+            Slot::Open | Slot::Closed => None,
+        };
+        guard.slots.iter().map(told).collect()
+    }
+}
+
+impl Drop for Slip {
+    fn drop(&mut self) {
+        self.mailbox.put(self.at, Slot::Closed);
     }
 }
 
 /// A transaction that an answer is awaited for.
 #[derive(Clone, Copy)]
-pub(super) struct Expected {
-    pub(super) id: TransactionId,
-    pub(super) uetr: Uetr,
-    pub(super) expiry: Timestamp,
+pub(crate) struct Expected {
+    pub(crate) id: TransactionId,
+    pub(crate) uetr: Uetr,
+    pub(crate) expiry: Timestamp,
 }
 
-/// Transactions handed in, for [`super::Desk::wait`].
+/// Transactions handed in, for [`Settlement::wait`](crate::desk::Settlement::wait).
 pub struct Pending {
-    pub(super) expected: Vec<Expected>,
+    pub(crate) expected: Vec<Expected>,
     mailbox: Mailbox,
 }
 
 impl Pending {
-    pub(super) fn new(expected: Vec<Expected>) -> (Self, Mailbox) {
+    /// Hands transactions in: each goes to `take` with the one who waits for it, but for those that fit no batch.
+    pub(crate) fn hand_in(transactions: Vec<Transaction>, mut take: impl FnMut(Transaction, Waiter)) -> Self {
+        let expected: Vec<_> = transactions
+            .iter()
+            .map(|transaction| Expected {
+                id: transaction.id(),
+                uetr: transaction.header.uetr,
+                expiry: transaction.header.expiry,
+            })
+            .collect();
         let mailbox = Mailbox::new(expected.len());
-        (Self { expected, mailbox: mailbox.clone() }, mailbox)
+        for (at, transaction) in transactions.into_iter().enumerate() {
+            let waiter = mailbox.waiter(at);
+            let mut probe = TransactionBatch::default();
+            if probe.push(&transaction) {
+                take(transaction, waiter);
+            } else {
+                waiter(Notice::Refused(Refusal::Malformed));
+            }
+        }
+        Self { expected, mailbox }
     }
 
     /// The notices that have come, all of them if they come before `deadline`.
-    pub(super) fn notices(&self, deadline: Instant) -> Vec<Option<Notice>> {
+    pub(crate) fn notices(&self, deadline: Instant) -> Vec<Option<Notice>> {
         self.mailbox.wait(deadline)
     }
 }

@@ -1,23 +1,28 @@
 //! The desk: where clients hand transactions in and ask about accounts.
 
 use super::answer::{Expected, Mailbox};
-use super::earlier::{self, Earlier};
+use super::earlier::{self, Earlier, Names};
+use super::past::Past;
 use super::{Answer, EngineError, LOCK, MAX_WAITING, Outcome, Pending, Shared, VolumePort};
 use crate::accounts::BALANCE_RANGE;
-use crate::clerk::{Counts, Finality, Notice, Waiter};
+use crate::clerk::{Counts, Finality, Notice};
 use crate::journal::{self, SEQUENCE};
 use crate::message::{AcceptedBatch, SequenceBatch, Source};
 use crate::receipt::Receipt;
+use crate::stage::Updater;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tally_crypto::PublicKey;
 use tally_crypto::log::SignedTreeHead;
 use tally_ledger::{
-    AccountId, AccountNumber, AccountRole, AccountStatus, Amount, AssetId, Network, ParticipantId, Refusal,
-    Timestamp, Transaction, TransactionBatch, Uetr,
+    AccountId, AccountNumber, AccountRole, AccountStatus, Amount, AssetId, Network, ParticipantId, Timestamp,
+    Transaction, Uetr,
 };
-use tally_log::{LogError, Visibility};
+use tally_log::{LogError, Ticket, Visibility};
+
+/// How long the sequence is searched for one outcome.
+const SEARCH: Duration = Duration::from_secs(60);
 
 /// An account as others see it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -34,6 +39,24 @@ pub struct AccountView {
     pub floor: Amount,
     /// Whose signature debits it; none for an institution's own.
     pub owner: Option<PublicKey>,
+}
+
+impl AccountView {
+    /// The account in the books that `updater` keeps.
+    pub(crate) fn of(updater: &Updater, id: AccountId) -> Option<Self> {
+        let accounts = updater.accounts();
+        let account = accounts.get(id.number)?;
+        let owner =
+            matches!(id.number.role(), AccountRole::Customer).then(|| accounts.owner(account).copied());
+        Some(Self {
+            id,
+            asset: account.asset,
+            balance: Amount(account.balance),
+            status: account.status(),
+            floor: Amount(accounts.floor(id.number, account).0.max(-BALANCE_RANGE)),
+            owner: owner.flatten(),
+        })
+    }
 }
 
 /// The sums of one participant's books in one asset.
@@ -86,27 +109,14 @@ impl Desk {
     /// # Errors
     /// When the network has stopped, or too much waits already: nothing was handed in.
     pub fn submit(&self, transactions: Vec<Transaction>) -> Result<Pending, EngineError> {
-        let expected = transactions.iter().map(|transaction| Expected {
-            id: transaction.id(),
-            uetr: transaction.header.uetr,
-            expiry: transaction.header.expiry,
-        });
-        let (pending, mailbox) = Pending::new(expected.collect());
         let waiting: usize = self.shared.collectors.iter().map(|c| c.waiting.lock().expect(LOCK).len()).sum();
         if waiting + transactions.len() > MAX_WAITING {
             return Err(EngineError::Busy(waiting));
         }
-        for (at, transaction) in transactions.into_iter().enumerate() {
-            let mailbox = Mailbox::clone(&mailbox);
-            let waiter: Waiter = Box::new(move |notice| mailbox.put(at, notice));
-            let mut probe = TransactionBatch::default();
-            if !probe.push(&transaction) {
-                waiter(Notice::Refused(Refusal::Malformed));
-                continue;
-            }
+        let pending = Pending::hand_in(transactions, |transaction, waiter| {
             let collector = &self.shared.collectors[self.shared.route(&transaction.header.uetr)];
             collector.waiting.lock().expect(LOCK).push_back((transaction, waiter));
-        }
+        });
         self.shared.signal.notify();
         Ok(pending)
     }
@@ -115,88 +125,25 @@ impl Desk {
     /// before, to the letter, has the outcome that it had then, also when it has expired since: the journal is
     /// searched for it, one search at a time, and it is pending if there is no time for that.
     pub fn wait(&self, pending: &Pending, limit: Duration) -> Vec<Answer> {
-        let deadline = std::time::Instant::now() + limit;
-        let notices = pending.notices(deadline);
-        let expected = pending.expected.iter();
-        expected
-            .zip(notices)
-            .map(|(expected, notice)| {
-                let Expected { id, uetr, .. } = *expected;
-                let outcome = match notice {
-                    None => Outcome::Pending,
-                    Some(Notice::Refused(Refusal::Expired)) => self.before_expiry(expected, deadline),
-                    Some(Notice::Refused(refusal)) => Outcome::Refused(refusal),
-                    Some(Notice::Final(_, _, finality)) => Outcome::Final(finality),
-                    Some(Notice::Duplicate(source, index)) => self.first_use(&id, source, index, deadline),
-                };
-                Answer { id, uetr, outcome }
-            })
-            .collect()
+        self.answers(pending, limit)
     }
 
-    /// The outcome of a transaction that is refused now because it has expired: whoever sends it again because the
-    /// answer was lost must not be told that it was never made.
-    fn before_expiry(&self, expired: &Expected, deadline: std::time::Instant) -> Outcome {
-        let found = {
-            let _one_at_a_time = self.shared.search.lock().expect(LOCK);
-            let longest = self.shared.network.longest_validity_ms;
-            earlier::find(&self.shared.log, expired, longest, deadline)
-        };
-        match found {
-            Ok(Earlier::Accepted(source, index)) => self.first_use(&expired.id, source, index, deadline),
-            Ok(Earlier::Never) => Outcome::Refused(Refusal::Expired),
-            Ok(Earlier::Unknown) | Err(_) => Outcome::Pending,
-        }
-    }
-
-    /// The outcome of a transaction whose reference was used before. Nobody is told of a first use that a
-    /// crash could still take back.
-    fn first_use(
+    fn read_accepted(
         &self,
-        id: &tally_ledger::TransactionId,
         source: Source,
-        index: u32,
-        deadline: std::time::Instant,
-    ) -> Outcome {
-        let finality = self.finality(source, index).or_else(|| {
-            let mailbox = Mailbox::new(1);
-            let notified = mailbox.clone();
-            self.shared.clerk().wait(source, index, Box::new(move |notice| notified.put(0, notice)));
-            // It may have become final between the look and the wait.
-            self.finality(source, index).or_else(|| match mailbox.wait(deadline).first() {
-                Some(Some(Notice::Final(_, _, finality))) => Some(*finality),
-                _ => None,
-            })
-        });
-        let outcome = finality.map_or(Outcome::Pending, Outcome::Final);
-        let first = match self.accepted(source, Visibility::Durable) {
-            Ok(Some(batch)) => batch.batch.transaction(index as usize),
-            Err(LogError::OutOfRange { .. }) => return Outcome::Duplicate { first: None },
-            // Not durable yet, or not to be read at present.
-            Ok(None) | Err(_) => None,
-        };
-        match first {
-            None => Outcome::Pending,
-            Some(first) if first.id() == *id => outcome,
-            Some(first) => {
-                let (id, uetr) = (first.id(), first.header.uetr);
-                Outcome::Duplicate { first: Some(Box::new(Answer { id, uetr, outcome })) }
-            }
-        }
-    }
-
-    fn accepted(&self, source: Source, visibility: Visibility) -> Result<Option<AcceptedBatch>, LogError> {
+        visibility: Visibility,
+    ) -> Result<Option<AcceptedBatch>, LogError> {
         journal::record(&self.shared.log, journal::accepted(source.scheduler), source.number, visibility)
     }
 
-    fn finality(&self, source: Source, index: u32) -> Option<Finality> {
+    fn finality(&self, source: Source, index: u32, deadline: Instant) -> Option<Finality> {
         let positions = {
             let clerk = self.shared.clerk();
             match clerk.decided_at(source) {
                 Some((positions, _)) => positions.to_vec(),
                 None if clerk.has_forgotten(source) => {
                     drop(clerk);
-                    return self.search(source, index);
+                    return self.search(source, index, deadline);
                 }
                 None => return None,
             }
@@ -209,9 +156,11 @@ impl Desk {
     }
 
     /// An outcome so old that nobody remembers where it lies; found by reading the sequence from when it was accepted.
-    fn search(&self, source: Source, index: u32) -> Option<Finality> {
-        let accepted = self.accepted(source, Visibility::Durable).ok()??;
-        earlier::decision(&self.shared.log, source, index, accepted.accepted_at).ok()?
+    fn search(&self, source: Source, index: u32, deadline: Instant) -> Option<Finality> {
+        let accepted = self.read_accepted(source, Visibility::Durable).ok()??;
+        let (names, place, from) = (Names::of_journal(), (source, index), accepted.accepted_at);
+        let batch = earlier::decision(&self.shared.log, &names, place, from, deadline).ok()??;
+        crate::clerk::find(&batch, index)
     }
 
     /// What became of the transaction with that reference: from memory while it is remembered, else
@@ -223,38 +172,14 @@ impl Desk {
         let scheduler = &self.shared.schedulers[self.shared.route(&uetr)];
         let found = scheduler.lock().expect(LOCK).find(&uetr, Timestamp(0));
         if let Some((source, index)) = found
-            && let Ok(Some(batch)) = self.accepted(source, Visibility::Appended)
+            && let Ok(Some(batch)) = self.read_accepted(source, Visibility::Appended)
             && let Some(first) = batch.batch.transaction(index as usize)
         {
-            let outcome = self.finality(source, index).map_or(Outcome::Pending, Outcome::Final);
+            let deadline = Instant::now() + SEARCH;
+            let outcome = self.finality(source, index, deadline).map_or(Outcome::Pending, Outcome::Final);
             return Ok(Some(Answer { id: first.id(), uetr, outcome }));
         }
-        let mut answer: Option<(Answer, Source, u32)> = None;
-        for entry in journal::entries(&self.shared.log, tally_log::Ticket(0)) {
-            match entry?.1 {
-                journal::Entry::Accepted(source, batch) => {
-                    let found = (0u32..).zip(&batch.batch.headers).find(|(_, header)| header.uetr == uetr);
-                    if let Some((index, _)) = found
-                        && let Some(transaction) = batch.batch.transaction(index as usize)
-                    {
-                        answer = Some((
-                            Answer { id: transaction.id(), uetr, outcome: Outcome::Pending },
-                            source,
-                            index,
-                        ));
-                    }
-                }
-                journal::Entry::Sequenced(_, batch) => {
-                    if let Some((answer, source, index)) = &mut answer
-                        && batch.source == *source
-                        && let Some(finality) = crate::clerk::find(&batch, *index)
-                    {
-                        answer.outcome = Outcome::Final(finality);
-                    }
-                }
-            }
-        }
-        Ok(answer.map(|(answer, ..)| answer))
+        Ok(earlier::status(journal::entries(&self.shared.log, Ticket(0)), uetr)?)
     }
 
     /// Proof of the outcome of the transaction with that reference; none while it has none. Found by
@@ -263,24 +188,14 @@ impl Desk {
     /// # Errors
     /// When the journal cannot be read.
     pub fn receipt(&self, uetr: Uetr) -> Result<Option<Receipt>, EngineError> {
-        crate::receipt::find(&self.shared.log, uetr).map_err(EngineError::Journal)
+        crate::receipt::find(journal::entries(&self.shared.log, Ticket(0)), uetr)
+            .map_err(EngineError::Journal)
     }
 
     /// The account, if there is one.
     pub fn account(&self, id: AccountId) -> Option<AccountView> {
         let state = self.shared.updaters.get(id.participant.index())?.lock().expect(LOCK);
-        let accounts = state.accounts();
-        let account = accounts.get(id.number)?;
-        let owner =
-            matches!(id.number.role(), AccountRole::Customer).then(|| accounts.owner(account).copied());
-        Some(AccountView {
-            id,
-            asset: account.asset,
-            balance: Amount(account.balance),
-            status: account.status(),
-            floor: Amount(accounts.floor(id.number, account).0.max(-BALANCE_RANGE)),
-            owner: owner.flatten(),
-        })
+        AccountView::of(&state, id)
     }
 
     /// The account of that IBAN or other alias at that participant.
@@ -312,7 +227,8 @@ impl Desk {
         before: Option<u64>,
         limit: usize,
     ) -> Result<Vec<Entry>, EngineError> {
-        crate::audit::statement(&self.shared.log, id, before, limit).map_err(EngineError::Journal)
+        crate::audit::statement(journal::entries(&self.shared.log, Ticket(0)), id, before, limit)
+            .map_err(EngineError::Journal)
     }
 
     /// The sums of every participant's books; each participant's at one moment.
@@ -358,5 +274,29 @@ impl Desk {
     /// Whether everything handed in and accepted is decided, durable and applied.
     pub fn is_drained(&self) -> bool {
         self.shared.is_drained()
+    }
+}
+
+impl Past for Desk {
+    fn outcome(&self, source: Source, index: u32, deadline: Instant) -> Option<Finality> {
+        self.finality(source, index, deadline).or_else(|| {
+            let mailbox = Mailbox::new(1);
+            self.shared.clerk().wait(source, index, mailbox.waiter(0));
+            // It may have become final between the look and the wait.
+            self.finality(source, index, deadline).or_else(|| match mailbox.wait(deadline).first() {
+                Some(Some(Notice::Final(_, _, finality))) => Some(*finality),
+                _ => None,
+            })
+        })
+    }
+
+    fn accepted(&self, source: Source) -> Result<Option<Arc<AcceptedBatch>>, LogError> {
+        Ok(self.read_accepted(source, Visibility::Durable)?.map(Arc::new))
+    }
+
+    fn earlier(&self, expired: &Expected, deadline: Instant) -> Result<Earlier, LogError> {
+        let _one_at_a_time = self.shared.search.lock().expect(LOCK);
+        let longest = self.shared.network.longest_validity_ms;
+        earlier::find(&self.shared.log, &Names::of_journal(), expired, longest, deadline)
     }
 }

@@ -1,19 +1,35 @@
 //! Looks in the journal for what was accepted and decided so long ago that it is no longer remembered.
 
 use super::answer::Expected;
-use crate::clerk::{self, Finality};
-use crate::journal::{self, MAX_SCHEDULERS, SEQUENCE};
+use crate::clerk;
+use crate::engine::{Answer, Outcome};
+use crate::journal::{self, Entry, JournalError, MAX_SCHEDULERS, SEQUENCE};
 use crate::message::{AcceptedBatch, Message, SequenceBatch, Source};
 use std::time::Instant;
-use tally_ledger::Timestamp;
-use tally_log::{Log, LogError, Offset, Record, TopicId, Visibility};
+use tally_ledger::{Timestamp, Uetr};
+use tally_log::{Log, LogError, Offset, Record, Ticket, TopicId, Visibility};
 
 /// Bytes of records that are read together, and at least: the deadline is looked at after each such piece.
 const READ_BYTES: usize = 4 << 20;
 
+/// Under which names a log has the ledger.
+pub(crate) struct Names {
+    /// The one global sequence.
+    pub(crate) sequence: TopicId,
+    /// What each scheduler accepted.
+    pub(crate) accepted: Vec<TopicId>,
+}
+
+impl Names {
+    /// Those of a journal in files.
+    pub(crate) fn of_journal() -> Self {
+        Self { sequence: SEQUENCE, accepted: (0..MAX_SCHEDULERS as u64).map(journal::accepted).collect() }
+    }
+}
+
 /// What the journal says of a transaction.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Earlier {
+pub(crate) enum Earlier {
     /// It was accepted there.
     Accepted(Source, u32),
     /// It never was.
@@ -29,25 +45,26 @@ pub(super) enum Earlier {
 ///
 /// # Errors
 /// When the journal cannot be read.
-pub(super) fn find(
+pub(crate) fn find(
     log: &dyn Log,
+    names: &Names,
     transaction: &Expected,
     longest_validity_ms: u64,
     deadline: Instant,
 ) -> Result<Earlier, LogError> {
-    find_by(log, transaction, longest_validity_ms, deadline, READ_BYTES)
+    find_by(log, names, transaction, longest_validity_ms, deadline, READ_BYTES)
 }
 
 fn find_by(
     log: &dyn Log,
+    names: &Names,
     transaction: &Expected,
     longest_validity_ms: u64,
     deadline: Instant,
     read_bytes: usize,
 ) -> Result<Earlier, LogError> {
     let from = Timestamp(transaction.expiry.0.saturating_sub(longest_validity_ms));
-    for scheduler in 0..MAX_SCHEDULERS as u64 {
-        let topic = journal::accepted(scheduler);
+    for (scheduler, topic) in (0u64..).zip(names.accepted.iter().copied()) {
         let mut at = first_from(log, topic, from, |batch: AcceptedBatch| batch.accepted_at)?;
         'topic: loop {
             let mut records = Vec::new();
@@ -81,33 +98,66 @@ fn position(batch: &AcceptedBatch, transaction: &Expected) -> Option<u32> {
     })
 }
 
-/// The durable decision about the transaction at `index` of `source`, which was accepted at `accepted_at`.
+/// The durable record of the sequence that decides the transaction at `index` of `source`, which was accepted at
+/// `accepted_at`.
 ///
 /// # Errors
 /// When the journal cannot be read.
-pub(super) fn decision(
+pub(crate) fn decision(
     log: &dyn Log,
-    source: Source,
-    index: u32,
+    names: &Names,
+    (source, index): (Source, u32),
     accepted_at: Timestamp,
-) -> Result<Option<Finality>, LogError> {
-    let mut at = first_from(log, SEQUENCE, accepted_at, |batch: SequenceBatch| batch.timestamp)?;
+    deadline: Instant,
+) -> Result<Option<SequenceBatch>, LogError> {
+    let mut at = first_from(log, names.sequence, accepted_at, |batch: SequenceBatch| batch.timestamp)?;
     loop {
         let mut records = Vec::new();
-        let next = log.read(SEQUENCE, Offset(at), READ_BYTES, Visibility::Durable, &mut records)?;
+        let next = log.read(names.sequence, Offset(at), READ_BYTES, Visibility::Durable, &mut records)?;
         for record in &records {
             let Some(batch) = decode::<SequenceBatch>(record) else { return Ok(None) };
-            if batch.source == source
-                && let Some(finality) = clerk::find(&batch, index)
-            {
-                return Ok(Some(finality));
+            if batch.source == source && clerk::find(&batch, index).is_some() {
+                return Ok(Some(batch));
             }
         }
-        if next.0 == at {
+        if next.0 == at || Instant::now() >= deadline {
             return Ok(None);
         }
         at = next.0;
     }
+}
+
+/// What became of the transaction with that reference: the last one, where the reference was free again.
+///
+/// # Errors
+/// When the journal cannot be read.
+pub(crate) fn status(
+    entries: impl Iterator<Item = Result<(Ticket, Entry), JournalError>>,
+    uetr: Uetr,
+) -> Result<Option<Answer>, JournalError> {
+    let mut answer: Option<(Answer, Source, u32)> = None;
+    for entry in entries {
+        match entry?.1 {
+            Entry::Accepted(source, batch) => {
+                let found = (0u32..).zip(&batch.batch.headers).find(|(_, header)| header.uetr == uetr);
+                if let Some((index, _)) = found
+                    && let Some(transaction) = batch.batch.transaction(index as usize)
+                {
+                    let id = transaction.id();
+                    answer = Some((Answer { id, uetr, outcome: Outcome::Pending }, source, index));
+                }
+            }
+            Entry::Sequenced(_, batch) => {
+                if let Some((answer, source, index)) = &mut answer
+                    && batch.source == *source
+                    && let Some(finality) = clerk::find(&batch, *index)
+                {
+                    answer.outcome = Outcome::Final(finality);
+                }
+            }
+        }
+    }
+    Ok(answer.map(|(answer, ..)| answer))
 }
 
 /// The first record of a topic whose time, which never goes back, is `from` or later.
@@ -187,7 +237,15 @@ mod tests {
             for number in [0u16, 1, 2, 3, 599, 600, 1_198, 1_199] {
                 let expiry = u64::from(number / 3) * 10 + VALIDITY_MS / 2;
                 let find = |transaction: &Transaction| {
-                    find_by(&log, &expected(transaction), VALIDITY_MS, deadline, read_bytes).unwrap()
+                    find_by(
+                        &log,
+                        &Names::of_journal(),
+                        &expected(transaction),
+                        VALIDITY_MS,
+                        deadline,
+                        read_bytes,
+                    )
+                    .unwrap()
                 };
                 let place = Earlier::Accepted(Source::new(3, u64::from(number / 3)), u32::from(number % 3));
                 assert_eq!(find(&transaction(number, expiry, 0)), place);
@@ -198,7 +256,9 @@ mod tests {
                 );
             }
             let unknown = transaction(5_000, 2_000, 0);
-            let found = find_by(&log, &expected(&unknown), VALIDITY_MS, deadline, read_bytes).unwrap();
+            let found =
+                find_by(&log, &Names::of_journal(), &expected(&unknown), VALIDITY_MS, deadline, read_bytes)
+                    .unwrap();
             assert_eq!(found, Earlier::Never);
         }
     }
@@ -208,10 +268,13 @@ mod tests {
         let log = log(0, 400);
         let past = Instant::now();
         let last = transaction(300, 1_000 + VALIDITY_MS / 2, 0);
-        assert_eq!(find_by(&log, &expected(&last), VALIDITY_MS, past, 1).unwrap(), Earlier::Unknown);
+        assert_eq!(
+            find_by(&log, &Names::of_journal(), &expected(&last), VALIDITY_MS, past, 1).unwrap(),
+            Earlier::Unknown
+        );
         // One piece is read in any case.
         let place = Earlier::Accepted(Source::new(0, 100), 0);
-        assert_eq!(find(&log, &expected(&last), VALIDITY_MS, past).unwrap(), place);
+        assert_eq!(find(&log, &Names::of_journal(), &expected(&last), VALIDITY_MS, past).unwrap(), place);
     }
 
     #[test]

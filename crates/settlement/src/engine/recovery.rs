@@ -315,6 +315,7 @@ fn join(
             sequence: sequence.reader(Visibility::Appended),
             approvals: vec![approvals.clone()],
             under_way: UnderWay::default(),
+            held: None,
         }));
         let mut updater = Updater::new(partition.accounts, partition.aliases, replay.next);
         // What is not decided is proposed again, and of that alone what is not.

@@ -114,6 +114,7 @@ pub fn open(
             .map(|id| Topic::logged("approvals", 1, Arc::clone(&log), *id, &signal))
             .collect(),
         under_way,
+        held: None,
     };
     let approving = Approving { shell, log: Arc::clone(&opened.log), proposals, sequence, approvals };
     Ok(Shard::new(opened, Box::new(approving), Some(state), dead_letters))
@@ -147,10 +148,17 @@ impl Resumable for Approving {
     fn state(&mut self) -> Option<State> {
         let under_way = &self.shell.under_way;
         let mut next: Vec<u64> = self.proposals.iter().map(Cursor::next).collect();
+        if let Some(held) = &self.shell.held {
+            next[held.feed] = held.position;
+        }
         let mut low: Vec<u64> = (0u16..).zip(&next).map(|(feed, next)| under_way.low(feed, *next)).collect();
         let to = |(at, id): (usize, &TopicId)| under_way.low(approvals_stream(at), self.log.next(*id).0);
         low.extend(self.approvals.iter().enumerate().map(to));
         next.push(self.sequence.next());
         Some(State { clock: self.shell.state.clock(), next, low, more: Vec::new() })
+    }
+
+    fn approver(&self) -> Option<&Approver> {
+        Some(&self.shell.state)
     }
 }

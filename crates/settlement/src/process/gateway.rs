@@ -20,13 +20,25 @@ pub const MAX_SUBMISSION_BYTES: usize = 4 << 20;
 
 /// One gateway of a network.
 pub struct Gateway {
+    sender: Sender,
+    listener: Listener,
+}
+
+/// The half of a gateway that hands transactions in.
+pub struct Sender {
     name: String,
     log: Arc<dyn SharedLog>,
     submissions: Vec<Topic<Submission>>,
+    origins: AtomicU64,
+}
+
+/// The half of a gateway that hears what becomes of them.
+pub struct Listener {
+    name: String,
+    log: Arc<dyn SharedLog>,
     intake: Reader<IntakeBatch>,
     sequence: Reader<SequenceBatch>,
     of_sequence: (TopicId, Cursor),
-    origins: AtomicU64,
 }
 
 impl Gateway {
@@ -55,17 +67,91 @@ impl Gateway {
         let signal = Arc::new(Signal::default());
         let log: Arc<dyn Log> = Arc::clone(&opened.log) as Arc<dyn Log>;
         let topic = |id: &TopicId| Topic::logged("transactions", 1, Arc::clone(&log), *id, &signal);
-        Ok(Self {
+        let sender = Sender {
             submissions: submissions.iter().map(topic).collect(),
+            origins: AtomicU64::new(now.0 << 20),
+            log: Arc::clone(&opened.log),
+            name: opened.name.clone(),
+        };
+        let listener = Listener {
             intake: Reader::shared(Feeds::new(Arc::clone(&opened.log), intake, None)),
             of_sequence: (sequence, of_sequence.2.clone()),
             sequence: Reader::shared(Feeds::new(Arc::clone(&opened.log), [of_sequence], None)),
-            origins: AtomicU64::new(now.0 << 20),
-            log: Arc::clone(&opened.log),
+            log: opened.log,
             name: opened.name,
-        })
+        };
+        Ok(Self { sender, listener })
     }
 
+    /// Its halves, for a thread each.
+    pub fn split(self) -> (Sender, Listener) {
+        (self.sender, self.listener)
+    }
+
+    /// See [`Sender::schedulers`].
+    pub fn schedulers(&self) -> usize {
+        self.sender.schedulers()
+    }
+
+    /// See [`Sender::route`].
+    pub fn route(&self, uetr: &Uetr) -> usize {
+        self.sender.route(uetr)
+    }
+
+    /// See [`Sender::submit`].
+    ///
+    /// # Errors
+    /// When the log refuses; nothing was queued.
+    pub fn submit(&self, scheduler: usize, batch: TransactionBatch) -> Result<u64, ShardError> {
+        self.sender.submit(scheduler, batch)
+    }
+
+    /// See [`Sender::pending_bytes`].
+    pub fn pending_bytes(&self) -> usize {
+        self.sender.pending_bytes()
+    }
+
+    /// See [`Sender::flush`].
+    ///
+    /// # Errors
+    /// When what was queued is never handed in.
+    pub fn flush(&self) -> Result<bool, ShardError> {
+        self.sender.flush()
+    }
+
+    /// See [`Listener::intake`].
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn intake(&mut self) -> Result<Option<Arc<IntakeBatch>>, ShardError> {
+        self.listener.intake()
+    }
+
+    /// See [`Listener::sequence`].
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn sequence(&mut self) -> Result<Option<(u64, Arc<SequenceBatch>)>, ShardError> {
+        self.listener.sequence()
+    }
+
+    /// See [`Listener::behind`].
+    pub fn behind(&self) -> u64 {
+        self.listener.behind()
+    }
+
+    /// See [`Listener::wait`].
+    pub fn wait(&self, limit: Duration) {
+        self.listener.wait(limit);
+    }
+
+    /// See [`Sender::health`].
+    pub fn health(&self) -> Health {
+        self.sender.health()
+    }
+}
+
+impl Sender {
     /// How many schedulers share the transactions.
     pub fn schedulers(&self) -> usize {
         self.submissions.len()
@@ -84,7 +170,7 @@ impl Gateway {
     pub fn submit(&self, scheduler: usize, batch: TransactionBatch) -> Result<u64, ShardError> {
         let origin = self.origins.fetch_add(1, Ordering::Relaxed);
         let sent = self.submissions[scheduler].append(Arc::new(Submission { origin, batch }));
-        sent.map_err(|error| self.failed(error))?;
+        sent.map_err(|error| unreadable(&self.name, error))?;
         Ok(origin)
     }
 
@@ -105,12 +191,24 @@ impl Gateway {
         }
     }
 
+    /// Whether the cluster can be reached.
+    pub fn health(&self) -> Health {
+        self.log.health()
+    }
+
+    /// Its log.
+    pub(super) fn log(&self) -> Arc<dyn SharedLog> {
+        Arc::clone(&self.log)
+    }
+}
+
+impl Listener {
     /// What a scheduler said next of a submission of this gateway.
     ///
     /// # Errors
     /// When it cannot be read.
     pub fn intake(&mut self) -> Result<Option<Arc<IntakeBatch>>, ShardError> {
-        let polled = self.intake.poll().map_err(|error| Self::unreadable(&self.name, error))?;
+        let polled = self.intake.poll().map_err(|error| unreadable(&self.name, error))?;
         Ok(polled.map(|polled| polled.value))
     }
 
@@ -119,7 +217,7 @@ impl Gateway {
     /// # Errors
     /// When they cannot be read.
     pub fn sequence(&mut self) -> Result<Option<(u64, Arc<SequenceBatch>)>, ShardError> {
-        let polled = self.sequence.poll().map_err(|error| Self::unreadable(&self.name, error))?;
+        let polled = self.sequence.poll().map_err(|error| unreadable(&self.name, error))?;
         Ok(polled.map(|Polled { position, value, .. }| (position, value)))
     }
 
@@ -133,19 +231,20 @@ impl Gateway {
         self.log.wait(limit);
     }
 
-    /// Whether the cluster can be reached.
-    pub fn health(&self) -> Health {
-        self.log.health()
+    /// Its name in messages.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
-    fn failed(&self, error: TopicError) -> ShardError {
-        Self::unreadable(&self.name, error)
+    /// The position of the next record of the sequence that it reads.
+    pub fn position(&self) -> u64 {
+        self.of_sequence.1.next()
     }
+}
 
-    fn unreadable(name: &str, error: TopicError) -> ShardError {
-        match error {
-            TopicError::Log { source, .. } => ShardError::Log { shard: name.to_owned(), source },
-            TopicError::Unreadable(source) => ShardError::Unreadable { shard: name.to_owned(), source },
-        }
+fn unreadable(name: &str, error: TopicError) -> ShardError {
+    match error {
+        TopicError::Log { source, .. } => ShardError::Log { shard: name.to_owned(), source },
+        TopicError::Unreadable(source) => ShardError::Unreadable { shard: name.to_owned(), source },
     }
 }

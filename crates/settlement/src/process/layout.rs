@@ -88,6 +88,21 @@ pub struct TopicPlan {
     pub of: Option<ParticipantId>,
 }
 
+/// What an institution needs of the cluster.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Access {
+    /// Topics that it reads.
+    pub reads: Vec<String>,
+    /// Topics that it writes, and reads to know where it stopped.
+    pub writes: Vec<String>,
+    /// Topics of which it lets go of old records.
+    pub releases: Vec<String>,
+    /// Names under which it writes.
+    pub writers: Vec<String>,
+    /// Groups that it is in.
+    pub groups: Vec<String>,
+}
+
 impl Layout {
     fn name(&self, topic: &str) -> String {
         format!("{}.{topic}", self.prefix)
@@ -158,9 +173,32 @@ impl Layout {
         }
     }
 
-    /// The group in which the processes of a stage share the shards.
-    pub fn group(&self, role: Role) -> String {
-        self.name(role.name())
+    /// The group in which the processes of a stage that work for those `participants` share the shards: one institution's own
+    /// processes are among themselves.
+    pub fn group(&self, role: Role, participants: &[ParticipantId]) -> String {
+        match (role, participants) {
+            (Role::Approver | Role::Updater, [own]) => self.of(role.name(), *own),
+            _ => self.name(role.name()),
+        }
+    }
+
+    /// What an institution that runs its own approver and updater must have access to, and nothing else: topics that it
+    /// reads, that it writes and lets go of, and names under which it writes and is in groups.
+    pub fn access(&self, participant: ParticipantId) -> Access {
+        let of = |topic: &str| self.of(topic, participant);
+        Access {
+            reads: vec![of("proposals"), self.name("sequence")],
+            writes: vec![of("approvals"), of("approver"), of("snapshots"), self.name("dead-letters")],
+            releases: vec![of("approver"), of("snapshots")],
+            writers: vec![
+                self.writer(Role::Approver, participant.0),
+                self.writer(Role::Updater, participant.0),
+            ],
+            groups: vec![
+                self.group(Role::Approver, &[participant]),
+                self.group(Role::Updater, &[participant]),
+            ],
+        }
     }
 
     /// The shard that a partition of [`Self::shards_of`] stands for: its number, for approvers and updaters the participant's.

@@ -42,8 +42,8 @@ pub(super) struct Ledger {
     pub(super) shell: UpdaterShell,
     pub(super) proposals: Vec<Cursor>,
     pub(super) sequence: Cursor,
-    /// Where the last complete snapshot ends.
-    pub(super) snapshot_end: Option<u64>,
+    /// Where the last complete snapshot lies.
+    pub(super) snapshot: Option<snapshot::Extent>,
 }
 
 impl Ledger {
@@ -76,7 +76,7 @@ impl Ledger {
             held: None,
             under_way: UnderWay::default(),
         };
-        Ok(Self { shell, proposals, sequence, snapshot_end: found.end })
+        Ok(Self { shell, proposals, sequence, snapshot: found.extent })
     }
 
     /// Goes on at least to the record `sequence` of the sequence and to those of each scheduler's `proposals`.

@@ -4,6 +4,7 @@
 use super::layout::{Bindings, Layout, Role};
 use super::shard::{Opened, Resumable, Shard, ShardError, Stop};
 use super::state::State;
+use crate::message::Message;
 use crate::runtime::executor::{Signal, Stage};
 use crate::runtime::feed::{Cursor, Feeds};
 use crate::runtime::shell::SequencerShell;
@@ -11,16 +12,73 @@ use crate::runtime::topic::{Reader, Topic};
 use crate::stage::Sequencer;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use tally_crypto::SigningKey;
 use tally_crypto::log::Frontier;
 use tally_ledger::Timestamp;
 use tally_ledger::wire::{Reader as Bytes, write};
-use tally_log::Log;
-use tally_log::cluster::Cluster;
+use tally_log::cluster::{Cluster, SharedLog};
+use tally_log::{Log, LogError, Offset, TopicId, Visibility};
 
 struct Sequencing {
     shell: SequencerShell,
     cursors: Vec<Cursor>,
+    state: TopicId,
+    recorded: bool,
+    recorded_at: Timestamp,
+}
+
+/// How often an active sequencer records at least that it is there, in milliseconds: those who stand by take its silence
+/// for its end.
+pub const HEARTBEAT_MS: u64 = 100;
+
+/// Watches the sequencer that is active, for those who stand by.
+pub struct Silence {
+    log: Arc<dyn SharedLog>,
+    state: TopicId,
+    next: u64,
+    since: Instant,
+}
+
+impl Silence {
+    /// Begins to watch.
+    ///
+    /// # Errors
+    /// When the cluster cannot be reached.
+    pub fn watch(cluster: &dyn Cluster, layout: &Layout) -> Result<Self, LogError> {
+        let mut bindings = Bindings::default();
+        let state = bindings.reads(layout.state(Role::Sequencer, 0));
+        let log = cluster.reader(&bindings.0)?;
+        let next = log.next(state).0;
+        Ok(Self { log, state, next, since: Instant::now() })
+    }
+
+    /// Waits for a word of the active sequencer for at most `limit`; for how long there has been none.
+    ///
+    /// # Errors
+    /// When the topic cannot be read.
+    pub fn wait(&mut self, limit: Duration) -> Result<Duration, LogError> {
+        if !self.hear()? {
+            self.log.wait(limit);
+            self.hear()?;
+        }
+        Ok(self.since.elapsed())
+    }
+
+    fn hear(&mut self) -> Result<bool, LogError> {
+        let mut records = Vec::new();
+        let read = self.log.read(self.state, Offset(self.next), 1 << 20, Visibility::Durable, &mut records);
+        let next = match read {
+            // It let go of older records while this process slept.
+            Err(LogError::OutOfRange { first, .. }) => first,
+            other => other?,
+        };
+        let heard = next.0 != self.next;
+        if heard {
+            (self.next, self.since) = (next.0, Instant::now());
+        }
+        Ok(heard)
+    }
 }
 
 /// Opens the sequencer, which signs tree heads with `key`.
@@ -70,7 +128,12 @@ pub fn open(
         sequence: Topic::logged("sequence", 1, log, sequence, &signal),
         waiting: VecDeque::new(),
     };
-    Ok(Shard::new(opened, Box::new(Sequencing { shell, cursors }), Some(state), dead_letters))
+    Ok(Shard::new(
+        opened,
+        Box::new(Sequencing { shell, cursors, state, recorded: false, recorded_at: now }),
+        Some(state),
+        dead_letters,
+    ))
 }
 
 impl Resumable for Sequencing {
@@ -78,7 +141,23 @@ impl Resumable for Sequencing {
         &mut self.shell
     }
 
+    fn save(&mut self, log: &dyn SharedLog, now: Timestamp, _stops: bool) -> Result<bool, LogError> {
+        if std::mem::take(&mut self.recorded) {
+            self.recorded_at = now;
+        }
+        if now < self.recorded_at.plus_ms(HEARTBEAT_MS) {
+            return Ok(false);
+        }
+        let mut bytes = Vec::new();
+        if let Some(state) = self.state() {
+            state.encode(&mut bytes);
+        }
+        log.append(self.state, &[&bytes])?;
+        Ok(true)
+    }
+
     fn state(&mut self) -> Option<State> {
+        self.recorded = true;
         let sequencer = &self.shell.state;
         let more = encode_more(sequencer.next(), sequencer.tree());
         let next = self.cursors.iter().map(Cursor::next).collect();

@@ -9,6 +9,7 @@ use super::state::State;
 use crate::message::Message;
 use crate::runtime::executor::{Stage, StageError};
 use crate::runtime::feed::{Aside, SetAside, Unreadable};
+use crate::stage::Approver;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -86,14 +87,25 @@ pub enum ShardError {
 impl ShardError {
     /// Whether another process runs the shard now.
     pub fn is_fenced(&self) -> bool {
+        matches!(self.log_error(), Some(LogError::Fenced { .. }))
+    }
+
+    /// Whether the same may succeed once the cluster can be reached again.
+    pub fn is_transient(&self) -> bool {
+        use LogError::{Backpressure, Cluster, Full, Stalled};
+        matches!(self.log_error(), Some(Backpressure { .. } | Cluster { .. } | Full { .. } | Stalled { .. }))
+    }
+
+    /// What the log said, if that is the cause.
+    fn log_error(&self) -> Option<&LogError> {
         let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(self);
         while let Some(error) = cause {
-            if matches!(error.downcast_ref::<LogError>(), Some(LogError::Fenced { .. })) {
-                return true;
+            if let Some(error) = error.downcast_ref::<LogError>() {
+                return Some(error);
             }
             cause = error.source();
         }
-        false
+        None
     }
 }
 
@@ -125,6 +137,31 @@ pub struct Counts {
     pub dead_letters: AtomicU64,
 }
 
+/// What others see of a shard that runs.
+#[derive(Clone)]
+pub struct Watch {
+    log: Arc<dyn SharedLog>,
+    counts: Arc<Counts>,
+}
+
+impl Watch {
+    /// What it has done.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Whether its log can make progress.
+    pub fn health(&self) -> Health {
+        self.log.health()
+    }
+
+    /// By partition, how many records are known to be there that it has not read.
+    pub fn lag(&self) -> Vec<(String, u64)> {
+        let behind = self.log.behind().into_iter();
+        behind.map(|(partition, records)| (partition.to_string(), records)).collect()
+    }
+}
+
 /// A stage that knows how to record how far it has come.
 pub(super) trait Resumable: Send {
     /// The stage.
@@ -134,6 +171,10 @@ pub(super) trait Resumable: Send {
     /// Appends what is due from time to time, or because the shard `stops`; whether there was anything.
     fn save(&mut self, _log: &dyn SharedLog, _now: Timestamp, _stops: bool) -> Result<bool, LogError> {
         Ok(false)
+    }
+    /// The approver, where it is one.
+    fn approver(&self) -> Option<&Approver> {
+        None
     }
 }
 
@@ -180,19 +221,14 @@ impl Shard {
         &self.name
     }
 
-    /// What it has done.
-    pub fn counts(&self) -> Arc<Counts> {
-        Arc::clone(&self.counts)
+    /// Lets others see what it does while it runs.
+    pub fn watch(&self) -> Watch {
+        Watch { log: Arc::clone(&self.log), counts: Arc::clone(&self.counts) }
     }
 
-    /// Whether its log can make progress.
-    pub fn health(&self) -> Health {
-        self.log.health()
-    }
-
-    /// The log it works on.
-    pub fn log(&self) -> Arc<dyn SharedLog> {
-        Arc::clone(&self.log)
+    /// The approver, where the shard is one: what is available, and how much is under way.
+    pub fn approver(&self) -> Option<&Approver> {
+        self.resumable.approver()
     }
 
     fn failed(&self) -> impl Fn(LogError) -> ShardError + use<> {
@@ -329,6 +365,18 @@ impl Opened {
     ) -> Result<Self, ShardError> {
         let name = layout.writer(role, shard);
         let log = cluster.open(&name, &bindings.0);
+        let log = log.map_err(|source| ShardError::Log { shard: name.clone(), source })?;
+        Ok(Self { name, log, aside: Aside::default(), stop: stop.clone(), bindings })
+    }
+
+    /// A log of one who only reads.
+    pub(super) fn reader(
+        cluster: &dyn tally_log::cluster::Cluster,
+        name: String,
+        bindings: super::layout::Bindings,
+        stop: &Stop,
+    ) -> Result<Self, ShardError> {
+        let log = cluster.reader(&bindings.0);
         let log = log.map_err(|source| ShardError::Log { shard: name.clone(), source })?;
         Ok(Self { name, log, aside: Aside::default(), stop: stop.clone(), bindings })
     }

@@ -85,28 +85,56 @@ impl Message for Piece {
     }
 }
 
-/// Saves what an updater has come to. `before` is where the last complete snapshot ends, and is moved on. What is
-/// before that one is let go of.
+/// Where a complete snapshot lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Extent {
+    /// Its first record.
+    first: u64,
+    /// The record that says that it is complete.
+    end: u64,
+}
+
+/// Appends what an updater has come to, and lets go of what is before the `last` complete snapshot, which must be visible.
+/// That one stays until the new one is visible, too, and `last` names the new one then. Whether there was room for
+/// all of it: where there was not, what was appended is passed over later.
 ///
 /// # Errors
-/// When the log refuses; what was appended of the snapshot is passed over later.
+/// When the log refuses for good.
 pub(super) fn save(
     log: &dyn SharedLog,
     topic: TopicId,
     network: NetworkId,
     state: &SharedState<Updater>,
     position: &Position,
-    before: &mut Option<u64>,
-) -> Result<(), LogError> {
+    last: &mut Option<Extent>,
+) -> Result<bool, LogError> {
+    if let Some(Extent { first, .. }) = last
+        && let Err(error) = log.release(topic, Offset(*first))
+    {
+        tracing::warn!(%error, "older snapshots stay");
+    }
     let mut bytes = Vec::new();
     let mut blocks = Blocks::new(&mut bytes);
     encode(&mut blocks.block, network, state, position);
     let written =
         blocks.end().and_then(|()| capture_partition(state, &mut blocks)).and_then(|()| blocks.finish());
     written.expect("memory takes every byte");
+    match append(log, topic, bytes.into(), last.map(|last| last.end)) {
+        Ok(saved) => *last = Some(saved),
+        Err(LogError::Stalled { .. } | LogError::Backpressure { .. }) => return Ok(false),
+        Err(error) => return Err(error),
+    }
+    Ok(true)
+}
+
+fn append(
+    log: &dyn SharedLog,
+    topic: TopicId,
+    bytes: Bytes,
+    before: Option<u64>,
+) -> Result<Extent, LogError> {
     let length = bytes.len() as u64;
     let hash = *blake3::hash(&bytes).as_bytes();
-    let bytes = Bytes::from(bytes);
     let mut first = None;
     let mut scratch = Vec::new();
     let mut append = |piece: Piece| -> Result<u64, LogError> {
@@ -116,7 +144,7 @@ pub(super) fn save(
     };
     for at in (0..bytes.len()).step_by(PART_BYTES) {
         let part = bytes.slice(at..bytes.len().min(at + PART_BYTES));
-        let offset = append(Piece::Part { before: *before, bytes: part })?;
+        let offset = append(Piece::Part { before, bytes: part })?;
         first.get_or_insert(offset);
         // A large snapshot need not become visible at once: its last record says that it is complete.
         if log.pending_bytes() >= 8 * PART_BYTES {
@@ -124,14 +152,8 @@ pub(super) fn save(
         }
     }
     let first = first.unwrap_or_else(|| log.next(topic).0);
-    let end = append(Piece::End { before: *before, first, length, hash })?;
-    log.sync()?;
-    if let Some(before) = before.replace(end)
-        && let Err(error) = log.release(topic, Offset(before.min(first)))
-    {
-        tracing::warn!(%error, "older snapshots stay");
-    }
-    Ok(())
+    let end = append(Piece::End { before, first, length, hash })?;
+    Ok(Extent { first, end })
 }
 
 fn encode(out: &mut Vec<u8>, network: NetworkId, state: &SharedState<Updater>, position: &Position) {
@@ -171,11 +193,11 @@ fn decode(reader: &mut Reader<'_>) -> Result<(NetworkId, ParticipantId, Position
     Ok((network, participant, Position { sequence, applied, proposals, progress }))
 }
 
-/// The last complete snapshot: the balances, where they stood, and where the snapshot ends.
+/// The last complete snapshot: the balances, where they stood, and where the snapshot lies.
 pub(super) struct Found {
     pub(super) partition: Partition,
     pub(super) position: Position,
-    pub(super) end: Option<u64>,
+    pub(super) extent: Option<Extent>,
 }
 
 /// Reads the last complete snapshot; an empty partition if there is none.
@@ -185,8 +207,11 @@ pub(super) fn load(
     network: &Network,
     participant: ParticipantId,
 ) -> Result<Found, ShardError> {
-    let mut found =
-        Found { partition: Partition::new(network, participant), position: Position::default(), end: None };
+    let mut found = Found {
+        partition: Partition::new(network, participant),
+        position: Position::default(),
+        extent: None,
+    };
     let Some(Ended { end, first, length, hash }) = last_end(opened, topic)? else { return Ok(found) };
     let mut bytes = Vec::new();
     opened.read(topic, first..end, |_, piece: Piece| {
@@ -215,7 +240,7 @@ pub(super) fn load(
     }
     found.partition.accounts.agree_floors(network);
     found.position = position;
-    found.end = Some(end);
+    found.extent = Some(Extent { first, end });
     Ok(found)
 }
 

@@ -71,8 +71,12 @@ impl Resumable for Updating {
         }
         let position = self.ledger.position();
         let state = &self.ledger.shell.state;
-        snapshot::save(log, self.snapshots, self.network, state, &position, &mut self.ledger.snapshot_end)?;
-        (self.saved_at, self.saved) = (now, self.ledger.sequence.next());
+        let last = &mut self.ledger.snapshot;
+        let whole = snapshot::save(log, self.snapshots, self.network, state, &position, last)?;
+        self.saved_at = now;
+        if whole {
+            self.saved = self.ledger.sequence.next();
+        }
         Ok(true)
     }
 }

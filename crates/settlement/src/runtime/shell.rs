@@ -121,6 +121,8 @@ pub struct ApproverShell {
     pub approvals: Vec<Topic<ApprovalBatch>>,
     /// Where what is under way lies: streams are the proposals by scheduler, then the approvals by assembler.
     pub under_way: UnderWay,
+    /// Proposals with orders that wait until the orders before them are decided.
+    pub held: Option<Polled<ProposalBatch>>,
 }
 
 /// The assembler, of so many, that joins the answers to an accepted batch.
@@ -153,10 +155,21 @@ impl Stage for ApproverShell {
             }
             progress = true;
         }
-        if self.state.has_room()
-            && self.approvals.iter().all(Topic::has_room)
-            && let Some(proposals) = self.proposals.poll().map_err(|refusal| error(self, refusal))?
-        {
+        if !self.state.has_room() || !self.approvals.iter().all(Topic::has_room) {
+            return Ok(progress);
+        }
+        let proposals = match self.held.take() {
+            Some(held) => Some(held),
+            None => self.proposals.poll().map_err(|refusal| error(self, refusal))?,
+        };
+        if let Some(proposals) = proposals {
+            // What one assembler decides comes in the order of the answers; what two decide does not, and orders are
+            // made true in the order of the sequence.
+            let has_orders = !proposals.value.orders.is_empty();
+            if has_orders && self.approvals.len() > 1 && self.state.orders_under_way() > 0 {
+                self.held = Some(proposals);
+                return Ok(progress);
+            }
             let Polled { feed, position, value } = proposals;
             let source = value.source;
             if let Some(approvals) = self.state.propose(now, value) {

@@ -35,6 +35,8 @@ pub struct Approver {
     aliases: HashSet<[u8; 16]>,
     /// Accounts whose opening is approved and not yet decided.
     opening: u32,
+    /// Orders that are approved and undecided.
+    orders: usize,
     /// Large amounts under way by account.
     large: HashMap<AccountNumber, i128>,
     open: HashMap<Source, Open>,
@@ -110,6 +112,7 @@ impl Approver {
             accounts,
             aliases: aliases.map(alias_key).collect(),
             opening: 0,
+            orders: 0,
             large: HashMap::new(),
             open: HashMap::new(),
             open_count: 0,
@@ -181,6 +184,11 @@ impl Approver {
     /// Whether it takes more proposals before decisions have come for what is under way.
     pub fn has_room(&self) -> bool {
         self.open_count < MAX_OPEN
+    }
+
+    /// How many orders are approved and not decided.
+    pub fn orders_under_way(&self) -> usize {
+        self.orders
     }
 
     /// How many transactions are under way.
@@ -453,6 +461,7 @@ impl Approver {
 
     /// What an approved order changes before it is decided.
     fn promise(&mut self, order: &AccountOrder) {
+        self.orders += 1;
         match &order.action {
             AccountAction::Open { count, alias, .. } => {
                 if !alias.is_empty() {
@@ -585,6 +594,7 @@ impl Approver {
             let before =
                 proposals.headers[..item].iter().filter(|h| h.kind == Kind::Account.number()).count();
             let order = &proposals.orders[before];
+            self.orders -= 1;
             if let AccountAction::Open { count, .. } = &order.action {
                 self.opening -= count;
             }

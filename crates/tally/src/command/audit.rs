@@ -4,33 +4,60 @@ use super::{Ended, print};
 use crate::codec::to_hex;
 use crate::configuration::Configuration;
 use crate::layout::Layout;
-use anyhow::bail;
+use crate::stages::ClusterConfiguration;
+use anyhow::{Context as _, bail};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 use tally_bench::table::{self, Align, Table};
 use tally_ledger::Network;
 use tally_log::LogError;
-use tally_settlement::audit::{AuditError, AuditOptions, AuditReport, audit, bic};
+use tally_settlement::audit::{AuditError, AuditOptions, AuditReport, audit, audit_entries, bic};
 use tally_settlement::journal::JournalError;
+use tally_settlement::process::journal::Journal;
 
 /// Arguments of `tally audit`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Audit {
     /// Directory of the network; only network.toml, genesis.toml and the journal are read
     directory: PathBuf,
+    /// Where the network's ledger lies: in the journal's files, or in the topics that cluster.toml names
+    #[arg(long, value_name = "LOG", default_value = "file")]
+    log: Where,
+    /// A setting in place of cluster.toml's; may be repeated
+    #[arg(long = "set", value_name = "SECTION.KEY=VALUE")]
+    settings: Vec<String>,
     /// Do not verify the payers' signatures again
     #[arg(long)]
     no_signatures: bool,
 }
 
+/// Where a ledger lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+enum Where {
+    /// In files.
+    File,
+    /// In Kafka's topics.
+    Kafka,
+}
+
 impl Audit {
     pub(super) fn run(self) -> anyhow::Result<Ended> {
         let layout = Layout::new(&self.directory);
-        let network = Arc::new(Configuration::read(&layout, &[])?.network()?);
+        let configuration = Configuration::read(&layout, &[])?;
+        let network = Arc::new(configuration.network()?);
         let options = AuditOptions { signatures: !self.no_signatures };
         let began = Instant::now();
-        match audit(layout.root(), &network, options) {
+        let audited = match self.log {
+            Where::File => audit(layout.root(), &network, options),
+            Where::Kafka => {
+                let settings = ClusterConfiguration::read(&layout, &self.settings)?;
+                let journal = Journal::open(&settings.cluster()?, &settings.layout(&configuration)?)
+                    .context("cannot read the ledger's topics")?;
+                audit_entries(journal, &network, options)
+            }
+        };
+        match audited {
             Ok(report) => {
                 let rate = report.accepted as f64 / began.elapsed().as_secs_f64();
                 print::line(&facts(&report, options, rate));
@@ -38,7 +65,7 @@ impl Audit {
                 Ok(Ended::Well)
             }
             Err(error) if is_finding(&error) => {
-                eprintln!("audit: the journal in {} is not in order", layout.root().display());
+                eprintln!("audit: the ledger of {} is not in order", layout.root().display());
                 eprintln!("  {error}");
                 let mut cause = std::error::Error::source(&error);
                 while let Some(error) = cause {

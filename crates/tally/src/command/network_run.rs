@@ -43,6 +43,11 @@ impl Run {
             return network_processes::run(&self.directory, &self.settings, &shutdown);
         }
         let layout = Layout::new(&self.directory);
+        ensure!(
+            !layout.moved().exists(),
+            "the network in {} has moved to the topics that its cluster.toml names: run its stages, with `tally stage`",
+            layout.root().display()
+        );
         let configuration = Configuration::read(&layout, &self.settings)?;
         let network = configuration.network()?;
         let passphrase = passphrase::of_network(&layout, arguments.passphrase_file.as_deref())?;
@@ -103,7 +108,8 @@ pub(super) fn institution_keys(
     Ok(keys)
 }
 
-fn institution_key(
+/// One institution's key, decrypted, if it is the one that the configuration names.
+pub(super) fn institution_key(
     directory: &Path,
     bic: &str,
     public: &tally_crypto::PublicKey,
@@ -115,7 +121,7 @@ fn institution_key(
 }
 
 /// Replaced as a whole, so that a reader finds the old or the new one.
-fn write_run_file(path: &Path, run: &RunFile) -> anyhow::Result<()> {
+pub(super) fn write_run_file(path: &Path, run: &RunFile) -> anyhow::Result<()> {
     let temporary = path.with_extension("json.new");
     std::fs::write(&temporary, serde_json::to_vec(run)?)
         .and_then(|()| std::fs::rename(&temporary, path))

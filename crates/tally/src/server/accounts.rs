@@ -20,7 +20,7 @@ pub(super) async fn books(
     Path(bic): Path<String>,
 ) -> Result<Json<BooksView>, Failure> {
     let (participant, found) = participant(&app, &bic)?;
-    let next = app.engine.next_account(participant).map_or(0, |number| number.0);
+    let next = app.desk.next_account(participant).map_or(0, |number| number.0);
     Ok(Json(BooksView { institution: found.bic.clone(), next_account: next }))
 }
 
@@ -50,7 +50,7 @@ pub(super) async fn statement(
     }
     looking_up(app, move |app| {
         let (view, alias) = find(app, &bic, &name)?;
-        let entries = app.engine.statement(view.id, page.before, limit)?;
+        let entries = app.desk.statement(view.id, page.before, limit)?;
         let account = body(app, &view, alias);
         let exponent = exponent(app, &view);
         let next = entries.last().filter(|_| entries.len() == limit).map(|entry| entry.sequence);
@@ -70,7 +70,7 @@ pub(super) async fn statement(
 }
 
 fn participant<'a>(app: &'a App, bic: &str) -> Result<(ParticipantId, &'a Participant), Failure> {
-    app.engine
+    app.desk
         .network()
         .participant(bic)
         .ok_or_else(|| Failure::new(404, "RC01", format!("the network has no participant {bic}")))
@@ -79,22 +79,22 @@ fn participant<'a>(app: &'a App, bic: &str) -> Result<(ParticipantId, &'a Partic
 /// The account of that alias, number or role, with its alias if it was found by that.
 fn find(app: &App, bic: &str, name: &str) -> Result<(AccountView, Option<String>), Failure> {
     let (participant, _) = participant(app, bic)?;
-    let by_alias = app.engine.account_by_alias(participant, name);
+    let by_alias = app.desk.account_by_alias(participant, name);
     let id = by_alias.or_else(|| {
-        let number = account_number(app.engine.network(), name)?;
+        let number = account_number(app.desk.network(), name)?;
         Some(AccountId { participant, number })
     });
-    let view = id.and_then(|id| app.engine.account(id));
+    let view = id.and_then(|id| app.desk.account(id));
     let view = view.ok_or_else(|| Failure::new(404, "AC01", format!("{bic} has no account {name}")))?;
     Ok((view, by_alias.map(|_| name.to_owned())))
 }
 
 fn exponent(app: &App, view: &AccountView) -> u8 {
-    app.engine.network().assets.get(view.asset.index()).map_or(0, |asset| asset.exponent)
+    app.desk.network().assets.get(view.asset.index()).map_or(0, |asset| asset.exponent)
 }
 
 fn body(app: &App, view: &AccountView, alias: Option<String>) -> AccountBody {
-    let network = app.engine.network();
+    let network = app.desk.network();
     let participant = &network.participants[view.id.participant.index()];
     let asset = &network.assets[view.asset.index()];
     AccountBody {

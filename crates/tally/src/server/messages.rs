@@ -19,14 +19,14 @@ use tally_iso20022::{
     group_status_report, status_report,
 };
 use tally_ledger::{AccountId, ParticipantId, Transaction};
-use tally_settlement::engine::{Answer, Engine, Outcome};
+use tally_settlement::engine::{Answer, Outcome};
 
-impl Accounts for Engine {
+impl Accounts for App {
     fn by_alias(&self, participant: ParticipantId, alias: &str) -> Option<AccountId> {
-        self.account_by_alias(participant, alias)
+        self.desk.account_by_alias(participant, alias)
     }
     fn owner(&self, account: AccountId) -> Option<PublicKey> {
-        self.account(account)?.owner
+        self.desk.account(account)?.owner
     }
 }
 
@@ -39,7 +39,7 @@ pub(super) async fn prepare(State(app): State<Arc<App>>, body: Body) -> Result<J
                 return Ok(Json(PreparedBody { refused, payments: Vec::new() }));
             }
         };
-        let orders = app.gateway().orders(&message, gateway::today(app.engine.now()));
+        let orders = app.gateway().orders(&message, gateway::today(app.desk.now()));
         let payments = (0..).zip(orders).map(|(position, order)| app.prepared(&message, position, order));
         Ok(Json(PreparedBody { refused: None, payments: payments.collect::<Result<_, _>>()? }))
     })
@@ -64,11 +64,7 @@ pub(super) async fn submit(State(app): State<Arc<App>>, body: Body) -> Result<im
 
 impl App {
     fn gateway(&self) -> Gateway<'_> {
-        Gateway {
-            network: self.engine.network(),
-            configuration: &self.configuration,
-            accounts: self.engine.as_ref(),
-        }
+        Gateway { network: self.desk.network(), configuration: &self.configuration, accounts: self }
     }
 
     fn prepared(
@@ -82,9 +78,9 @@ impl App {
             Ok(order) => order,
             Err(reason) => return Ok(PreparedPayment { uetr, refused: Some(problem(&reason)), draft: None }),
         };
-        let network = self.engine.network();
+        let network = self.desk.network();
         let seed = random().map_err(|error| Failure::new(500, "failed", format!("{error:#}")))?;
-        let transaction = order.draft(network, self.engine.now(), seed);
+        let transaction = order.draft(network, self.desk.now(), seed);
         let legs = transaction.legs.iter().map(|leg| {
             let asset = &network.assets[leg.asset.index()];
             LegView {
@@ -112,7 +108,7 @@ impl App {
                 return Err(Failure::form(format!("signed: position {} is there twice", draft.position)));
             }
         }
-        let orders = self.gateway().orders(message, gateway::today(self.engine.now()));
+        let orders = self.gateway().orders(message, gateway::today(self.desk.now()));
         let mut transactions = Vec::new();
         let mut results: Vec<Result<Order, Reason>> = Vec::with_capacity(orders.len());
         for (position, order) in orders.into_iter().enumerate() {
@@ -126,8 +122,8 @@ impl App {
             }
             results.push(ready);
         }
-        let pending = self.engine.submit(transactions)?;
-        let mut answers = self.engine.wait(&pending, self.answer_timeout()).into_iter();
+        let pending = self.desk.submit(transactions)?;
+        let mut answers = self.desk.wait(&pending, self.answer_timeout()).into_iter();
         let is_copy = message.header.as_ref().is_some_and(|header| header.possible_duplicate);
         let mut outcomes = Vec::with_capacity(results.len());
         for result in results {
@@ -163,7 +159,7 @@ impl App {
         }
         for leg in &order.legs {
             let account = AccountId { participant: leg.participant, number: leg.account };
-            let entries = self.engine.statement(account, finality.sequence.checked_add(1), 1)?;
+            let entries = self.desk.statement(account, finality.sequence.checked_add(1), 1)?;
             let same = entries.first().is_some_and(|entry| {
                 entry.sequence == finality.sequence && entry.uetr == first.uetr && entry.amount == leg.amount
             });
@@ -184,7 +180,7 @@ impl App {
         let name: [u8; 16] = random().map_err(|error| Failure::new(500, "failed", format!("{error:#}")))?;
         Ok(ReportContext {
             message_id: codec::to_hex(&name),
-            created: codec::time(self.engine.now()),
+            created: codec::time(self.desk.now()),
             instructing_agent: None,
             instructed_agent,
         })

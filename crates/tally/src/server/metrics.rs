@@ -9,8 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tally_iso20022::Reason;
 use tally_ops::metrics::{Counter, MetricError, Registry};
 use tally_ops::process;
+use tally_settlement::desk::Figure;
 
-/// What this process counts. What the engine counts is copied when asked for.
+/// What this process counts. What the desk counts is copied when asked for.
 pub(super) struct Metrics {
     registry: Registry,
     settled: Counter,
@@ -57,7 +58,7 @@ impl Metrics {
 
     fn render(&self, app: &App) -> Result<String, MetricError> {
         let _copying = self.copying.lock().unwrap_or_else(PoisonError::into_inner);
-        let counts = app.engine.counts();
+        let counts = app.desk.counts();
         catch_up(&self.settled, counts.accepted);
         catch_up(&self.duplicates, counts.duplicates);
         for (refusal, count) in &counts.refused {
@@ -76,14 +77,22 @@ impl Metrics {
         gauge(
             "tally_settlement_decided_transactions",
             "Transactions with an outcome since the network began",
-            app.engine.sequenced(),
+            app.desk.sequenced(),
         )?;
-        let remembered: usize = app.engine.remembered().iter().sum();
-        gauge(
-            "tally_settlement_remembered_references",
-            "References remembered against duplicates",
-            remembered as u64,
-        )?;
+        if let Some(remembered) = app.desk.remembered() {
+            gauge(
+                "tally_settlement_remembered_references",
+                "References remembered against duplicates",
+                remembered as u64,
+            )?;
+        }
+        for Figure { name, help, value, counts } in app.desk.figures() {
+            if counts {
+                catch_up(&self.registry.counter(name, help, &[])?, value);
+            } else {
+                gauge(name, help, value)?;
+            }
+        }
         if let Ok(usage) = process::usage() {
             gauge("tally_process_resident_bytes", "Memory resident", usage.resident_bytes)?;
             let cpu = usage.cpu_user + usage.cpu_system;

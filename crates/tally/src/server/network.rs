@@ -16,7 +16,7 @@ pub(super) async fn network(State(app): State<Arc<App>>) -> Result<Json<NetworkV
 }
 
 pub(super) async fn tree_head(State(app): State<Arc<App>>) -> Result<Json<SignedTreeHead>, Failure> {
-    let head = app.engine.tree_head();
+    let head = app.desk.tree_head();
     head.map(Json).ok_or_else(|| Failure::not_found("nothing has been decided yet"))
 }
 
@@ -27,7 +27,7 @@ pub(super) async fn health(State(app): State<Arc<App>>) -> (StatusCode, Json<Hea
 }
 
 fn health_view(app: &App) -> HealthView {
-    match app.engine.health() {
+    match app.desk.health() {
         Health::Ok => HealthView { healthy: true, text: "payments are taken".to_owned() },
         Health::Stalled { reason } => {
             HealthView { healthy: false, text: format!("the journal cannot be written now: {reason}") }
@@ -40,7 +40,7 @@ fn health_view(app: &App) -> HealthView {
 }
 
 fn view(app: &App) -> NetworkView {
-    let network = app.engine.network();
+    let network = app.desk.network();
     let totals = app
         .engine
         .totals()
@@ -62,8 +62,8 @@ fn view(app: &App) -> NetworkView {
         network: network.clone(),
         kinds: app.configuration.participants.iter().map(|participant| participant.kind).collect(),
         totals,
-        sequence: app.engine.sequenced(),
-        tree_head: app.engine.tree_head(),
+        sequence: app.desk.sequenced(),
+        tree_head: app.desk.tree_head(),
         health: health_view(app),
     }
 }

@@ -39,7 +39,7 @@ pub(super) async fn status(
 ) -> Result<Json<OutcomeView>, Failure> {
     let uetr = reference(&uetr)?;
     looking_up(app, move |app| {
-        let answer = app.engine.status(uetr)?;
+        let answer = app.desk.status(uetr)?;
         let answer =
             answer.ok_or_else(|| Failure::not_found(format!("no transaction has the reference {uetr}")))?;
         Ok(Json(outcome::view(&answer)))
@@ -53,7 +53,7 @@ pub(super) async fn receipt(
 ) -> Result<Json<Receipt>, Failure> {
     let uetr = reference(&uetr)?;
     looking_up(app, move |app| {
-        let receipt = app.engine.receipt(uetr)?;
+        let receipt = app.desk.receipt(uetr)?;
         let none = || Failure::not_found(format!("no transaction with the reference {uetr} has an outcome"));
         Ok(Json(receipt.ok_or_else(none)?))
     })
@@ -92,8 +92,8 @@ fn decode(headers: &HeaderMap, body: &Body) -> Result<Vec<Transaction>, Failure>
 
 async fn settle(app: Arc<App>, transactions: Vec<Transaction>) -> Result<Json<OutcomesBody>, Failure> {
     blocking(app, move |app| {
-        let pending = app.engine.submit(transactions)?;
-        let answers = app.engine.wait(&pending, app.answer_timeout());
+        let pending = app.desk.submit(transactions)?;
+        let answers = app.desk.wait(&pending, app.answer_timeout());
         Ok(Json(OutcomesBody { outcomes: answers.iter().map(outcome::view).collect() }))
     })
     .await

@@ -6,9 +6,11 @@ use crate::configuration::Configuration;
 use crate::layout::Layout as Directory;
 use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use tally_log::kafka::{KafkaCluster, KafkaOptions};
 use tally_ops::config::Loader;
 use tally_settlement::process::Layout;
+use tally_settlement::process::sequence::HEARTBEAT_MS;
 
 const MAX_BYTES: u64 = 1 << 20;
 
@@ -22,6 +24,9 @@ pub struct ClusterConfiguration {
     pub topics: TopicsSection,
     /// How the stages of this process run.
     pub stages: StagesSection,
+    /// By BIC: institutions that run their own approver and updater, and as whom the brokers know them, such as
+    /// `User:alpha`. They get access to their own topics and to no others; the operator's processes leave them out.
+    pub principals: BTreeMap<String, String>,
     /// How the cluster is reached.
     pub kafka: KafkaOptions,
 }
@@ -73,11 +78,13 @@ pub struct StagesSection {
     pub snapshot_every_ms: u64,
     /// How many references a scheduler remembers at most, until they expire.
     pub remember: usize,
+    /// After how long without a word of the active sequencer one that stands by takes over, in milliseconds.
+    pub takeover_after_ms: u64,
 }
 
 impl Default for StagesSection {
     fn default() -> Self {
-        Self { snapshot_every_ms: 60_000, remember: 1 << 26 }
+        Self { snapshot_every_ms: 60_000, remember: 1 << 26, takeover_after_ms: 600 }
     }
 }
 
@@ -122,19 +129,42 @@ impl ClusterConfiguration {
         );
         ensure!(retention_hours > 0, "topics.retention_hours must not be 0");
         ensure!(self.stages.snapshot_every_ms > 0, "stages.snapshot_every_ms must not be 0");
+        ensure!(
+            self.stages.takeover_after_ms >= 3 * HEARTBEAT_MS,
+            "stages.takeover_after_ms is {}, and must be {} or more: the active sequencer is heard of every {HEARTBEAT_MS} ms",
+            self.stages.takeover_after_ms,
+            3 * HEARTBEAT_MS
+        );
         self.kafka.check().context("[kafka]")
     }
 
+    /// Checks what concerns the participants.
+    fn fits(&self, configuration: &Configuration) -> anyhow::Result<()> {
+        for (bic, principal) in &self.principals {
+            ensure!(
+                configuration.participants.iter().any(|participant| participant.bic == *bic),
+                "principals.{bic}: the network has no such participant"
+            );
+            let name = principal.strip_prefix("User:").unwrap_or_default();
+            ensure!(!name.is_empty(), "principals.{bic} is {principal:?}, and must be User: and a name");
+        }
+        Ok(())
+    }
+
     /// The network's layout.
-    pub fn layout(&self, configuration: &Configuration) -> Layout {
+    ///
+    /// # Errors
+    /// When the file names a participant that the network does not have.
+    pub fn layout(&self, configuration: &Configuration) -> anyhow::Result<Layout> {
+        self.fits(configuration)?;
         let prefix = self.layout.prefix.clone();
-        Layout {
+        Ok(Layout {
             prefix: prefix.unwrap_or_else(|| format!("tally-{}", configuration.network.id)),
             participants: configuration.participants.iter().map(|p| p.bic.clone()).collect(),
             schedulers: self.layout.schedulers,
             assemblers: self.layout.assemblers,
             gateways: self.layout.gateways,
-        }
+        })
     }
 
     /// The cluster.

@@ -3,7 +3,9 @@
 use super::ClusterConfiguration;
 use anyhow::Context;
 use std::collections::BTreeMap;
-use tally_log::kafka::{KafkaCluster, TopicPlan};
+use tally_log::kafka::KafkaCluster;
+use tally_log::kafka::access::{Grant, Name};
+use tally_log::kafka::topics::TopicPlan;
 use tally_settlement::process::Layout;
 use tally_settlement::process::gateway::MAX_SUBMISSION_BYTES;
 
@@ -45,4 +47,22 @@ pub fn apply(cluster: &KafkaCluster, plans: &[TopicPlan]) -> anyhow::Result<()> 
 /// Naming the topic that is not.
 pub fn check(cluster: &KafkaCluster, plans: &[TopicPlan]) -> anyhow::Result<()> {
     cluster.check_topics(plans).context("the topics are not as planned")
+}
+
+/// What the institutions that run their own stages may do: their own, and nothing else.
+pub fn grants(configuration: &ClusterConfiguration, layout: &Layout) -> Vec<Grant> {
+    let mut grants = Vec::new();
+    let kafka_prefix = &configuration.kafka.prefix;
+    for (participant, bic) in layout.everybody().zip(&layout.participants) {
+        let Some(principal) = configuration.principals.get(bic) else { continue };
+        let access = layout.access(participant);
+        let topic = |name: String| Name::Is(name);
+        let named = |name: String| Name::Is(format!("{kafka_prefix}{name}"));
+        grants.extend(access.reads.into_iter().map(|name| Grant::read(principal, topic(name))));
+        grants.extend(access.writes.into_iter().map(|name| Grant::write(principal, topic(name))));
+        grants.extend(access.releases.into_iter().map(|name| Grant::release(principal, topic(name))));
+        grants.extend(access.writers.into_iter().map(|name| Grant::write_as(principal, named(name))));
+        grants.extend(access.groups.into_iter().map(|name| Grant::join(principal, named(name))));
+    }
+    grants
 }

@@ -7,6 +7,8 @@ mod kill;
 mod measures;
 mod messages;
 mod networks;
+#[path = "../common/payments.rs"]
+mod payments;
 mod reference;
 #[path = "../common/said.rs"]
 mod said;

@@ -1,0 +1,152 @@
+//! Where clients hand transactions in and ask about them, whoever runs the stages: [one process](crate::engine) or
+//! [many](crate::process).
+
+use crate::clerk::Counts;
+use crate::engine::{AccountView, Answer, Engine, EngineError, Entry, Pending, Total};
+use crate::receipt::Receipt;
+use std::time::Duration;
+use tally_crypto::log::SignedTreeHead;
+use tally_ledger::{AccountId, AccountNumber, Network, ParticipantId, Timestamp, Transaction, Uetr};
+use tally_log::Health;
+
+/// A number that operators may want to see.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Figure {
+    /// Its name in metrics, with its unit last.
+    pub name: &'static str,
+    /// What it says.
+    pub help: &'static str,
+    /// As of now, or since the start.
+    pub value: u64,
+    /// Whether it counts since the start.
+    pub counts: bool,
+}
+
+/// A settlement network as its clients meet it.
+///
+/// An outcome that was told is final, whatever is resent, replayed or restarted, and it shows in every balance asked
+/// for afterwards. Questions about a participant whose books are not kept here have no answer.
+pub trait Settlement: Send + Sync {
+    /// Who takes part.
+    fn network(&self) -> &Network;
+
+    /// The time by which expiries are judged.
+    fn now(&self) -> Timestamp;
+
+    /// Whether transactions can be settled.
+    fn health(&self) -> Health;
+
+    /// Hands transactions in; what becomes of them is told by [`Self::wait`].
+    ///
+    /// # Errors
+    /// When it has stopped, or too much waits already: nothing was handed in.
+    fn submit(&self, transactions: Vec<Transaction>) -> Result<Pending, EngineError>;
+
+    /// What has become of `pending`, waiting for it at most so long. A transaction that was handed in
+    /// before, to the letter, has the outcome that it had then, also when it has expired since.
+    fn wait(&self, pending: &Pending, limit: Duration) -> Vec<Answer>;
+
+    /// What became of the transaction with that reference; none if it was never accepted.
+    ///
+    /// # Errors
+    /// When the journal cannot be read.
+    fn status(&self, uetr: Uetr) -> Result<Option<Answer>, EngineError>;
+
+    /// Proof of the outcome of the transaction with that reference; none while it has none.
+    ///
+    /// # Errors
+    /// When the journal cannot be read.
+    fn receipt(&self, uetr: Uetr) -> Result<Option<Receipt>, EngineError>;
+
+    /// The account, if there is one.
+    fn account(&self, id: AccountId) -> Option<AccountView>;
+
+    /// The account of that IBAN or other alias at that participant.
+    fn account_by_alias(&self, participant: ParticipantId, alias: &str) -> Option<AccountId>;
+
+    /// The alias of an account, found by looking through all.
+    fn alias(&self, id: AccountId) -> Option<String>;
+
+    /// The number that the next account opened at that participant gets.
+    fn next_account(&self, participant: ParticipantId) -> Option<AccountNumber>;
+
+    /// The movements on an account below sequence number `before`, latest first, at most `limit`.
+    ///
+    /// # Errors
+    /// When the journal cannot be read.
+    fn statement(&self, id: AccountId, before: Option<u64>, limit: usize) -> Result<Vec<Entry>, EngineError>;
+
+    /// The sums of participants' books; each participant's at one moment.
+    fn totals(&self) -> Vec<Total>;
+
+    /// How many transactions have an outcome, since the beginning of the network.
+    fn sequenced(&self) -> u64;
+
+    /// The latest signed head of the Merkle log.
+    fn tree_head(&self) -> Option<SignedTreeHead>;
+
+    /// Counts since the start.
+    fn counts(&self) -> Counts;
+
+    /// References remembered against duplicates; none where others remember them.
+    fn remembered(&self) -> Option<usize>;
+
+    /// What else operators may want to see.
+    fn figures(&self) -> Vec<Figure> {
+        Vec::new()
+    }
+}
+
+impl Settlement for Engine {
+    fn network(&self) -> &Network {
+        (**self).network()
+    }
+    fn now(&self) -> Timestamp {
+        self.now()
+    }
+    fn health(&self) -> Health {
+        self.health()
+    }
+    fn submit(&self, transactions: Vec<Transaction>) -> Result<Pending, EngineError> {
+        self.submit(transactions)
+    }
+    fn wait(&self, pending: &Pending, limit: Duration) -> Vec<Answer> {
+        (**self).wait(pending, limit)
+    }
+    fn status(&self, uetr: Uetr) -> Result<Option<Answer>, EngineError> {
+        (**self).status(uetr)
+    }
+    fn receipt(&self, uetr: Uetr) -> Result<Option<Receipt>, EngineError> {
+        (**self).receipt(uetr)
+    }
+    fn account(&self, id: AccountId) -> Option<AccountView> {
+        (**self).account(id)
+    }
+    fn account_by_alias(&self, participant: ParticipantId, alias: &str) -> Option<AccountId> {
+        (**self).account_by_alias(participant, alias)
+    }
+    fn alias(&self, id: AccountId) -> Option<String> {
+        (**self).alias(id)
+    }
+    fn next_account(&self, participant: ParticipantId) -> Option<AccountNumber> {
+        (**self).next_account(participant)
+    }
+    fn statement(&self, id: AccountId, before: Option<u64>, limit: usize) -> Result<Vec<Entry>, EngineError> {
+        (**self).statement(id, before, limit)
+    }
+    fn totals(&self) -> Vec<Total> {
+        (**self).totals()
+    }
+    fn sequenced(&self) -> u64 {
+        (**self).sequenced()
+    }
+    fn tree_head(&self) -> Option<SignedTreeHead> {
+        (**self).tree_head()
+    }
+    fn counts(&self) -> Counts {
+        (**self).counts()
+    }
+    fn remembered(&self) -> Option<usize> {
+        Some((**self).remembered().iter().sum())
+    }
+}

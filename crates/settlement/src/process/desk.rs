@@ -1,0 +1,423 @@
+//! The desk of a network over a cluster: one gateway, with the balances to answer from.
+//!
+//! One thread hands in what has gathered, all of it by one commit; another hears what schedulers and the sequencer say;
+//! one for each participant keeps its balances as its updater does. An outcome is told once it is final and in
+//! those balances. What was decided before this process, or longer ago than it remembers, is looked up in the topics.
+
+mod archive;
+mod books;
+mod recent;
+mod threads;
+mod waiting;
+
+use super::gateway::Gateway;
+use super::journal::Journal;
+use super::layout::Layout;
+use super::shard::{ShardError, Stop};
+use crate::clerk::{Counts, Finality, Notice, Waiter};
+use crate::desk::{Figure, Settlement};
+use crate::engine::answer::{Expected, Mailbox};
+use crate::engine::earlier::{self, Earlier};
+use crate::engine::past::Past;
+use crate::engine::{
+    AccountView, Answer, Clock, EngineError, Entry, MAX_WAITING, Outcome, Pending, Total, route,
+};
+use crate::message::{AcceptedBatch, Source};
+use crate::receipt::Receipt;
+use crate::runtime::executor::Signal;
+use archive::Archive;
+use books::Books;
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use tally_crypto::log::SignedTreeHead;
+use tally_ledger::{AccountId, AccountNumber, Network, ParticipantId, Timestamp, Transaction, Uetr};
+use tally_log::cluster::{Cluster, SharedLog};
+use tally_log::{Health, LogError};
+use waiting::Waiting;
+
+/// What a desk is to be.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DeskOptions {
+    /// Which gateway of the network.
+    pub gateway: u16,
+    /// Whose accounts it answers questions about: their topics must be open to it.
+    pub participants: Vec<ParticipantId>,
+}
+
+/// One gateway of a network of processes.
+pub struct Desk {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+struct Shared {
+    cluster: Arc<dyn Cluster>,
+    layout: Layout,
+    network: Arc<Network>,
+    clock: Clock,
+    /// By scheduler, what waits to be put into a batch.
+    gathered: Mutex<Vec<VecDeque<(Transaction, Waiter)>>>,
+    /// Something was gathered.
+    arrivals: Signal,
+    waiting: Mutex<Waiting>,
+    /// Outcomes were told, or balances went on.
+    progress: Signal,
+    books: Vec<Books>,
+    archive: Mutex<Archive>,
+    /// Held while the journal is read from its beginning.
+    lookup: Mutex<()>,
+    log: Arc<dyn SharedLog>,
+    stop: Stop,
+    failure: Mutex<Option<Arc<ShardError>>>,
+    /// What each thread cannot do at present.
+    troubles: Mutex<HashMap<String, String>>,
+    counts: Activity,
+}
+
+/// What it has done since it was opened.
+#[derive(Default)]
+struct Activity {
+    handed_in: AtomicU64,
+    commits: AtomicU64,
+    commit_ns: AtomicU64,
+    searches: AtomicU64,
+}
+
+const LOCK: &str = "no holder of a desk's lock panics";
+/// How long a status waits for the balances of an outcome that it found.
+const SETTLES: Duration = Duration::from_secs(10);
+
+impl Desk {
+    /// Opens a gateway, fencing whoever was that gateway before, and brings the balances up to date: from the last
+    /// snapshots, which takes as long as reading what came after them. `stop` ends the attempt.
+    ///
+    /// # Errors
+    /// When the cluster cannot be reached, or the balances cannot be recovered.
+    pub fn open(
+        cluster: &Arc<dyn Cluster>,
+        layout: &Layout,
+        network: &Arc<Network>,
+        options: &DeskOptions,
+        stop: &Stop,
+    ) -> Result<Self, ShardError> {
+        let clock = Clock::start();
+        let gateway = Gateway::open(&**cluster, layout, options.gateway, clock.now(), stop)?;
+        let (sender, listener) = gateway.split();
+        let mut archive = Archive::open(&**cluster, layout, options.gateway, stop)?;
+        let last = archive.last(listener.position())?;
+        let next = last.as_ref().map_or(0, |last| last.first + u64::from(last.count));
+        let head = last.map(|last| last.tree_head());
+        let ledgers = books::recover(&**cluster, layout, network, options, listener.position(), stop)?;
+        let shared = Arc::new(Shared {
+            cluster: Arc::clone(cluster),
+            layout: layout.clone(),
+            network: Arc::clone(network),
+            clock,
+            gathered: Mutex::new((0..layout.schedulers).map(|_| VecDeque::new()).collect()),
+            arrivals: Signal::default(),
+            waiting: Mutex::new(Waiting::new(next, head)),
+            progress: Signal::default(),
+            books: ledgers.iter().map(|(_, ledger)| Books::of(ledger)).collect(),
+            archive: Mutex::new(archive),
+            lookup: Mutex::new(()),
+            log: sender.log(),
+            stop: Stop::default(),
+            failure: Mutex::new(None),
+            troubles: Mutex::default(),
+            counts: Activity::default(),
+        });
+        let mut desk = Self { shared, threads: Vec::new() };
+        desk.start("send", move |shared| threads::send(&sender, shared));
+        desk.start("listen", move |shared| threads::listen(listener, shared));
+        for (opened, mut ledger) in ledgers {
+            let name = format!("books {}", ledger.shell.bic);
+            desk.start(&name, move |shared| threads::follow(&opened, &mut ledger, shared));
+        }
+        Ok(desk)
+    }
+
+    fn start(&mut self, name: &str, run: impl FnOnce(&Shared) -> Result<(), ShardError> + Send + 'static) {
+        let shared = Arc::clone(&self.shared);
+        let body = move || {
+            if let Err(error) = run(&shared) {
+                shared.fail(error);
+            }
+        };
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(body);
+        self.threads.push(thread.expect("the system has room for a thread"));
+    }
+
+    /// Why it takes nothing more, if so. Whoever serves it has to open another, here or elsewhere.
+    pub fn failure(&self) -> Option<Arc<ShardError>> {
+        self.shared.failure()
+    }
+
+    /// Whether another process is this gateway now.
+    pub fn is_fenced(&self) -> bool {
+        self.failure().is_some_and(|failure| failure.is_fenced())
+    }
+
+    /// Waits until everything handed in is answered, at most for `drain`, and stops.
+    pub fn stop(self, drain: Duration) {
+        let deadline = Instant::now() + drain;
+        while Instant::now() < deadline && self.failure().is_none() && self.shared.unanswered() > 0 {
+            let events = self.shared.progress.events();
+            self.shared.progress.wait(events, Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        self.shared.stop.set();
+        self.shared.arrivals.notify();
+        self.shared.progress.notify();
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().expect(LOCK)
+    }
+
+    fn archive(&self) -> MutexGuard<'_, Archive> {
+        self.counts.searches.fetch_add(1, Ordering::Relaxed);
+        self.archive.lock().expect(LOCK)
+    }
+
+    fn failure(&self) -> Option<Arc<ShardError>> {
+        self.failure.lock().expect(LOCK).clone()
+    }
+
+    /// Ends everything. Those who wait are told that there is no answer.
+    fn fail(&self, error: ShardError) {
+        tracing::error!(%error, "the gateway cannot go on");
+        self.failure.lock().expect(LOCK).get_or_insert_with(|| Arc::new(error));
+        self.stop.set();
+        self.gathered.lock().expect(LOCK).iter_mut().for_each(VecDeque::clear);
+        self.waiting().clear();
+        self.arrivals.notify();
+        self.progress.notify();
+    }
+
+    fn trouble(&self, thread: &str, error: Option<&ShardError>) {
+        let mut troubles = self.troubles.lock().expect(LOCK);
+        match error {
+            Some(error) => {
+                let mut text = error.to_string();
+                let mut cause = std::error::Error::source(error);
+                while let Some(source) = cause {
+                    text = format!("{text}: {source}");
+                    cause = source.source();
+                }
+                if troubles.insert(thread.to_owned(), text.clone()).is_none() {
+                    tracing::warn!(thread, text, "the cluster cannot be reached");
+                }
+            }
+            None if troubles.is_empty() => {}
+            None => {
+                troubles.remove(thread);
+            }
+        }
+    }
+
+    /// Transactions gathered and not handed in.
+    fn gathered(&self) -> usize {
+        self.gathered.lock().expect(LOCK).iter().map(VecDeque::len).sum()
+    }
+
+    fn unanswered(&self) -> usize {
+        self.gathered() + self.waiting().unanswered()
+    }
+
+    /// Up to which sequence number all balances are.
+    fn applied(&self) -> u64 {
+        self.books.iter().map(Books::applied).min().unwrap_or(u64::MAX)
+    }
+
+    /// Waits until the outcome at `sequence` shows in all balances; whether it does.
+    fn settles(&self, sequence: u64, deadline: Instant) -> bool {
+        loop {
+            let events = self.progress.events();
+            if self.waiting().next() > sequence {
+                return true;
+            }
+            if Instant::now() >= deadline || self.stop.is_set() {
+                return false;
+            }
+            self.progress.wait(events, Duration::from_millis(20));
+        }
+    }
+
+    fn books(&self, participant: ParticipantId) -> Option<&Books> {
+        self.books.iter().find(|books| books.participant == participant)
+    }
+
+    fn journal(&self) -> Result<Journal, EngineError> {
+        Ok(Journal::open(&*self.cluster, &self.layout).map_err(crate::journal::JournalError::from)?)
+    }
+}
+
+impl Past for Desk {
+    fn outcome(&self, source: Source, index: u32, deadline: Instant) -> Option<Finality> {
+        if let Some(finality) = self.shared.waiting().find(source, index) {
+            return Some(finality);
+        }
+        // It may have been decided before this process began to listen, or longer ago than it remembers.
+        let found = self.shared.archive().outcome(source, index, deadline).ok().flatten();
+        if let Some(finality) = found {
+            return self.shared.settles(finality.sequence, deadline).then_some(finality);
+        }
+        let mailbox = Mailbox::new(1);
+        self.shared.waiting().wait(source, index, mailbox.waiter(0));
+        match mailbox.wait(deadline).first() {
+            Some(Some(Notice::Final(_, _, finality))) => Some(*finality),
+            _ => None,
+        }
+    }
+
+    fn accepted(&self, source: Source) -> Result<Option<Arc<AcceptedBatch>>, LogError> {
+        self.shared.archive().accepted(source)
+    }
+
+    fn earlier(&self, expired: &Expected, deadline: Instant) -> Result<Earlier, LogError> {
+        self.shared.archive().find(expired, self.shared.network.longest_validity_ms, deadline)
+    }
+}
+
+impl Settlement for Desk {
+    fn network(&self) -> &Network {
+        &self.shared.network
+    }
+
+    fn now(&self) -> Timestamp {
+        self.shared.clock.now()
+    }
+
+    fn health(&self) -> Health {
+        if let Some(failure) = self.failure() {
+            return Health::Failed { reason: failure.to_string() };
+        }
+        if let Some(reason) = self.shared.troubles.lock().expect(LOCK).values().next() {
+            return Health::Stalled { reason: reason.clone() };
+        }
+        self.shared.log.health()
+    }
+
+    fn submit(&self, transactions: Vec<Transaction>) -> Result<Pending, EngineError> {
+        if let Some(failure) = self.failure() {
+            return Err(EngineError::Stopped(failure.to_string()));
+        }
+        let unanswered = self.shared.unanswered();
+        if unanswered + transactions.len() > MAX_WAITING {
+            return Err(EngineError::Busy(unanswered));
+        }
+        let schedulers = usize::from(self.shared.layout.schedulers);
+        let pending = Pending::hand_in(transactions, |transaction, waiter| {
+            let scheduler = route(&transaction.header.uetr, schedulers);
+            self.shared.gathered.lock().expect(LOCK)[scheduler].push_back((transaction, waiter));
+        });
+        self.shared.arrivals.notify();
+        Ok(pending)
+    }
+
+    fn wait(&self, pending: &Pending, limit: Duration) -> Vec<Answer> {
+        self.answers(pending, limit)
+    }
+
+    fn status(&self, uetr: Uetr) -> Result<Option<Answer>, EngineError> {
+        let found = {
+            let _one_at_a_time = self.shared.lookup.lock().expect(LOCK);
+            earlier::status(self.shared.journal()?, uetr)?
+        };
+        Ok(found.map(|mut answer| {
+            if let Outcome::Final(finality) = &answer.outcome
+                && !self.shared.settles(finality.sequence, Instant::now() + SETTLES)
+            {
+                answer.outcome = Outcome::Pending;
+            }
+            answer
+        }))
+    }
+
+    fn receipt(&self, uetr: Uetr) -> Result<Option<Receipt>, EngineError> {
+        let _one_at_a_time = self.shared.lookup.lock().expect(LOCK);
+        Ok(crate::receipt::find(self.shared.journal()?, uetr)?)
+    }
+
+    fn account(&self, id: AccountId) -> Option<AccountView> {
+        AccountView::of(&self.shared.books(id.participant)?.state(), id)
+    }
+
+    fn account_by_alias(&self, participant: ParticipantId, alias: &str) -> Option<AccountId> {
+        let number = self.shared.books(participant)?.state().alias(alias)?;
+        Some(AccountId { participant, number })
+    }
+
+    fn alias(&self, id: AccountId) -> Option<String> {
+        let state = self.shared.books(id.participant)?.state();
+        state.aliases().iter().find(|(_, number)| *number == id.number).map(|(alias, _)| alias.to_owned())
+    }
+
+    fn next_account(&self, participant: ParticipantId) -> Option<AccountNumber> {
+        Some(AccountNumber(self.shared.books(participant)?.state().accounts().customers()))
+    }
+
+    fn statement(&self, id: AccountId, before: Option<u64>, limit: usize) -> Result<Vec<Entry>, EngineError> {
+        let _one_at_a_time = self.shared.lookup.lock().expect(LOCK);
+        Ok(crate::audit::statement(self.shared.journal()?, id, before, limit)?)
+    }
+
+    fn totals(&self) -> Vec<Total> {
+        let of = |books: &Books| crate::audit::totals(books.state().accounts(), &self.shared.network);
+        self.shared.books.iter().flat_map(of).collect()
+    }
+
+    fn sequenced(&self) -> u64 {
+        self.shared.waiting().next()
+    }
+
+    fn tree_head(&self) -> Option<SignedTreeHead> {
+        self.shared.waiting().head()
+    }
+
+    fn counts(&self) -> Counts {
+        self.shared.waiting().counts().clone()
+    }
+
+    fn remembered(&self) -> Option<usize> {
+        None
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        let (gathered, told) = (self.shared.gathered() as u64, self.shared.waiting().unanswered() as u64);
+        let heard = self.shared.waiting().heard();
+        let counts = &self.shared.counts;
+        let now = |name, help, value| Figure { name, help, value, counts: false };
+        let total = |name, help, count: &AtomicU64| Figure {
+            name,
+            help,
+            value: count.load(Ordering::Relaxed),
+            counts: true,
+        };
+        vec![
+            now("tally_gateway_gathered_transactions", "Transactions not handed in yet", gathered),
+            now("tally_gateway_unanswered_transactions", "Transactions handed in and not answered", told),
+            now(
+                "tally_gateway_decisions_behind",
+                "Decisions heard that do not show in all balances yet",
+                heard.saturating_sub(self.shared.applied()),
+            ),
+            total("tally_gateway_handed_in_transactions", "Transactions handed in", &counts.handed_in),
+            total("tally_gateway_log_commits", "Commits of what was handed in", &counts.commits),
+            total("tally_gateway_log_commit_nanoseconds", "Time that these took", &counts.commit_ns),
+            total("tally_gateway_searches", "Looks into the topics for what was earlier", &counts.searches),
+        ]
+    }
+}

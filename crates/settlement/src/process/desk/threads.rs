@@ -1,0 +1,161 @@
+//! What a desk's threads do.
+
+use super::{LOCK, Shared};
+use crate::clerk::Waiter;
+use crate::engine::COLLECT;
+use crate::message::SequenceBatch;
+use crate::process::gateway::{Listener, Sender};
+use crate::process::ledger::Ledger;
+use crate::process::shard::{Opened, ShardError};
+use crate::runtime::executor::Stage;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use tally_ledger::{Timestamp, Transaction, TransactionBatch};
+
+/// How long an idle thread sleeps at most.
+const IDLE: Duration = Duration::from_millis(20);
+/// How long it waits before it asks a cluster again that could not be reached.
+const AGAIN: Duration = Duration::from_millis(100);
+/// What one commit hands in, at most and a batch more.
+const MAX_COMMIT_BYTES: usize = 8 << 20;
+/// How large a batch grows at most, in legs and signatures.
+const MAX_BATCH_PARTS: usize = 1 << 14;
+
+/// Hands in what has gathered, again and again.
+pub(super) fn send(sender: &Sender, shared: &Shared) -> Result<(), ShardError> {
+    while !shared.stop.is_set() {
+        let events = shared.arrivals.events();
+        // What the cluster did not take is handed in before anything else.
+        if sender.pending_bytes() == 0 {
+            for scheduler in 0..sender.schedulers() {
+                while sender.pending_bytes() < MAX_COMMIT_BYTES && hand_in(sender, shared, scheduler)? {}
+            }
+        }
+        if sender.pending_bytes() == 0 {
+            shared.arrivals.wait(events, IDLE);
+            continue;
+        }
+        let began = Instant::now();
+        if sender.flush()? {
+            let took = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            shared.counts.commits.fetch_add(1, Ordering::Relaxed);
+            shared.counts.commit_ns.fetch_add(took, Ordering::Relaxed);
+        } else {
+            std::thread::sleep(AGAIN);
+        }
+    }
+    Ok(())
+}
+
+/// Puts what has gathered for a scheduler into a batch; whether there was anything, and room for it.
+fn hand_in(sender: &Sender, shared: &Shared, scheduler: usize) -> Result<bool, ShardError> {
+    let mut batch = TransactionBatch::default();
+    let mut taken: Vec<(Transaction, Waiter)> = Vec::new();
+    {
+        let mut gathered = shared.gathered.lock().expect(LOCK);
+        while batch.len() < COLLECT
+            && batch.legs.len() + batch.signers.len() < MAX_BATCH_PARTS
+            && let Some((transaction, waiter)) = gathered[scheduler].pop_front()
+        {
+            // What fits no batch was refused when it came.
+            if batch.push(&transaction) {
+                taken.push((transaction, waiter));
+            }
+        }
+    }
+    if taken.is_empty() {
+        return Ok(false);
+    }
+    let count = taken.len() as u64;
+    // The scheduler's answer must not come before its waiters are there.
+    let mut waiting = shared.waiting();
+    match sender.submit(scheduler, batch) {
+        Ok(origin) => {
+            waiting.submit(origin, taken.into_iter().map(|(_, waiter)| waiter));
+            shared.counts.handed_in.fetch_add(count, Ordering::Relaxed);
+            Ok(true)
+        }
+        Err(error) if error.is_transient() => {
+            let mut gathered = shared.gathered.lock().expect(LOCK);
+            for one in taken.into_iter().rev() {
+                gathered[scheduler].push_front(one);
+            }
+            drop((gathered, waiting));
+            std::thread::sleep(AGAIN);
+            Ok(false)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Hears what became of what was handed in, and tells it.
+pub(super) fn listen(mut listener: Listener, shared: &Shared) -> Result<(), ShardError> {
+    let mut held: Option<Arc<SequenceBatch>> = None;
+    while !shared.stop.is_set() {
+        let events = shared.progress.events();
+        let heard = hear(&mut listener, shared, &mut held);
+        if !reached(shared, "listen", &heard) {
+            std::thread::sleep(AGAIN);
+            continue;
+        }
+        if heard? {
+            shared.progress.notify();
+        } else if held.is_some() {
+            shared.progress.wait(events, IDLE);
+        } else {
+            listener.wait(IDLE);
+        }
+    }
+    Ok(())
+}
+
+/// One turn; whether there was anything.
+fn hear(
+    listener: &mut Listener,
+    shared: &Shared,
+    held: &mut Option<Arc<SequenceBatch>>,
+) -> Result<bool, ShardError> {
+    let mut progress = false;
+    while let Some(intake) = listener.intake()? {
+        shared.waiting().intake(&intake);
+        progress = true;
+    }
+    if held.is_none()
+        && let Some((_, batch)) = listener.sequence()?
+    {
+        let gap = |what| ShardError::History { shard: listener.name().to_owned(), what };
+        shared.waiting().hear(&batch).map_err(gap)?;
+        *held = Some(batch);
+        progress = true;
+    }
+    if let Some(batch) = held.take_if(|batch| shared.applied() >= batch.first + u64::from(batch.count)) {
+        shared.waiting().sequenced(&batch);
+        progress = true;
+    }
+    Ok(progress)
+}
+
+/// Follows one participant's proposals and the sequence.
+pub(super) fn follow(opened: &Opened, ledger: &mut Ledger, shared: &Shared) -> Result<(), ShardError> {
+    while !shared.stop.is_set() {
+        let polled = ledger.shell.poll(Timestamp(0)).map_err(ShardError::from);
+        if !reached(shared, &opened.name, &polled) {
+            std::thread::sleep(AGAIN);
+            continue;
+        }
+        if polled? {
+            shared.progress.notify();
+        } else {
+            opened.log.wait(IDLE);
+        }
+    }
+    Ok(())
+}
+
+/// Whether the cluster could be reached, for those who ask for the desk's health.
+fn reached(shared: &Shared, thread: &str, result: &Result<bool, ShardError>) -> bool {
+    let trouble = result.as_ref().err().filter(|error| error.is_transient());
+    shared.trouble(thread, trouble);
+    trouble.is_none()
+}

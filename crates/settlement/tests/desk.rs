@@ -1,0 +1,139 @@
+//! What clients of a network are promised, whoever runs its stages: one suite, on a network in one process and on
+//! one whose stages are joined by a cluster.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
+
+#[path = "desk/cluster.rs"]
+mod cluster;
+#[path = "desk/host.rs"]
+mod host;
+#[path = "desk/suite.rs"]
+mod suite;
+
+use cluster::ClusterHost;
+use host::{EngineHost, Host, WAIT, customer, id};
+use std::time::Duration;
+use suite::Bench;
+use tally_ledger::{Amount, Kind, Refusal, Timestamp, Transaction};
+use tally_log::Health;
+use tally_settlement::desk::Settlement;
+use tally_settlement::engine::{EngineError, Outcome};
+use tally_settlement::path;
+
+macro_rules! on_both {
+    ($($promise:ident),* $(,)?) => {
+        mod one_process {
+            $(#[test] fn $promise() { super::suite::$promise(super::Bench::<super::EngineHost>::new()); })*
+        }
+        mod cluster_of_processes {
+            $(#[test] fn $promise() { super::suite::$promise(super::Bench::<super::ClusterHost>::new()); })*
+        }
+    };
+}
+
+on_both!(
+    payments_are_final_and_audited,
+    every_refusal_changes_nothing,
+    a_resubmission_gets_the_same_outcome,
+    a_resubmission_after_the_expiry_gets_the_same_outcome,
+    a_receipt_proves_the_outcome,
+    statements_list_movements_latest_first,
+    a_reader_sees_what_it_was_told,
+);
+
+fn payment(bench: &mut Bench<ClusterHost>, amount: i64) -> Transaction {
+    let legs = path::payment(&host::network(), id(host::A, 0), id(host::A, 1), host::EUR, Amount(amount));
+    bench.draft(Kind::Transfer, legs, &[&customer(host::A, 0)])
+}
+
+#[test]
+fn a_client_of_a_gateway_that_died_gets_one_outcome_at_another() {
+    let mut bench = Bench::<ClusterHost>::new();
+    let payments: Vec<_> = (1..=20).map(|amount| payment(&mut bench, amount)).collect();
+    for (at, payment) in payments.iter().enumerate() {
+        let pending = bench.host.desk().submit(vec![payment.clone()]).unwrap();
+        if at % 3 == 0 {
+            // The answer is lost, the transaction is not, or it is: nobody knows.
+            bench.host.desk().wait(&pending, Duration::from_millis(at as u64));
+        }
+        bench.host.open_gateway(u16::try_from((at + 1) % 2).unwrap());
+    }
+    let outcomes: Vec<_> = payments.iter().map(|payment| bench.send(payment.clone())).collect();
+    for outcome in &outcomes {
+        assert!(matches!(outcome, Outcome::Final(finality) if finality.verdict.is_ok()), "{outcome:?}");
+    }
+    assert_eq!(bench.balance(host::A, 0), 10_000 - (1..=20).sum::<i64>());
+    bench.host.open_gateway(0);
+    for (payment, outcome) in payments.iter().zip(&outcomes) {
+        assert_eq!(bench.send(payment.clone()), *outcome);
+    }
+    bench.host.audit();
+}
+
+#[test]
+fn a_gateway_that_was_replaced_says_so_and_takes_nothing() {
+    let mut bench = Bench::<ClusterHost>::new();
+    let old = bench.host.another_gateway(0);
+    let first = payment(&mut bench, 5);
+    // The old one learns of it when it next hands something in.
+    let pending = old.submit(vec![first.clone()]);
+    if let Ok(pending) = pending {
+        let answers = old.wait(&pending, WAIT);
+        assert_eq!(answers[0].outcome, Outcome::Pending);
+    }
+    assert!(old.is_fenced(), "{:?}", old.failure());
+    assert!(matches!(old.health(), Health::Failed { .. }));
+    let second = payment(&mut bench, 6);
+    assert!(matches!(old.submit(vec![second]), Err(EngineError::Stopped(_))));
+    assert!(matches!(bench.send(first), Outcome::Final(_)));
+    assert_eq!(bench.balance(host::A, 0), 9_995);
+}
+
+#[test]
+fn submissions_wait_while_the_cluster_cannot_be_reached_and_go_on_after() {
+    let mut bench = Bench::<ClusterHost>::new();
+    let before = bench.balance(host::A, 0);
+    let first = payment(&mut bench, 7);
+    bench.host.outage.set(true);
+    let pending = bench.host.desk().submit(vec![first.clone()]).unwrap();
+    let answers = bench.host.desk().wait(&pending, Duration::from_millis(200));
+    assert_eq!(answers[0].outcome, Outcome::Pending);
+    bench.host.until("it says so", |desk| matches!(desk.health(), Health::Stalled { .. }));
+    assert_eq!(bench.balance(host::A, 0), before, "balances can be asked for all the while");
+    bench.host.outage.set(false);
+    let answers = bench.host.desk().wait(&pending, WAIT);
+    assert!(matches!(answers[0].outcome, Outcome::Final(finality) if finality.verdict.is_ok()));
+    bench.host.until("it is well again", |desk| desk.health() == Health::Ok);
+    assert_eq!(bench.send(first), answers[0].outcome);
+    assert_eq!(bench.balance(host::A, 0), before - 7);
+    bench.host.audit();
+}
+
+#[test]
+fn what_is_above_the_limit_is_refused_as_busy_and_nothing_is_handed_in() {
+    let mut bench = Bench::<ClusterHost>::new();
+    let one = payment(&mut bench, 1);
+    let many = vec![one; (1 << 18) + 1];
+    assert!(matches!(bench.host.desk().submit(many), Err(EngineError::Busy(_))));
+    let figures = bench.host.desk().figures();
+    let handed_in = figures.iter().find(|figure| figure.name == "tally_gateway_handed_in_transactions");
+    assert!(handed_in.unwrap().value < 100);
+}
+
+#[test]
+fn books_that_are_not_kept_have_no_answers() {
+    let mut bench = Bench::<ClusterHost>::new();
+    bench.host.participants = vec![host::B];
+    bench.host.open_gateway(1);
+    assert_eq!(bench.host.desk().account(id(host::A, 0)), None);
+    assert!(bench.host.desk().account(id(host::B, 0)).is_some());
+    assert!(bench.host.desk().totals().iter().all(|total| total.participant == host::B));
+    assert_eq!(bench.pay((host::A, 0), (host::B, 0), 1), Ok(()));
+    assert_eq!(bench.balance(host::B, 0), 10_001);
+    let mut expired = bench.terms();
+    expired.expiry = Timestamp(1);
+    let legs = path::payment(&host::network(), id(host::A, 0), id(host::A, 1), host::EUR, Amount(1));
+    let mut expired = Transaction::new(Kind::Transfer, &expired, legs);
+    expired.sign(&customer(host::A, 0));
+    assert_eq!(bench.send(expired), Outcome::Refused(Refusal::Expired));
+}

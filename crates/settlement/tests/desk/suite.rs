@@ -1,0 +1,264 @@
+//! The promises.
+
+use super::host::{A, B, CENTRAL, EUR, Host, WAIT, customer, id, key, network};
+use std::time::Duration;
+use tally_crypto::{Hash, SigningKey};
+use tally_ledger::order::AccountAction;
+use tally_ledger::transaction::{Leg, Terms};
+use tally_ledger::{
+    AccountId, AccountNumber, AccountOrder, Amount, Kind, ParticipantId, Refusal, Timestamp, Transaction,
+    Uetr,
+};
+use tally_settlement::engine::Outcome;
+use tally_settlement::path;
+
+pub(crate) struct Bench<H> {
+    pub(crate) host: H,
+    references: u8,
+}
+
+type Party = (ParticipantId, u32);
+
+impl<H: Host> Bench<H> {
+    /// A network with two customers at each bank; each account holds 100.00.
+    pub(crate) fn new() -> Self {
+        let mut bench = Self { host: H::start(), references: 0 };
+        for bank in [A, B] {
+            let reserves = path::issue_reserves(&network(), bank, EUR, Amount(50_000));
+            bench.made(Kind::Issue, reserves, &[&key(1)]);
+        }
+        for (bank, signer) in [(A, 2), (B, 3)] {
+            for number in [0, 1] {
+                bench.open(bank, number, signer);
+                bench.made(Kind::Issue, path::issue(id(bank, number), EUR, Amount(10_000)), &[&key(signer)]);
+            }
+        }
+        bench
+    }
+
+    fn crash(self) -> Self {
+        Self { host: self.host.crash(), references: self.references }
+    }
+
+    pub(crate) fn terms(&mut self) -> Terms {
+        self.references += 1;
+        Terms {
+            network: network().id,
+            uetr: Uetr([self.references; 16]),
+            expiry: self.host.desk().now().plus_ms(600_000),
+            details: Hash::ZERO,
+            seed: [self.references; 16],
+        }
+    }
+
+    pub(crate) fn draft(&mut self, kind: Kind, legs: Vec<Leg>, signers: &[&SigningKey]) -> Transaction {
+        let mut transaction = Transaction::new(kind, &self.terms(), legs);
+        signers.iter().for_each(|key| transaction.sign(key));
+        transaction
+    }
+
+    pub(crate) fn send(&self, transaction: Transaction) -> Outcome {
+        let pending = self.host.desk().submit(vec![transaction]).unwrap();
+        self.host.desk().wait(&pending, WAIT).remove(0).outcome
+    }
+
+    fn verdict(&self, transaction: Transaction) -> Result<(), Refusal> {
+        match self.send(transaction) {
+            Outcome::Final(finality) => finality.verdict,
+            Outcome::Refused(refusal) => Err(refusal),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn try_to(&mut self, kind: Kind, legs: Vec<Leg>, signers: &[&SigningKey]) -> Result<(), Refusal> {
+        let transaction = self.draft(kind, legs, signers);
+        self.verdict(transaction)
+    }
+
+    fn made(&mut self, kind: Kind, legs: Vec<Leg>, signers: &[&SigningKey]) {
+        assert_eq!(self.try_to(kind, legs, signers), Ok(()));
+    }
+
+    fn open(&mut self, bank: ParticipantId, number: u32, signer: u8) {
+        let action = AccountAction::Open {
+            count: 1,
+            asset: EUR,
+            owner: customer(bank, number).public_key(),
+            floor: Amount::ZERO,
+            alias: format!("{}-{number}", bank.0),
+        };
+        let order = AccountOrder { participant: bank, number: AccountNumber(number), action };
+        let mut transaction = Transaction::account(&self.terms(), order);
+        transaction.sign(&key(signer));
+        assert_eq!(self.verdict(transaction), Ok(()));
+    }
+
+    pub(crate) fn balance(&self, bank: ParticipantId, number: u32) -> i64 {
+        self.host.desk().account(id(bank, number)).unwrap().balance.0
+    }
+
+    pub(crate) fn pay(&mut self, from: Party, to: Party, amount: i64) -> Result<(), Refusal> {
+        let legs = path::payment(&network(), id(from.0, from.1), id(to.0, to.1), EUR, Amount(amount));
+        self.try_to(Kind::Transfer, legs, &[&customer(from.0, from.1)])
+    }
+}
+
+pub(crate) fn payments_are_final_and_audited<H: Host>(mut bench: Bench<H>) {
+    assert_eq!(bench.pay((A, 0), (A, 1), 2_500), Ok(()));
+    assert_eq!(bench.pay((A, 0), (B, 0), 1_500), Ok(()));
+    assert_eq!([bench.balance(A, 0), bench.balance(A, 1), bench.balance(B, 0)], [6_000, 12_500, 11_500]);
+    let settlement = |of| AccountId { participant: CENTRAL, number: AccountNumber::settlement(EUR, of) };
+    let desk = bench.host.desk();
+    assert_eq!(desk.account(settlement(A)).unwrap().balance, Amount(48_500));
+    assert_eq!(desk.account(settlement(B)).unwrap().balance, Amount(51_500));
+    assert_eq!(desk.account_by_alias(B, "2-1"), Some(id(B, 1)));
+    assert_eq!(desk.alias(id(B, 1)).as_deref(), Some("2-1"));
+    assert_eq!(desk.next_account(B), Some(AccountNumber(2)));
+    assert_eq!(desk.counts().accepted, 12);
+    assert_eq!(desk.sequenced(), 12);
+    let head = desk.tree_head().unwrap();
+    assert!(head.verify(&key(1).public_key()).is_ok());
+    bench.host.audit();
+    let mut bench = bench.crash();
+    assert_eq!(bench.host.desk().tree_head(), Some(head));
+    assert_eq!(bench.host.desk().sequenced(), 12);
+    assert_eq!(bench.balance(A, 0), 6_000);
+    assert_eq!(bench.pay((B, 0), (A, 0), 1), Ok(()));
+    assert_eq!(bench.balance(A, 0), 6_001);
+    bench.host.audit();
+}
+
+pub(crate) fn every_refusal_changes_nothing<H: Host>(mut bench: Bench<H>) {
+    let before = bench.host.desk().totals();
+    let legs = |amount| path::payment(&network(), id(A, 0), id(A, 1), EUR, Amount(amount));
+    assert_eq!(bench.pay((A, 0), (A, 1), 10_001), Err(Refusal::InsufficientFunds));
+    assert_eq!(bench.pay((A, 0), (B, 99), 1), Err(Refusal::UnknownAccount));
+    assert_eq!(bench.pay((A, 0), (A, 1), 2_000_000), Err(Refusal::AboveLimit));
+    assert_eq!(bench.try_to(Kind::Transfer, legs(1), &[&customer(A, 1)]), Err(Refusal::Unsigned));
+    let mut forged = bench.draft(Kind::Transfer, legs(1), &[&customer(A, 0)]);
+    (forged.legs[0].amount, forged.legs[1].amount) = (Amount(-2), Amount(2));
+    assert_eq!(bench.verdict(forged), Err(Refusal::WrongSignature));
+    let mut shapeless = bench.draft(Kind::Transfer, legs(1), &[&customer(A, 0)]);
+    shapeless.header.legs += 1;
+    assert_eq!(bench.verdict(shapeless), Err(Refusal::Malformed));
+    let mut expired = bench.terms();
+    expired.expiry = Timestamp(1);
+    let mut expired = Transaction::new(Kind::Transfer, &expired, legs(1));
+    expired.sign(&customer(A, 0));
+    assert_eq!(bench.verdict(expired), Err(Refusal::Expired));
+    assert_eq!(bench.host.desk().totals(), before);
+    let counts = bench.host.desk().counts();
+    assert_eq!(counts.refused.get(&Refusal::InsufficientFunds), Some(&1));
+    assert_eq!(counts.refused.get(&Refusal::WrongSignature), Some(&1));
+    bench.host.audit();
+}
+
+pub(crate) fn a_resubmission_gets_the_same_outcome<H: Host>(mut bench: Bench<H>) {
+    let legs = |amount| path::payment(&network(), id(A, 0), id(A, 1), EUR, Amount(amount));
+    let made = bench.draft(Kind::Transfer, legs(700), &[&customer(A, 0)]);
+    let refused = bench.draft(Kind::Transfer, legs(20_000), &[&customer(A, 0)]);
+    let outcomes = [bench.send(made.clone()), bench.send(refused.clone())];
+    assert!(matches!(outcomes[0], Outcome::Final(finality) if finality.verdict.is_ok()));
+    let mut other = made.clone();
+    (other.seed, other.signers) = ([9; 16], Vec::new());
+    other.sign(&customer(A, 0));
+    let again = |bench: &Bench<H>| {
+        assert_eq!([bench.send(made.clone()), bench.send(refused.clone())], outcomes);
+        let known = bench.send(other.clone());
+        let Outcome::Duplicate { first: Some(known) } = known else { panic!("{known:?}") };
+        assert_eq!((known.id, &known.outcome), (made.id(), &outcomes[0]));
+        assert_eq!(bench.host.desk().status(made.header.uetr).unwrap().unwrap().outcome, outcomes[0]);
+        assert_eq!(bench.host.desk().status(Uetr([250; 16])).unwrap(), None);
+    };
+    again(&bench);
+    let bench = bench.crash();
+    again(&bench);
+    assert_eq!(bench.host.desk().counts().duplicates, 3);
+    assert_eq!(bench.balance(A, 0), 9_300);
+    bench.host.audit();
+}
+
+pub(crate) fn a_resubmission_after_the_expiry_gets_the_same_outcome<H: Host>(mut bench: Bench<H>) {
+    let legs = |amount| path::payment(&network(), id(A, 0), id(A, 1), EUR, Amount(amount));
+    let mut sent = Vec::new();
+    // On a slow machine some may expire before they are accepted: those are sent again with a new reference.
+    for amount in [1, 2, 20_000, 3] {
+        loop {
+            let mut terms = bench.terms();
+            terms.expiry = bench.host.desk().now().plus_ms(2_000);
+            let mut transaction = Transaction::new(Kind::Transfer, &terms, legs(amount));
+            transaction.sign(&customer(A, 0));
+            let outcome = bench.send(transaction.clone());
+            if matches!(outcome, Outcome::Final(_)) {
+                sent.push((transaction, outcome));
+                break;
+            }
+        }
+    }
+    let expiry = sent.iter().map(|(transaction, _)| transaction.header.expiry).max().unwrap();
+    while bench.host.desk().now() <= expiry {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let again = |bench: &Bench<H>| {
+        for (transaction, outcome) in &sent {
+            assert_eq!(bench.send(transaction.clone()), *outcome);
+            // One that was never accepted has expired, whatever its reference.
+            let mut other = transaction.clone();
+            (other.seed, other.signers) = ([9; 16], Vec::new());
+            other.sign(&customer(A, 0));
+            assert_eq!(bench.send(other), Outcome::Refused(Refusal::Expired));
+        }
+    };
+    again(&bench);
+    assert_eq!(bench.pay((A, 0), (B, 0), 1), Ok(()));
+    let bench = bench.crash();
+    again(&bench);
+    bench.host.audit();
+}
+
+pub(crate) fn a_receipt_proves_the_outcome<H: Host>(mut bench: Bench<H>) {
+    let legs = path::payment(&network(), id(A, 0), id(A, 1), EUR, Amount(20_000));
+    let refused = bench.draft(Kind::Transfer, legs, &[&customer(A, 0)]);
+    assert_eq!(bench.verdict(refused.clone()), Err(Refusal::InsufficientFunds));
+    assert_eq!(bench.pay((A, 0), (B, 0), 5), Ok(()));
+    let receipt = bench.host.desk().receipt(refused.header.uetr).unwrap().unwrap();
+    assert_eq!(receipt.id, refused.id());
+    assert_eq!(receipt.verify(&key(1).public_key()), Ok(Err(Refusal::InsufficientFunds)));
+    assert!(receipt.verify(&key(2).public_key()).is_err());
+    assert!(bench.host.desk().receipt(Uetr([251; 16])).unwrap().is_none());
+}
+
+pub(crate) fn statements_list_movements_latest_first<H: Host>(mut bench: Bench<H>) {
+    for amount in [1, 2, 3] {
+        assert_eq!(bench.pay((A, 0), (B, 0), amount), Ok(()));
+    }
+    assert_eq!(bench.pay((A, 0), (B, 0), 20_000), Err(Refusal::InsufficientFunds));
+    let desk = bench.host.desk();
+    let entries = desk.statement(id(A, 0), None, 2).unwrap();
+    let told: Vec<_> = entries.iter().map(|entry| (entry.amount.0, entry.balance.0)).collect();
+    assert_eq!(told, [(-3, 9_994), (-2, 9_997)]);
+    let before = desk.statement(id(A, 0), Some(entries[1].sequence), 10).unwrap();
+    let told: Vec<_> = before.iter().map(|entry| (entry.amount.0, entry.balance.0)).collect();
+    assert_eq!(told, [(-1, 9_999), (10_000, 10_000)]);
+}
+
+/// Whoever was told an outcome finds it in every balance, however many are under way.
+pub(crate) fn a_reader_sees_what_it_was_told<H: Host>(mut bench: Bench<H>) {
+    for round in 1..=10 {
+        let payments: Vec<_> = (0..10)
+            .map(|_| {
+                let legs = path::payment(&network(), id(A, 0), id(B, 0), EUR, Amount(1));
+                bench.draft(Kind::Transfer, legs, &[&customer(A, 0)])
+            })
+            .collect();
+        let desk = bench.host.desk();
+        let pending = desk.submit(payments).unwrap();
+        let answers = desk.wait(&pending, WAIT);
+        assert!(
+            answers.iter().all(|answer| matches!(answer.outcome, Outcome::Final(f) if f.verdict.is_ok())),
+            "{answers:?}"
+        );
+        assert_eq!(bench.balance(A, 0), 10_000 - 10 * round);
+        assert_eq!(bench.balance(B, 0), 10_000 + 10 * round);
+    }
+}

@@ -1,0 +1,144 @@
+//! A gateway's process: it becomes one of the network's gateways, and answers clients over HTTP.
+
+use super::telemetry::Telemetry;
+use crate::configuration::Configuration;
+use crate::server;
+use anyhow::Context;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tally_ledger::{Network, ParticipantId};
+use tally_log::cluster::{Cluster, Members};
+use tally_ops::shutdown::Shutdown;
+use tally_settlement::process::desk::{Desk, DeskOptions};
+use tally_settlement::process::{Layout, Role, Stop};
+
+/// How often the group is asked, and whether the desk goes on.
+const LOOK: Duration = Duration::from_millis(50);
+/// How long a desk that could not be opened rests before it is tried again.
+const REST: Duration = Duration::from_secs(1);
+/// How long a stopping gateway waits for what is under way.
+const DRAIN: Duration = Duration::from_secs(10);
+
+/// What a gateway needs to know.
+pub struct GatewayWork {
+    /// Who takes part.
+    pub network: Arc<Network>,
+    /// How the stages are split.
+    pub layout: Layout,
+    /// How it answers over HTTP.
+    pub configuration: Configuration,
+    /// Whose accounts it answers questions about.
+    pub participants: Vec<ParticipantId>,
+}
+
+/// Answers on `listener` until the shutdown is requested. Whenever another process becomes the gateway that this one was, it
+/// becomes another.
+///
+/// # Errors
+/// When the cluster cannot be reached at the start, or the listener fails.
+pub fn run(
+    work: &GatewayWork,
+    cluster: &Arc<dyn Cluster>,
+    listener: &TcpListener,
+    telemetry: &Telemetry,
+    shutdown: &Shutdown,
+) -> anyhow::Result<()> {
+    let topics = work.layout.shards_of(Role::Gateway, &[]);
+    let members = cluster.join(&work.layout.group(Role::Gateway, &[]), &topics);
+    let mut membership =
+        Membership { members: members.context("cannot join the gateways' group")?, mine: Vec::new() };
+    let mut last = None;
+    while !shutdown.is_requested() {
+        membership.look(LOOK)?;
+        telemetry.shards(0, 0);
+        let Some(number) = membership.choose(last) else { continue };
+        telemetry.joined();
+        last = Some(number);
+        let stop = Stop::default();
+        let options = DeskOptions { gateway: number, participants: work.participants.clone() };
+        let opened = std::thread::scope(|scope| {
+            let opening = scope.spawn(|| Desk::open(cluster, &work.layout, &work.network, &options, &stop));
+            while !opening.is_finished() {
+                if shutdown.wait_timeout(LOOK) {
+                    stop.set();
+                }
+                // Members that are not heard of are taken for dead.
+                membership.look(Duration::ZERO)?;
+            }
+            anyhow::Ok(opening.join())
+        })?;
+        let desk = match opened {
+            Ok(Ok(desk)) => Arc::new(desk),
+            Ok(Err(error)) => {
+                tracing::error!(gateway = number, %error, "the gateway could not be opened, and is tried again");
+                telemetry.shards(0, 1);
+                shutdown.wait_timeout(REST);
+                continue;
+            }
+            Err(_) => anyhow::bail!("the gateway broke an invariant of its own; see the log"),
+        };
+        tracing::info!(gateway = number, "open");
+        telemetry.shards(1, 0);
+        serve(work, &desk, listener, &mut membership, shutdown)?;
+        if desk.is_fenced() {
+            telemetry.fenced.fetch_add(1, Ordering::Relaxed);
+            tracing::warn!(gateway = number, "another process is this gateway now");
+        } else if let Some(error) = desk.failure() {
+            tracing::error!(gateway = number, %error, "the gateway stopped, and is opened again");
+        }
+        if let Some(desk) = Arc::into_inner(desk) {
+            desk.stop(DRAIN);
+        }
+    }
+    Ok(())
+}
+
+/// Answers until the shutdown is requested or the desk goes no further.
+fn serve(
+    work: &GatewayWork,
+    desk: &Arc<Desk>,
+    listener: &TcpListener,
+    membership: &mut Membership,
+    shutdown: &Shutdown,
+) -> anyhow::Result<()> {
+    let ends = Shutdown::new();
+    let listener = listener.try_clone().context("cannot listen")?;
+    std::thread::scope(|scope| {
+        let serving = {
+            let (desk, ends, configuration) = (Arc::clone(desk), ends.clone(), work.configuration.clone());
+            scope.spawn(move || server::serve(listener, desk, configuration, &ends))
+        };
+        while !serving.is_finished() {
+            if shutdown.is_requested() || desk.failure().is_some() {
+                ends.request();
+            }
+            if let Err(error) = membership.look(LOOK) {
+                ends.request();
+                return Err(error);
+            }
+        }
+        serving.join().unwrap_or_else(|_| anyhow::bail!("the HTTP server broke an invariant of its own"))
+    })
+}
+
+struct Membership {
+    members: Box<dyn Members>,
+    mine: Vec<u16>,
+}
+
+impl Membership {
+    fn look(&mut self, limit: Duration) -> anyhow::Result<()> {
+        if let Some(partitions) = self.members.poll(limit).context("this gateway left its group for good")? {
+            self.mine = partitions.into_iter().map(|partition| partition.number).collect();
+            tracing::info!(gateways = ?self.mine, "the group was shared out");
+        }
+        Ok(())
+    }
+
+    /// One of those that are this process's: the last one again, if it is.
+    fn choose(&self, last: Option<u16>) -> Option<u16> {
+        self.mine.iter().copied().find(|number| Some(*number) == last).or_else(|| self.mine.first().copied())
+    }
+}

@@ -1,0 +1,219 @@
+//! A network whose stages are processes, with brokers of its own.
+
+pub(crate) use crate::said::{Said, tally};
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+use tally::client::Client;
+use tally::layout::Layout;
+use tally_log::kafka::KafkaOptions;
+use tally_log::kafka::broker::{Brokers, Setup};
+use tempfile::TempDir;
+
+/// How long anything may take before a test gives up.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The stages, and how many processes of each there are.
+pub(crate) const STAGES: [(&str, usize); 6] =
+    [("scheduler", 2), ("approver", 2), ("assembler", 2), ("sequencer", 2), ("updater", 2), ("gateway", 2)];
+
+/// Tries until it is so.
+#[track_caller]
+pub(crate) fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = attempt() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "in vain: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A network in a directory that goes when this does.
+pub(crate) struct Network {
+    // Fields end in this order: processes before the brokers that they use.
+    processes: BTreeMap<(&'static str, usize), Process>,
+    pub(crate) brokers: Brokers,
+    home: TempDir,
+    directory: PathBuf,
+}
+
+impl Network {
+    /// The network of that plan on such brokers, its topics made and begun, and no process yet.
+    pub(crate) fn new(plan: &str, setup: Setup) -> Self {
+        let brokers = Brokers::start(setup).unwrap();
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("plan.toml");
+        std::fs::write(&file, plan).unwrap();
+        let directory = home.path().join("network");
+        let network = Self { processes: BTreeMap::new(), brokers, home, directory };
+        let made = tally()
+            .args(["network", "init", "--weak-keys", "--plan"])
+            .args([&file, &network.directory])
+            .output()
+            .unwrap();
+        Said::from(made).well();
+        let replicas = setup.nodes;
+        network.write(&network.brokers.options(), replicas, "");
+        let said = network.command(&["network", "apply", network.directory.to_str().unwrap()]).well();
+        assert!(said.contains("is the beginning of the topics"), "{said}");
+        network
+    }
+
+    /// Writes cluster.toml.
+    fn write(&self, options: &KafkaOptions, replicas: u16, more: &str) {
+        let brokers: Vec<String> = options.brokers.iter().map(|broker| format!("{broker:?}")).collect();
+        let text = format!(
+            "[layout]\nschedulers = 2\nassemblers = 2\ngateways = 3\n\
+             [topics]\nreplicas = {replicas}\nin_sync = {}\n\
+             [stages]\nsnapshot_every_ms = 1000\ntakeover_after_ms = 1000\n{more}\n\
+             [kafka]\nbrokers = [{}]\nsession_timeout_ms = 2000\nsync_timeout_ms = 2000\n",
+            replicas / 2 + 1,
+            brokers.join(", ")
+        );
+        std::fs::write(self.layout().cluster(), text).unwrap();
+    }
+
+    pub(crate) fn layout(&self) -> Layout {
+        Layout::new(&self.directory)
+    }
+
+    /// Where a test may keep files.
+    pub(crate) fn home(&self) -> &Path {
+        self.home.path()
+    }
+
+    /// Runs a command to its end.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Said {
+        tally().args(arguments).output().unwrap().into()
+    }
+
+    /// Audits the ledger in the topics.
+    pub(crate) fn audit(&self) -> String {
+        self.command(&["audit", "--log", "kafka", self.directory.to_str().unwrap()]).well()
+    }
+
+    /// Starts every process.
+    pub(crate) fn start_all(&mut self) {
+        for (stage, count) in STAGES {
+            for number in 0..count {
+                self.start(stage, number);
+            }
+        }
+    }
+
+    /// Starts a process that does not run.
+    pub(crate) fn start(&mut self, stage: &'static str, number: usize) {
+        let log = self.home.path().join(format!("{stage}-{number}.log"));
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(log).unwrap();
+        let mut command = tally();
+        command.args(["--log", "info", "stage", stage, "--network"]).arg(&self.directory);
+        if stage == "gateway" {
+            command.args(["--set", "http.answer_timeout_ms=3000"]);
+        }
+        let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        out.read_line(&mut line).unwrap();
+        let address = |name: &str| {
+            let (_, after) = line.split_once(name)?;
+            Some(after.split(|c: char| c == ';' || c.is_whitespace()).next()?.to_owned())
+        };
+        let metrics = address("metrics on ").unwrap_or_else(|| panic!("{stage} {number} said {line:?}"));
+        let http = address("listens on ");
+        let process = Process { child, _out: out, metrics, http };
+        assert!(self.processes.insert((stage, number), process).is_none());
+    }
+
+    pub(crate) fn process(&mut self, stage: &'static str, number: usize) -> &mut Process {
+        self.processes.get_mut(&(stage, number)).unwrap()
+    }
+
+    /// SIGKILL, at once.
+    pub(crate) fn kill(&mut self, stage: &'static str, number: usize) {
+        drop(self.processes.remove(&(stage, number)).unwrap());
+    }
+
+    /// SIGTERM; how it ended.
+    pub(crate) fn stop(&mut self, stage: &'static str, number: usize) -> Option<i32> {
+        let mut process = self.processes.remove(&(stage, number)).unwrap();
+        process.signal("TERM");
+        process.child.wait().unwrap().code()
+    }
+
+    /// Where gateways answer.
+    pub(crate) fn gateways(&self) -> Vec<String> {
+        self.processes.values().filter_map(|process| process.http.clone()).collect()
+    }
+
+    /// A client of a gateway that runs.
+    pub(crate) fn client(&self) -> Client {
+        Client::new(&self.gateways()[0])
+    }
+
+    /// Waits until every process is ready.
+    pub(crate) fn until_ready(&self) {
+        for ((stage, number), process) in &self.processes {
+            eventually(&format!("{stage} {number} is ready"), || process.is_ready().then_some(()));
+        }
+    }
+}
+
+/// A stage's process; killed when this goes.
+pub(crate) struct Process {
+    child: Child,
+    _out: BufReader<ChildStdout>,
+    metrics: String,
+    http: Option<String>,
+}
+
+impl Process {
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, name: &str) {
+        let sent = Command::new("kill").arg(format!("-{name}")).arg(self.child.id().to_string()).status();
+        assert!(sent.unwrap().success());
+    }
+
+    fn is_ready(&self) -> bool {
+        get(&format!("{}/ready", self.metrics)).is_some_and(|(status, _)| status == 200)
+    }
+
+    /// A metric's value, summed over its labels.
+    pub(crate) fn metric(&self, name: &str) -> Option<f64> {
+        let (_, text) = get(&format!("{}/metrics", self.metrics))?;
+        let values = text.lines().filter(|line| line.starts_with(name));
+        Some(values.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The status and text of an answer over HTTP/1.0.
+fn get(url: &str) -> Option<(u16, String)> {
+    use std::io::Write;
+    let (authority, path) = url.strip_prefix("http://")?.split_once('/')?;
+    let mut stream = std::net::TcpStream::connect(authority).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
+    write!(stream, "GET /{path} HTTP/1.0\r\nHost: {authority}\r\n\r\n").ok()?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text).ok()?;
+    let (head, body) = text.split_once("\r\n\r\n")?;
+    Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
+}
+
+impl Said {
+    /// The standard output of a command that went well.
+    #[track_caller]
+    pub(crate) fn well(self) -> String {
+        assert_eq!(self.code, Some(0), "{self:?}");
+        self.out
+    }
+}
