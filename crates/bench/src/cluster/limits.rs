@@ -9,8 +9,8 @@
 //! With `-records` it is records a second. As many writers and readers as cores, each with a partition of its own.
 
 use super::ClusterError;
-use crate::limits::{Limit, find};
-use crate::result::Better;
+use crate::limits::{EXPERIMENT, Limit, find};
+use crate::result::{Better, Record};
 use crate::statistics::median;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -83,7 +83,12 @@ pub fn run(cluster: &KafkaCluster, options: &Options) -> Result<Vec<Limit>, Clus
         for (what, samples) in [("produce", produce), ("consume", consume), ("both", both)] {
             if *size < 1024 {
                 let records = samples.iter().map(|bytes| bytes / *size as f64).collect();
-                limits.push(limit(&format!("kafka-{what}-{}-records", label(*size)), "1/s", options, records));
+                limits.push(limit(
+                    &format!("kafka-{what}-{}-records", label(*size)),
+                    "1/s",
+                    options,
+                    records,
+                ));
             }
             limits.push(limit(&format!("kafka-{what}-{}", label(*size)), "B/s", options, samples));
         }
@@ -96,6 +101,16 @@ pub fn run(cluster: &KafkaCluster, options: &Options) -> Result<Vec<Limit>, Clus
 pub fn best(limits: &[Limit], kind: &str) -> Option<f64> {
     let of = |size: &usize| find(limits, &format!("kafka-{kind}-{}", label(*size))).map(|limit| limit.value);
     SIZES.iter().filter_map(of).max_by(f64::total_cmp)
+}
+
+/// The record of a limit.
+#[must_use]
+pub fn record(limit: &Limit, options: &Options) -> Record {
+    Record::new(EXPERIMENT, &limit.name)
+        .setting("clients", options.clients)
+        .setting("commit_bytes", COMMIT_BYTES)
+        .setting("acks", "all")
+        .sampled("value", limit.samples.clone(), limit.unit, limit.better)
 }
 
 fn label(size: usize) -> String {

@@ -12,7 +12,9 @@ use tally_log::cluster::Cluster;
 use tally_log::kafka::{Compression, KafkaCluster, KafkaOptions};
 use tally_settlement::engine::wall_clock;
 use tally_settlement::process::shard::Counts;
-use tally_settlement::process::{Role, Shard, ShardError, Stop, approve, assemble, schedule, sequence, update};
+use tally_settlement::process::{
+    Role, Shard, ShardError, Stop, approve, assemble, schedule, sequence, update,
+};
 
 /// What a stage's process is told on its command line, as JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,7 +71,11 @@ impl Counters {
             commit_ns: self.commit_ns - earlier.commit_ns,
             steps: self.steps - earlier.steps,
             active: self.active,
-            traffic: self.traffic.iter().map(|(topic, now)| (topic.clone(), now.since(before(topic)))).collect(),
+            traffic: self
+                .traffic
+                .iter()
+                .map(|(topic, now)| (topic.clone(), now.since(before(topic))))
+                .collect(),
         }
     }
 }
@@ -152,7 +158,7 @@ impl Member {
         let layout = self.shape.layout();
         let role = Role::ALL.into_iter().find(|role| role.name() == self.role);
         let role = role.ok_or_else(|| self.failed("no stage has this name"))?;
-        let mut members = cluster.join(&layout.group(role), &layout.shards_of(role, &[]))?;
+        let mut members = cluster.join(&layout.group(role, &[]), &layout.shards_of(role, &[]))?;
         let active = Arc::new(AtomicBool::new(false));
         say("ready").map_err(|error| self.failed(error))?;
         let (shown, answer) = (Arc::clone(&active), Arc::clone(cluster));
@@ -193,7 +199,11 @@ impl Member {
     }
 
     /// Answers each line of standard input with counters, and stops the shard at its end.
-    fn answer(&self, stop: &Stop, counters: impl Fn() -> Counters + Send + 'static) -> Result<(), ClusterError> {
+    fn answer(
+        &self,
+        stop: &Stop,
+        counters: impl Fn() -> Counters + Send + 'static,
+    ) -> Result<(), ClusterError> {
         let stop = stop.clone();
         let body = move || {
             for _ in std::io::stdin().lock().lines().map_while(Result::ok) {

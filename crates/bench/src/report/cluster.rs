@@ -2,9 +2,11 @@
 
 use crate::cluster::alone::{Alone, Prediction, REPLICAS, predict};
 use crate::cluster::network::{Outcome, Used};
-use crate::cluster::takeover::Takeovers;
+use crate::cluster::takeover::{self, Takeovers};
 use crate::cluster::{Through, Traffic, limits};
 use crate::limits::Limit;
+use crate::result::{Better, Record};
+use crate::settlement::{self, Run};
 use crate::stages;
 use crate::statistics::median;
 use crate::table::{self, Align, Table};
@@ -24,13 +26,13 @@ pub struct Hops {
 }
 
 impl Hops {
-    /// What went through while a run was measured; `prefix` stands before the topics' names.
+    /// What went through while a run was measured.
     #[must_use]
-    pub fn of(outcome: &Outcome, prefix: &str) -> Self {
+    pub fn of(outcome: &Outcome) -> Self {
         let mut topics: BTreeMap<String, Through> = BTreeMap::new();
         let traffic: Vec<&Traffic> = outcome.used.iter().map(|used| &used.counters.traffic).collect();
         for (topic, through) in traffic.into_iter().flatten() {
-            let name = topic.strip_prefix(prefix).and_then(|rest| rest.split_once('.')).map_or(topic.as_str(), |(_, name)| name);
+            let name = topic.split_once('.').map_or(topic.as_str(), |(_, name)| name);
             let kind = name.split('.').next().unwrap_or(name);
             topics.entry(kind.to_owned()).or_default().add(*through);
         }
@@ -192,6 +194,95 @@ pub fn runs<'o>(outcomes: impl IntoIterator<Item = (&'o str, &'o Outcome)>, styl
     rows.render(styled)
 }
 
+/// How a network is split, and what it sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Split {
+    /// How many schedulers.
+    pub schedulers: u16,
+    /// How many assemblers.
+    pub assemblers: u16,
+    /// Whether record batches are compressed.
+    pub lz4: bool,
+}
+
+/// The record of a run over Kafka.
+#[must_use]
+pub fn record(outcome: &Outcome, run: &Run, split: Split, limits: &[Limit]) -> Record {
+    let hops = Hops::of(outcome);
+    let mut record = settlement::record("kafka", run, &outcome.run)
+        .setting("log", "kafka")
+        .setting("acks", "all")
+        .setting("schedulers", split.schedulers)
+        .setting("assemblers", split.assemblers)
+        .setting("lz4", split.lz4);
+    let made = outcome.run.made.max(1) as f64;
+    let seconds = outcome.run.elapsed.as_secs_f64();
+    let mut all = 0.0;
+    for used in &outcome.used {
+        let name = used.label.replace(' ', "_");
+        let each = outcome.run.per_payment(used.cpu());
+        all += each;
+        record = record.metric(&format!("{name}_ns_per_transaction"), each, "ns", Better::Lower);
+        if used.counters.commits > 0 {
+            let commit = used.counters.commit_ns as f64 / used.counters.commits as f64 / 1e9;
+            record = record.metric(&format!("{name}_commit"), commit, "s", Better::Lower).metric(
+                &format!("{name}_commits"),
+                used.counters.commits as f64 / seconds,
+                "1/s",
+                Better::Lower,
+            );
+        }
+    }
+    record = record
+        .metric("all_ns_per_transaction", all, "ns", Better::Lower)
+        .metric("appended", hops.appended, "B/s", Better::Higher)
+        .metric("read", hops.read, "B/s", Better::Higher);
+    for (topic, through) in &hops.topics {
+        let each = through.appended_bytes as f64 / made;
+        record = record.metric(&format!("{topic}_bytes_per_transaction"), each, "B", Better::Lower);
+    }
+    if let Some(share) = hops.share(limits) {
+        record = record.metric("share_of_broker", share, "share", Better::Higher);
+    }
+    match crate::published::figure("rln-network-aggregate") {
+        Some(figure) => record.published(figure),
+        None => record,
+    }
+}
+
+/// The record of a stage alone; `split` is how many instances there were of the stages that split.
+#[must_use]
+pub fn alone_record(one: &Alone, split: u16, run: &Run) -> Record {
+    let (written, read) = one.bytes();
+    let record = Record::new(stages::EXPERIMENT, &format!("{} over Kafka", one.role.name()))
+        .setting("log", "kafka")
+        .setting("instances", one.instances)
+        .setting("split", split)
+        .setting("legs", run.workload.mix.legs())
+        .setting("batch", run.batch)
+        .setting("payments", one.payments)
+        .metric("rate_tps", one.rate(), "tx/s", Better::Higher)
+        .metric("cpu_ns_per_transaction", one.per_payment(one.cpu), "ns", Better::Lower)
+        .metric("written_per_transaction", written, "B", Better::Lower)
+        .metric("read_per_transaction", read, "B", Better::Lower)
+        .metric("commits", one.commits as f64, "commits", Better::Lower);
+    match one.broker {
+        Some(time) => record.metric("broker_ns_per_transaction", one.per_payment(time), "ns", Better::Lower),
+        None => record,
+    }
+}
+
+/// The record of takeovers.
+#[must_use]
+pub fn takeover_record(found: &Takeovers, options: &takeover::Options) -> Record {
+    Record::new(settlement::EXPERIMENT, "sequencer takeover over Kafka")
+        .setting("rate_tps", options.rate)
+        .setting("session_ms", options.session_ms)
+        .sampled("without_sequencer", found.seconds.clone(), "s", Better::Lower)
+        .sampled("heard_after", found.heard.clone(), "s", Better::Lower)
+        .metric("records_followed", found.records as f64, "records", Better::Higher)
+}
+
 /// Each stage alone between its topics, and what Kafka costs there; `memory` is what each took alone on batches in memory.
 #[must_use]
 pub fn stages(alone: &[Alone], memory: &[stages::Measured], legs: u8, styled: bool) -> String {
@@ -258,8 +349,11 @@ fn in_memory(role: Role) -> Option<stages::Stage> {
 /// What more machines are predicted to do.
 #[must_use]
 pub fn predictions(alone: &[Alone], cores: usize, styled: bool) -> String {
-    let mut rows =
-        Table::new(&[("machines like this", Align::Right), ("tx/s", Align::Right), ("limited by", Align::Left)]);
+    let mut rows = Table::new(&[
+        ("machines like this", Align::Right),
+        ("tx/s", Align::Right),
+        ("limited by", Align::Left),
+    ]);
     for machines in [1, 10, 100] {
         let Prediction { machines, rate, by } = predict(alone, machines, cores);
         rows.row([machines.to_string(), table::number(rate), by.to_owned()]);

@@ -2,12 +2,15 @@
 
 use super::{Ended, Report, show, styled};
 use anyhow::Context;
+use std::time::Duration;
 use tally_bench::cluster::member::Member;
 use tally_bench::cluster::network::{Broker, Launcher, Outcome, Running};
-use tally_bench::cluster::{Shape, limits};
+use tally_bench::cluster::{ClusterError, Shape, alone, limits, takeover};
 use tally_bench::limits::{Limit, render};
 use tally_bench::report::cluster as tables;
-use tally_bench::settlement::Run;
+use tally_bench::settlement::{Load, Run};
+use tally_bench::stages;
+use tally_bench::workload::{Mix, Workload};
 
 /// Which log joins the stages.
 #[derive(Debug, Clone, clap::Args)]
@@ -31,6 +34,11 @@ pub(in crate::command) struct Joined {
 }
 
 impl Joined {
+    /// How the network is split, for its record.
+    fn settings(&self) -> tables::Split {
+        tables::Split { schedulers: self.schedulers, assemblers: self.assemblers, lz4: self.lz4 }
+    }
+
     /// Whether it is Kafka.
     pub(super) fn by_kafka(&self) -> bool {
         self.log.as_deref() == Some("kafka")
@@ -76,13 +84,18 @@ impl Joined {
 }
 
 /// The broker's limits.
-pub(super) fn limits(report: &mut Report, broker: &Broker) -> anyhow::Result<Vec<Limit>> {
+///
+/// With `batches_only` only of records that hold many payments.
+pub(super) fn limits(report: &mut Report, broker: &Broker, batches_only: bool) -> anyhow::Result<Vec<Limit>> {
     report.note("limits of the broker");
     let mut options = limits::Options::default();
     if report.common.quick {
         options.sizes = vec![256 << 10];
+    } else if batches_only {
+        options.sizes.retain(|size| *size > 1 << 10);
     }
     let found = limits::run(&broker.cluster()?, &options)?;
+    report.append(found.iter().map(|limit| limits::record(limit, &options)))?;
     show(&render(&found, styled()));
     Ok(found)
 }
@@ -96,13 +109,79 @@ pub(super) fn settlement(
     limits: &[Limit],
     progress: Option<&str>,
 ) -> anyhow::Result<()> {
+    report.note("settlement over Kafka");
     let outcome = joined.measure(broker, run, progress)?;
+    report.append([tables::record(&outcome, run, joined.settings(), limits)])?;
     show(&tables::runs([("payments", &outcome)], styled()));
     super::print::line("");
     show(&tables::processes(&outcome, styled()));
     super::print::line("");
-    show(&tables::hops(&outcome, &tables::Hops::of(&outcome, "bench-"), limits, styled()));
-    let _ = report;
+    show(&tables::hops(&outcome, &tables::Hops::of(&outcome), limits, styled()));
+    Ok(())
+}
+
+/// Kills the sequencer again and again.
+pub(super) fn takeover(
+    report: &mut Report,
+    joined: &Joined,
+    broker: &Broker,
+    run: &Run,
+) -> anyhow::Result<()> {
+    report.note("the sequencer's takeover");
+    let options = takeover::Options::default();
+    // Accounts are not what is measured, and take long to open.
+    let workload = Workload { accounts: run.workload.accounts.min(10_000), ..run.workload.clone() };
+    let run = Run { workload, ..run.clone() };
+    let found = takeover::run(broker, &joined.shape(&run), &run, &Launcher::this_program()?, &options)?;
+    report.append([tables::takeover_record(&found, &options)])?;
+    show(&tables::takeovers(&found, styled()));
+    Ok(())
+}
+
+/// Payments that pass each stage alone.
+const ALONE_BATCHES: usize = 150;
+/// So long what is prepared must be valid.
+const ALONE_VALIDITY: Duration = Duration::from_secs(900);
+
+/// Each stage alone, beside what it takes in memory; one instance, and several where they are not named.
+pub(super) fn stages(report: &mut Report, joined: &Joined, options: &stages::Options) -> anyhow::Result<()> {
+    let broker = joined.broker()?;
+    report.note("each stage alone in memory");
+    let memory = stages::run_each(&stages::Options { payers: 0, repetitions: 3, ..options.clone() }, |_| {});
+    let workload = Workload {
+        mix: Mix::Inside,
+        accounts: options.accounts,
+        payers: 0,
+        validity: ALONE_VALIDITY,
+        seed: options.seed,
+    };
+    let run = Run {
+        workload,
+        load: Load::Closed(1),
+        duration: Duration::ZERO,
+        warm_up: Duration::ZERO,
+        batch: options.batch,
+        prepared: 0,
+    };
+    let batches = if report.common.quick { ALONE_BATCHES / 3 } else { ALONE_BATCHES };
+    let measure = |instances: u16| -> Result<_, ClusterError> {
+        let joined = Joined { schedulers: instances, assemblers: instances, ..joined.clone() };
+        alone::run(&broker, &joined.shape(&run), &run, batches, &Launcher::this_program()?)
+    };
+    report.note("warming the broker up");
+    measure(1)?;
+    for instances in [1, 2, 4] {
+        report.note(&format!("each stage alone over Kafka, {instances} instances of those that split"));
+        let found = measure(instances)?;
+        report.append(found.iter().map(|one| tables::alone_record(one, instances, &run)))?;
+        show(&tables::stages(&found, &memory, 2, styled()));
+        super::print::line("");
+        if instances == 1 {
+            let cores = std::thread::available_parallelism().map_or(1, usize::from);
+            show(&tables::predictions(&found, cores, styled()));
+            super::print::line("");
+        }
+    }
     Ok(())
 }
 
@@ -115,7 +194,8 @@ pub(in crate::command) struct StageProcess {
 
 impl StageProcess {
     pub(super) fn run(self) -> anyhow::Result<Ended> {
-        let member: Member = serde_json::from_str(&self.member).context("a stage's process is told what it is")?;
+        let member: Member =
+            serde_json::from_str(&self.member).context("a stage's process is told what it is")?;
         member.serve()?;
         Ok(Ended::Well)
     }

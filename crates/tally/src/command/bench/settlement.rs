@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 use tally_bench::limits::Area;
 use tally_bench::report;
-use tally_bench::settlement::Load;
+use tally_bench::settlement::{Load, Run};
 use tally_bench::stages::Measured;
 use tally_bench::suite::{Outcome, Plan, ceilings};
 use tally_bench::workload::Mix;
@@ -65,6 +65,9 @@ fn mix(text: &str) -> Result<Mix, String> {
     }
 }
 
+/// Batches under way at each scheduler in closed loop over Kafka.
+const KAFKA_WINDOW: usize = 16;
+
 /// How many accounts the memory is to be bounded for.
 const MEMORY_ACCOUNTS: u32 = 10_000_000;
 
@@ -104,10 +107,20 @@ impl Settlement {
             Some(rate) => plan.open(workload, rate),
             None => plan.closed(workload),
         };
-        let machine = super::cluster::limits(report, &broker)?;
+        // Each payment passes the log several times before it is final.
+        let run = match run.load {
+            Load::Closed(_) => Run { load: Load::Closed(self.window.unwrap_or(KAFKA_WINDOW)), ..run },
+            Load::Open(_) => run,
+        };
+        let machine = super::cluster::limits(report, &broker, true)?;
         super::print::line("");
         let progress = plan.progress.then_some("settlement over Kafka");
-        super::cluster::settlement(report, &self.joined, &broker, &run, &machine, progress)
+        super::cluster::settlement(report, &self.joined, &broker, &run, &machine, progress)?;
+        if self.rate.is_none() {
+            super::print::line("");
+            super::cluster::takeover(report, &self.joined, &broker, &run)?;
+        }
+        Ok(())
     }
 
     fn single(&self, report: &mut Report, plan: &Plan) -> anyhow::Result<()> {
