@@ -8,7 +8,7 @@ endif
 COUNT ?= 1
 SEED ?= 1
 T ?= 30
-# Which ledger is simulated: settlement, flows or consensus (of the chain).
+# Which ledger is simulated: settlement, processes (settlement over a cluster), flows or consensus (of the chain).
 LEDGER ?= settlement
 
 .PHONY: run kafka demo-flows demo-chain demo-kafka test lint sim fuzz bench doc setup build

@@ -3,7 +3,8 @@
 //!
 //! [`simulation`] runs a whole network in one thread, on a disk that fails and through crashes, and
 //! compares it with a naive ledger written without looking at the settlement code. [`post`] joins the pure
-//! stages by a post that is late, repeats itself and mixes letters up. [`flows`] runs a network of nodes,
+//! stages by a post that is late, repeats itself and mixes letters up. [`processes`] runs every stage as a
+//! process of its own, ended, paused and opened twice, over a cluster that is late. [`flows`] runs a network of nodes,
 //! their notaries and their users, through crashes and cuts. [`consensus`] runs validators, some of which
 //! lie. [`fuzz`] damages what a small network wrote and feeds it to every decoder and core.
 
@@ -11,5 +12,6 @@ pub mod consensus;
 pub mod flows;
 pub mod fuzz;
 pub mod post;
+pub mod processes;
 pub mod simulation;
 mod witness;

@@ -24,6 +24,11 @@ impl Witness {
         Self { seed, ledger: " LEDGER=consensus", step: Cell::new(0) }
     }
 
+    /// Of a run of a network of shards.
+    pub(crate) fn of_processes(seed: u64) -> Self {
+        Self { seed, ledger: " LEDGER=processes", step: Cell::new(0) }
+    }
+
     pub(crate) fn sees(&self, step: u64) {
         self.step.set(step);
     }

@@ -36,7 +36,7 @@ impl Broker {
     /// # Errors
     /// When Java or the jars are missing, or it does not come up.
     pub fn start() -> Result<Self, ClusterError> {
-        let setup = Setup { nodes: 1, secured: false, fast: true, heap_mib: HEAP_MIB, ..Setup::default() };
+        let setup = Setup { fast: true, heap_mib: HEAP_MIB, ..Setup::default() };
         let started = Brokers::start(setup)?;
         Ok(Self { options: started.options(), started: Some(started) })
     }

@@ -1,13 +1,16 @@
 //! A cluster in memory: the rules of a shared log without servers, for tests and simulations.
 
+mod faults;
+
 use super::{Binding, Cluster, Foreign, Members, Partition, SharedLog};
 use crate::{Appended, Health, Log, LogError, MAX_RECORD_BYTES, Offset, Record, Ticket, TopicId, Visibility};
 use bytes::Bytes;
+use faults::{Faults, Late};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-/// Topics that processes of a test share.
+/// Topics that processes of a test share. For simulations it can be late and fail: see [`MemoryCluster::lag`].
 #[derive(Clone, Default)]
 pub struct MemoryCluster(Arc<Shared>);
 
@@ -26,6 +29,7 @@ struct State {
     members: u64,
     /// How many syncs there were.
     events: u64,
+    faults: Faults,
 }
 
 #[derive(Default)]
@@ -70,9 +74,21 @@ impl MemoryCluster {
             };
             let next = queue.next();
             let partition = binding.partition.clone();
-            bound.insert(binding.id.0, Bound { partition, writes: binding.writes, next, visible: None });
+            let Binding { id, writes, .. } = binding;
+            bound.insert(id.0, Bound { partition, writes: *writes, next, visible: None, late: None });
         }
         Ok(bound)
+    }
+
+    /// What a process knows that opens a log with these partitions.
+    fn own(&self, bindings: &[Binding]) -> Result<Own, LogError> {
+        let mut bound = self.bind(bindings)?;
+        let mut state = self.state();
+        for bound in bound.values_mut().filter(|bound| !bound.writes) {
+            bound.late = state.faults.late();
+        }
+        let read = BTreeMap::new();
+        Ok(Own { bound, pending: Vec::new(), appended: 0, durable: 0, seen_events: 0, read, failed: false })
     }
 }
 
@@ -89,6 +105,8 @@ struct Bound {
     next: u64,
     /// In a simulation, how far this log may see yet.
     visible: Option<u64>,
+    /// In a simulation, how what others append comes.
+    late: Option<Late>,
 }
 
 impl Bound {
@@ -114,6 +132,8 @@ struct Own {
     seen_events: u64,
     /// By topic, the offset after the last record read.
     read: BTreeMap<u16, u64>,
+    /// In a simulation, whether the answer to a sync was lost.
+    failed: bool,
 }
 
 impl MemorySharedLog {
@@ -149,6 +169,7 @@ impl Log for MemorySharedLog {
         }
         self.is_fenced(&self.cluster.state())?;
         let mut own = self.own();
+        own.is_well()?;
         let bound = own.bound.get_mut(&topic.0).filter(|bound| bound.writes).ok_or_else(|| unknown(topic))?;
         let offset = Offset(bound.next);
         bound.next += 1;
@@ -164,10 +185,19 @@ impl Log for MemorySharedLog {
     fn sync(&self) -> Result<Ticket, LogError> {
         let mut state = self.cluster.state();
         let mut own = self.own();
+        own.is_well()?;
         if own.pending.is_empty() {
             return Ok(Ticket(own.durable));
         }
+        if state.faults.stalled {
+            return Err(LogError::Stalled { reason: "the simulation says so".into() });
+        }
         self.is_fenced(&state)?;
+        let lost = self.writer.as_ref().and_then(|(name, _)| state.faults.lost.remove(name));
+        own.failed = lost.is_some();
+        if lost == Some(false) {
+            return own.is_well().map(|()| Ticket(own.durable));
+        }
         for (topic, record) in std::mem::take(&mut own.pending) {
             let partition = &own.bound[&topic].partition;
             state.partitions.get_mut(partition).expect("bound partitions exist").records.push(record);
@@ -175,7 +205,7 @@ impl Log for MemorySharedLog {
         own.durable = own.appended;
         state.events += 1;
         self.cluster.0.arrived.notify_all();
-        Ok(Ticket(own.durable))
+        own.is_well().map(|()| Ticket(own.durable))
     }
 
     fn read(
@@ -189,13 +219,14 @@ impl Log for MemorySharedLog {
         let state = self.cluster.state();
         let mut own = self.own();
         own.seen_events = state.events;
-        let bound = own.bound.get(&topic.0).ok_or_else(|| unknown(topic))?;
+        let bound = own.bound.get_mut(&topic.0).ok_or_else(|| unknown(topic))?;
         let queue = &state.partitions[&bound.partition];
         let (first, next) = (Offset(queue.first), bound.end(queue));
         if from < first || from > next {
             return Err(LogError::OutOfRange { topic, asked: from, first, next });
         }
-        let end = bound.visible.unwrap_or(u64::MAX).min(queue.next());
+        let come = bound.late.as_mut().map_or(u64::MAX, |late| late.come(from.0, queue.next()));
+        let end = bound.visible.unwrap_or(u64::MAX).min(come).min(queue.next());
         let (mut at, mut bytes) = (from.0, 0);
         while at < end {
             let index = usize::try_from(at - queue.first).expect("a queue fits in memory");
@@ -254,6 +285,10 @@ impl Log for MemorySharedLog {
 impl SharedLog for MemorySharedLog {
     fn wait(&self, limit: Duration) {
         let state = self.cluster.state();
+        // What is late comes by being asked for.
+        if state.faults.lag.is_some() {
+            return;
+        }
         let seen = self.own().seen_events;
         let arrived = &self.cluster.0.arrived;
         drop(arrived.wait_timeout_while(state, limit, |state| state.events == seen).expect(LOCK));
@@ -291,17 +326,12 @@ impl MemoryCluster {
             let mut state = self.state();
             let opening = state.writers.entry(writer.to_owned()).or_default();
             *opening += 1;
-            *opening
+            let opening = *opening;
+            state.faults.lost.remove(writer);
+            opening
         };
         // What the fenced writer synced until now is what this one finds: no sync of it can succeed any more.
-        let own = Own {
-            bound: self.bind(bindings)?,
-            pending: Vec::new(),
-            appended: 0,
-            durable: 0,
-            seen_events: 0,
-            read: BTreeMap::new(),
-        };
+        let own = self.own(bindings)?;
         let writer = Some((writer.to_owned(), opening));
         Ok(Arc::new(MemorySharedLog { cluster: self.clone(), writer, own: Mutex::new(own) }))
     }
@@ -316,14 +346,7 @@ impl Cluster for MemoryCluster {
         if bindings.iter().any(|binding| binding.writes) {
             return Err(LogError::ReadOnly);
         }
-        let own = Own {
-            bound: self.bind(bindings)?,
-            pending: Vec::new(),
-            appended: 0,
-            durable: 0,
-            seen_events: 0,
-            read: BTreeMap::new(),
-        };
+        let own = self.own(bindings)?;
         Ok(Arc::new(MemorySharedLog { cluster: self.clone(), writer: None, own: Mutex::new(own) }))
     }
 
@@ -338,6 +361,15 @@ impl Cluster for MemoryCluster {
         self.0.arrived.notify_all();
         let (group, topics) = (group.to_owned(), topics.to_vec());
         Ok(Box::new(MemoryMember { cluster: self.clone(), group, topics, id, seen: 0 }))
+    }
+}
+
+impl Own {
+    fn is_well(&self) -> Result<(), LogError> {
+        if self.failed {
+            return Err(LogError::Failed { reason: "the answer to a sync was lost".into() });
+        }
+        Ok(())
     }
 }
 

@@ -42,7 +42,7 @@ fn health_view(app: &App) -> HealthView {
 fn view(app: &App) -> NetworkView {
     let network = app.desk.network();
     let totals = app
-        .engine
+        .desk
         .totals()
         .into_iter()
         .map(|total| TotalView {

@@ -5,22 +5,24 @@ use std::panic::catch_unwind;
 use std::process::ExitCode;
 use std::time::Instant;
 use tally_trials::simulation::{Summary, run};
-use tally_trials::{consensus, flows, post};
+use tally_trials::{consensus, flows, post, processes};
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1).peekable();
-    let ledger = arguments.next_if(|text| ["flows", "settlement", "consensus"].contains(&text.as_str()));
+    let ledgers = ["flows", "settlement", "consensus", "processes"];
+    let ledger = arguments.next_if(|text| ledgers.contains(&text.as_str()));
     let mut numbers = arguments.map(|text| text.parse::<u64>());
     let (Ok(first), Ok(count), None) =
         (numbers.next().unwrap_or(Ok(1)), numbers.next().unwrap_or(Ok(1)), numbers.next())
     else {
         eprintln!(
-            "usage: tally-sim [settlement|flows|consensus] [SEED] [COUNT]: runs COUNT seeds of a ledger from SEED on"
+            "usage: tally-sim [settlement|processes|flows|consensus] [SEED] [COUNT]: runs COUNT seeds of a ledger from SEED on"
         );
         return ExitCode::from(2);
     };
     match ledger.as_deref() {
         Some("flows") => run_seeds(first, count, flows::run, flows::Total::add),
+        Some("processes") => run_seeds(first, count, processes::run, processes::Total::add),
         Some("consensus") => run_seeds(first, count, consensus::run, consensus::Summary::add),
         _ => run_settlement(first, count),
     }

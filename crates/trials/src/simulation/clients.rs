@@ -183,6 +183,19 @@ impl Clients {
 }
 
 impl Expected {
+    /// Whether a transaction of which this is expected may come to that.
+    pub(crate) fn allows(&self, verdict: Result<(), Refusal>) -> bool {
+        match (self, verdict) {
+            (Self::Order, Ok(())) | (Self::Anything, _) => true,
+            (Self::Order, Err(refusal)) => PLAUSIBLE.contains(&refusal),
+            (_, Ok(())) => false,
+            (Self::Refusal, Err(_)) => true,
+            (Self::One(wanted), Err(refusal)) => {
+                wanted.contains(&refusal) || CIRCUMSTANCES.contains(&refusal)
+            }
+        }
+    }
+
     /// What may become of it after a change.
     pub(crate) fn or_anything(self) -> Self {
         if self == Self::Order { self } else { Self::Anything }
@@ -191,15 +204,7 @@ impl Expected {
 
 impl Known {
     fn check(&self, verdict: Result<(), Refusal>) {
-        let plausible = match (&self.expected, verdict) {
-            (Expected::Order, Ok(())) | (Expected::Anything, _) => true,
-            (Expected::Order, Err(refusal)) => PLAUSIBLE.contains(&refusal),
-            (_, Ok(())) => false,
-            (Expected::Refusal, Err(_)) => true,
-            (Expected::One(wanted), Err(refusal)) => {
-                wanted.contains(&refusal) || CIRCUMSTANCES.contains(&refusal)
-            }
-        };
+        let plausible = self.expected.allows(verdict);
         assert!(plausible, "{:?} was expected of {:?}, not {verdict:?}", self.expected, self.transaction);
     }
 }

@@ -1,0 +1,339 @@
+//! The shards, and all that can befall them.
+
+use super::setup::Setup;
+use crate::simulation::life::chain;
+use crate::simulation::plan::keys;
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use tally_ledger::{ParticipantId, Timestamp};
+use tally_log::cluster::{Binding, Cluster, MemoryCluster, Partition};
+use tally_log::{LogError, Offset, TopicId};
+use tally_settlement::process::{
+    Gateway, Role, Shard, ShardError, Stop, approve, assemble, schedule, sequence, update,
+};
+use tally_settlement::runtime::shell::SharedState;
+use tally_settlement::stage::{Approver, Updater};
+use tally_sim::{Rng, Trace};
+
+/// Which shard.
+pub(super) type Key = (Role, u16);
+
+/// A process that runs a shard, by its own machine's clock.
+struct Life {
+    shard: Shard,
+    skew_ms: i64,
+}
+
+/// One that was replaced and does not know.
+struct Zombie {
+    life: Life,
+    /// What it had made visible when it was replaced.
+    commits: u64,
+}
+
+/// What happened to shards.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Counts {
+    pub(super) lives: u64,
+    pub(super) kills: u64,
+    pub(super) fenced: u64,
+    pub(super) lost: u64,
+    pub(super) clocks: u64,
+    pub(super) dead_letters: u64,
+}
+
+pub(super) struct World {
+    pub(super) cluster: MemoryCluster,
+    pub(super) setup: Setup,
+    pub(super) now: Timestamp,
+    pub(super) step: u64,
+    pub(super) rng: Rng,
+    pub(super) trace: Trace,
+    pub(super) counts: Counts,
+    lives: BTreeMap<Key, Life>,
+    zombies: Vec<Zombie>,
+    /// Shards that nobody runs, and the step from which on somebody may.
+    down: BTreeMap<Key, u64>,
+    pub(super) updaters: BTreeMap<u16, SharedState<Updater>>,
+    pub(super) gateways: Vec<Option<Gateway>>,
+    /// Records that nobody can read, by scheduler.
+    pub(super) undecodable: BTreeMap<u16, u64>,
+    /// While something is wrong on purpose.
+    pub(super) healed: bool,
+}
+
+pub(super) const START: Timestamp = Timestamp(1_750_000_000_000);
+
+/// Whether the answer to what it made visible was lost.
+fn is_lost(error: &ShardError) -> bool {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if matches!(error.downcast_ref::<LogError>(), Some(LogError::Failed { .. })) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+impl World {
+    pub(super) fn new(setup: Setup, mut rng: Rng) -> Self {
+        let cluster = setup.cluster(&mut rng);
+        let mut world = Self {
+            cluster,
+            setup,
+            now: START,
+            step: 0,
+            trace: Trace::new(),
+            counts: Counts::default(),
+            lives: BTreeMap::new(),
+            zombies: Vec::new(),
+            down: BTreeMap::new(),
+            updaters: BTreeMap::new(),
+            gateways: Vec::new(),
+            undecodable: BTreeMap::new(),
+            healed: true,
+            rng,
+        };
+        for key in world.all() {
+            world.open(key);
+        }
+        for number in 0..world.setup.layout.gateways {
+            world.gateways.push(None);
+            world.open_gateway(number);
+        }
+        world.healed = false;
+        world
+    }
+
+    /// Every shard there is.
+    pub(super) fn all(&self) -> Vec<Key> {
+        let layout = &self.setup.layout;
+        let mut all = vec![(Role::Sequencer, 0)];
+        all.extend((0..layout.schedulers).map(|shard| (Role::Scheduler, shard)));
+        all.extend((0..layout.assemblers).map(|shard| (Role::Assembler, shard)));
+        all.extend(layout.everybody().map(|participant| (Role::Approver, participant.0)));
+        all.extend(layout.everybody().map(|participant| (Role::Updater, participant.0)));
+        all
+    }
+
+    /// By how much the clock of a machine is wrong, until the process on it ends.
+    fn skew(&mut self) -> i64 {
+        if self.healed {
+            return 0;
+        }
+        // Now and then by more than transactions live.
+        let most = if self.rng.chance(1, 40) { 75_000 } else { self.setup.skew_ms };
+        let skew = self.rng.between(0, 2 * most);
+        i64::try_from(skew).expect("small") - i64::try_from(most).expect("small")
+    }
+
+    fn clock(&self, skew_ms: i64) -> Timestamp {
+        Timestamp(self.now.0.saturating_add_signed(skew_ms))
+    }
+
+    /// Somebody runs a shard, whoever else does.
+    pub(super) fn open(&mut self, key: Key) {
+        let skew_ms = self.skew();
+        let now = self.clock(skew_ms);
+        match self.try_open(key, now) {
+            Ok(shard) => {
+                self.counts.lives += 1;
+                self.trace.record_number("opens", u64::from(key.1));
+                self.down.remove(&key);
+                if let Some(life) = self.lives.insert(key, Life { shard, skew_ms }) {
+                    let commits = life.shard.counts().commits.load(Ordering::Relaxed);
+                    self.zombies.push(Zombie { life, commits });
+                }
+            }
+            Err(ShardError::Clock { ahead_ms, .. }) => {
+                assert!(!self.healed, "{key:?} is {ahead_ms} ms ahead, still");
+                self.counts.clocks += 1;
+                self.trace.record_number("clock", ahead_ms);
+                // Whoever ran it was fenced by the attempt.
+                self.end(key, 20);
+            }
+            Err(error) => panic!("{key:?} does not open: {}", chain(&error)),
+        }
+    }
+
+    fn try_open(&mut self, key: Key, now: Timestamp) -> Result<Shard, ShardError> {
+        let (role, number) = key;
+        let (cluster, Setup { layout, network, .. }) = (&self.cluster, &self.setup);
+        let stop = Stop::default();
+        let signing = |number: u16| keys()[usize::from(number)].clone();
+        match role {
+            Role::Scheduler => {
+                let secret = [self.rng.next_u64(), self.rng.next_u64()];
+                let remember = (self.setup.remember, secret);
+                schedule::open(cluster, layout, network, number, remember, now, &stop)
+            }
+            Role::Approver => approve::open(cluster, layout, network, number, signing(number), now, &stop),
+            Role::Assembler => assemble::open(cluster, layout, network, number, now, &stop),
+            Role::Sequencer => sequence::open(cluster, layout, signing(0), now, &stop),
+            Role::Updater => {
+                let every_ms = self.setup.save_every_ms;
+                let (shard, state) = update::open(cluster, layout, network, number, every_ms, now, &stop)?;
+                self.updaters.insert(number, state);
+                Ok(shard)
+            }
+            Role::Gateway => unreachable!("it is no shard"),
+        }
+    }
+
+    /// A gateway begins, whoever else is it.
+    pub(super) fn open_gateway(&mut self, number: u16) {
+        let skew_ms = self.skew();
+        let now = self.clock(skew_ms);
+        let gateway = Gateway::open(&self.cluster, &self.setup.layout, number, now, &Stop::default());
+        let gateway = gateway.unwrap_or_else(|error| panic!("a gateway does not open: {}", chain(&error)));
+        self.trace.record_number("gateway", u64::from(number));
+        self.gateways[usize::from(number)] = Some(gateway);
+    }
+
+    /// A shard's process ends, and nobody runs it for so many steps.
+    pub(super) fn end(&mut self, key: Key, steps: u64) {
+        if self.lives.remove(&key).is_some() {
+            self.counts.kills += 1;
+        }
+        self.down.insert(key, self.step + steps);
+    }
+
+    /// Those down whose time has come are opened somewhere.
+    pub(super) fn restart(&mut self) {
+        let due: Vec<Key> =
+            self.down.iter().filter(|(_, until)| **until <= self.step).map(|(key, _)| *key).collect();
+        for key in due {
+            self.open(key);
+        }
+    }
+
+    /// A shard takes a turn, if anybody runs it; whether there was anything to do.
+    pub(super) fn turn(&mut self, key: Key) -> bool {
+        let Some(life) = self.lives.get_mut(&key) else { return false };
+        let now = Timestamp(self.now.0.saturating_add_signed(life.skew_ms));
+        match life.shard.turn(now) {
+            Ok(progress) => {
+                self.check_floors(key);
+                progress
+            }
+            Err(error) if is_lost(&error) => {
+                self.counts.lost += 1;
+                self.trace.record_number("lost", u64::from(key.1));
+                let steps = self.pause();
+                self.end(key, steps);
+                true
+            }
+            Err(error) => panic!("{key:?} stops: {}", chain(&error)),
+        }
+    }
+
+    /// A process that was replaced takes a turn.
+    pub(super) fn zombie_turn(&mut self) {
+        if self.zombies.is_empty() {
+            return;
+        }
+        let at = self.rng.index(self.zombies.len());
+        let Zombie { life, commits } = &mut self.zombies[at];
+        let now = Timestamp(self.now.0.saturating_add_signed(life.skew_ms));
+        let turned = life.shard.turn(now);
+        let visible = life.shard.counts().commits.load(Ordering::Relaxed);
+        assert_eq!(visible, *commits, "a process that was fenced makes something visible");
+        if let Err(error) = turned {
+            assert!(error.is_fenced() || is_lost(&error), "{}", chain(&error));
+            self.counts.fenced += u64::from(error.is_fenced());
+            self.zombies.swap_remove(at);
+        }
+    }
+
+    /// All who were replaced find out, or are ended.
+    pub(super) fn bury(&mut self) {
+        for _ in 0..8 * self.zombies.len() {
+            self.zombie_turn();
+        }
+        self.zombies.clear();
+    }
+
+    /// How many steps something is down for.
+    pub(super) fn pause(&mut self) -> u64 {
+        match self.rng.below(6) {
+            0..=2 => 0,
+            3..=4 => self.rng.between(1, 30),
+            _ => self.rng.between(30, 300),
+        }
+    }
+
+    /// Ends the next turn of a shard within it: what it appended is not visible, or is and nobody told it.
+    pub(super) fn lose(&mut self, key: Key) {
+        let writer = self.setup.layout.writer(key.0, key.1);
+        let takes_place = self.rng.chance(1, 2);
+        self.cluster.lose(&writer, takes_place);
+    }
+
+    /// The approver of a participant, if anybody runs it.
+    pub(super) fn approver(&self, participant: u16) -> Option<&Approver> {
+        self.lives.get(&(Role::Approver, participant)).and_then(|life| life.shard.approver())
+    }
+
+    /// What is available is never below a floor.
+    fn check_floors(&self, (role, number): Key) {
+        let Some(approver) = (role == Role::Approver).then(|| self.approver(number)).flatten() else {
+            return;
+        };
+        let accounts = approver.accounts();
+        for (account, held) in accounts.iter() {
+            let floor = accounts.floor(account, held).0;
+            assert!(
+                held.balance >= floor,
+                "{} available on {account:?} of {number}, below {floor}",
+                held.balance
+            );
+        }
+    }
+
+    /// Writes as a gateway does, but what nobody can read; the gateway is fenced by it.
+    pub(super) fn write_undecodable(&mut self, gateway: u16) {
+        let layout = &self.setup.layout;
+        let scheduler = u16::try_from(self.rng.below(u64::from(layout.schedulers))).expect("few");
+        let number = gateway * layout.schedulers + scheduler;
+        let partition = Partition::new(format!("{}.transactions", layout.prefix), number);
+        let binding = Binding { id: TopicId(0), partition, writes: true };
+        let log = self.cluster.open(&layout.writer(Role::Gateway, gateway), &[binding]);
+        let log = log.expect("the partition is there");
+        let mut noise = vec![0; self.rng.index(40)];
+        self.rng.fill(&mut noise);
+        log.append(TopicId(0), &[&noise]).expect("the log is new");
+        if log.sync().is_ok() {
+            *self.undecodable.entry(scheduler).or_default() += 1;
+        }
+    }
+
+    /// An updater's process ended while it saved a large snapshot: pieces are there, their end is not. Only where
+    /// nobody runs it now.
+    pub(super) fn write_half_a_snapshot(&mut self, participant: ParticipantId) {
+        let layout = &self.setup.layout;
+        let key = (Role::Updater, participant.0);
+        if !self.down.contains_key(&key) {
+            return;
+        }
+        let topic = format!("{}.snapshots.{}", layout.prefix, layout.participants[participant.index()]);
+        let partition = Partition::new(topic, 0);
+        let end = self.cluster.peek(&partition, Offset(0)).into_iter().rev();
+        let before = end.into_iter().find(|record| record.payload.get(1) == Some(&1));
+        let binding = Binding { id: TopicId(0), partition, writes: true };
+        let log =
+            self.cluster.open(&layout.writer(key.0, key.1), &[binding]).expect("the partition is there");
+        let before = before.map_or(u64::MAX, |record| record.offset.0).to_le_bytes();
+        for _ in 0..self.rng.between(1, 3) {
+            let piece: [&[u8]; 4] = [&[1, 0], &before, &4u32.to_le_bytes(), b"half"];
+            log.append(TopicId(0), &piece).expect("the log is new");
+        }
+        drop(log.sync());
+    }
+
+    /// Records set aside by a shard.
+    pub(super) fn dead_letters(&self, key: Key) -> u64 {
+        let partition = self.setup.layout.dead_letters(key.0, key.1);
+        self.cluster.peek(&partition, Offset(0)).len() as u64
+    }
+}
