@@ -3,13 +3,17 @@
 //! The stages' processes are this very program, started with a [`member::Member`] on its command line; what they do is
 //! what `tally stage` does, with counters that are read over a pipe instead of metrics over HTTP.
 
+pub mod alone;
 mod error;
 mod kept;
+pub mod limits;
 pub mod member;
 pub mod network;
 mod port;
+pub mod takeover;
 
 pub use error::ClusterError;
+pub use kept::{Through, Traffic};
 pub use port::GatewayPort;
 
 use crate::workload;

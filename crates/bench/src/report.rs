@@ -2,6 +2,7 @@
 
 pub mod chain;
 pub mod chart;
+pub mod cluster;
 pub mod evm;
 pub mod flows;
 pub mod page;

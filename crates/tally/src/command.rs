@@ -161,7 +161,8 @@ pub fn run(arguments: Arguments) -> ExitCode {
         tally_ops::memory::share_one_heap();
     }
     let filter =
-        arguments.log.clone().or_else(|| std::env::var("TALLY_LOG").ok()).or_else(|| {
+        // Where a command asks which log joins the stages, the word is its answer, and no filter.
+        arguments.log.clone().filter(|log| !matches!(log.as_str(), "file" | "kafka")).or_else(|| std::env::var("TALLY_LOG").ok()).or_else(|| {
             match &arguments.command {
                 Command::Chain(command) => command.log_filter(),
                 _ => None,

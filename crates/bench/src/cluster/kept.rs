@@ -21,7 +21,7 @@ pub struct Through {
 }
 
 impl Through {
-    pub(super) fn since(self, earlier: Self) -> Self {
+    pub(crate) fn since(self, earlier: Self) -> Self {
         Self {
             appended_records: self.appended_records - earlier.appended_records,
             appended_bytes: self.appended_bytes - earlier.appended_bytes,
@@ -30,7 +30,7 @@ impl Through {
         }
     }
 
-    pub(super) fn add(&mut self, other: Self) {
+    pub(crate) fn add(&mut self, other: Self) {
         self.appended_records += other.appended_records;
         self.appended_bytes += other.appended_bytes;
         self.read_records += other.read_records;

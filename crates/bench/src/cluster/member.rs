@@ -4,12 +4,17 @@ use super::kept::{Kept, Traffic};
 use super::{ClusterError, Shape};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, Write};
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
 use tally_log::cluster::Cluster;
 use tally_log::kafka::{Compression, KafkaCluster, KafkaOptions};
 use tally_settlement::engine::wall_clock;
 use tally_settlement::process::shard::Counts;
-use tally_settlement::process::{Role, Shard, Stop, approve, assemble, schedule, sequence, update};
+use tally_settlement::process::{
+    Role, Shard, ShardError, Stop, approve, assemble, schedule, sequence, update,
+};
 
 /// What a stage's process is told on its command line, as JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +29,11 @@ pub struct Member {
     pub shard: u16,
     /// Whether record batches are compressed with lz4.
     pub lz4: bool,
+    /// Whether it waits, once it is ready, for the first line that it is told.
+    pub paused: bool,
+    /// It runs the shard only while the shard is its own, in the group of the stage's processes: after which silence one of
+    /// them is taken for dead, in milliseconds. None: the shard is its own from the beginning.
+    pub session_ms: Option<u32>,
 }
 
 /// What a stage's process has done since it was ready.
@@ -35,6 +45,8 @@ pub struct Counters {
     pub commit_ns: u64,
     /// Batches taken.
     pub steps: u64,
+    /// Whether it runs the shard now.
+    pub active: bool,
     /// What went through each topic.
     pub traffic: Traffic,
 }
@@ -45,6 +57,7 @@ impl Counters {
             commits: counts.commits.load(Ordering::Relaxed),
             commit_ns: counts.commit_ns.load(Ordering::Relaxed),
             steps: counts.steps.load(Ordering::Relaxed),
+            active: true,
             traffic: cluster.traffic(),
         }
     }
@@ -57,6 +70,7 @@ impl Counters {
             commits: self.commits - earlier.commits,
             commit_ns: self.commit_ns - earlier.commit_ns,
             steps: self.steps - earlier.steps,
+            active: self.active,
             traffic: self
                 .traffic
                 .iter()
@@ -76,8 +90,13 @@ impl Member {
         KafkaOptions {
             brokers: self.brokers.clone(),
             compression: if self.lz4 { Compression::Lz4 } else { Compression::None },
+            session_timeout_ms: self.session_ms.unwrap_or(KafkaOptions::default().session_timeout_ms),
             ..KafkaOptions::default()
         }
+    }
+
+    fn failed(&self, what: impl std::fmt::Display) -> ClusterError {
+        ClusterError::process(&self.role, what)
     }
 
     fn open(&self, cluster: &dyn Cluster, stop: &Stop) -> Result<Shard, ClusterError> {
@@ -106,34 +125,105 @@ impl Member {
         })
     }
 
-    /// Runs the shard until standard input ends. It says `ready` once the shard is open, and its [`Counters`] as a line of
-    /// JSON for each line that it is told.
+    /// Runs the shard until standard input ends. It says `ready` once the shard is open, or once it has asked for it in its
+    /// group, and its [`Counters`] as a line of JSON for each line that it is told.
     ///
     /// # Errors
     /// When the shard cannot be opened or cannot go on.
     pub fn serve(&self) -> Result<(), ClusterError> {
-        let cluster = std::sync::Arc::new(Kept::new(KafkaCluster::new(self.options())?));
+        let cluster = Arc::new(Kept::new(KafkaCluster::new(self.options())?));
         let stop = Stop::default();
+        if self.session_ms.is_some() {
+            return self.stand_by(&cluster, &stop);
+        }
         let shard = self.open(&*cluster, &stop)?;
         let watch = shard.watch();
-        say("ready").map_err(|error| ClusterError::process(&self.role, error))?;
-        let told = {
-            let stop = stop.clone();
-            move || {
-                for _ in std::io::stdin().lock().lines().map_while(Result::ok) {
-                    let text = serde_json::to_string(&Counters::of(watch.counts(), &cluster));
-                    if text.map_err(std::io::Error::other).and_then(|text| say(&text)).is_err() {
-                        break;
-                    }
-                }
-                stop.set();
-            }
-        };
-        std::thread::Builder::new()
-            .name("told".to_owned())
-            .spawn(told)
-            .map_err(|error| ClusterError::process(&self.role, error))?;
+        say("ready").map_err(|error| self.failed(error))?;
+        let (go, told) = std::sync::mpsc::channel();
+        let answer = Arc::clone(&cluster);
+        self.answer(&stop, move || {
+            // Nobody waits for it any more once the shard runs.
+            let _ = go.send(());
+            Counters::of(watch.counts(), &answer)
+        })?;
+        if self.paused {
+            // An end of the input stops the shard, and there is nothing to wait for then.
+            let _ = told.recv();
+        }
         Ok(shard.run(wall_clock, &stop)?)
+    }
+
+    /// Runs the shard whenever it falls to this process.
+    fn stand_by(&self, cluster: &Arc<Kept>, stop: &Stop) -> Result<(), ClusterError> {
+        let layout = self.shape.layout();
+        let role = Role::ALL.into_iter().find(|role| role.name() == self.role);
+        let role = role.ok_or_else(|| self.failed("no stage has this name"))?;
+        let mut members = cluster.join(&layout.group(role, &[]), &layout.shards_of(role, &[]))?;
+        let active = Arc::new(AtomicBool::new(false));
+        say("ready").map_err(|error| self.failed(error))?;
+        let (shown, answer) = (Arc::clone(&active), Arc::clone(cluster));
+        self.answer(stop, move || Counters {
+            active: shown.load(Ordering::Relaxed),
+            traffic: answer.traffic(),
+            ..Counters::default()
+        })?;
+        let mut running: Option<(Stop, JoinHandle<Result<(), ShardError>>)> = None;
+        while !stop.is_set() {
+            let Some(mine) = members.poll(Duration::from_millis(50))? else { continue };
+            let wanted = mine.iter().any(|partition| layout.shard(role, partition) == Some(self.shard));
+            match (wanted, running.take()) {
+                (true, None) => {
+                    let its = Stop::default();
+                    let shard = self.open(&**cluster, &its)?;
+                    active.store(true, Ordering::Relaxed);
+                    let (shown, told) = (Arc::clone(&active), its.clone());
+                    let body = move || {
+                        let ended = shard.run(wall_clock, &told);
+                        shown.store(false, Ordering::Relaxed);
+                        ended
+                    };
+                    let thread = std::thread::Builder::new().name("shard".to_owned()).spawn(body);
+                    running = Some((its, thread.map_err(|error| self.failed(error))?));
+                }
+                (false, Some((its, thread))) => {
+                    its.set();
+                    end(thread)?;
+                }
+                (_, unchanged) => running = unchanged,
+            }
+        }
+        running.map_or(Ok(()), |(its, thread)| {
+            its.set();
+            end(thread)
+        })
+    }
+
+    /// Answers each line of standard input with counters, and stops the shard at its end.
+    fn answer(
+        &self,
+        stop: &Stop,
+        counters: impl Fn() -> Counters + Send + 'static,
+    ) -> Result<(), ClusterError> {
+        let stop = stop.clone();
+        let body = move || {
+            for _ in std::io::stdin().lock().lines().map_while(Result::ok) {
+                let text = serde_json::to_string(&counters()).map_err(std::io::Error::other);
+                if text.and_then(|text| say(&text)).is_err() {
+                    break;
+                }
+            }
+            stop.set();
+        };
+        let thread = std::thread::Builder::new().name("told".to_owned()).spawn(body);
+        thread.map(drop).map_err(|error| self.failed(error))
+    }
+}
+
+/// Waits for a shard's thread. That another process has the shard now is as good an end as any.
+fn end(thread: JoinHandle<Result<(), ShardError>>) -> Result<(), ClusterError> {
+    match thread.join().expect("a shard does not panic") {
+        Err(error) if !error.is_fenced() => Err(error.into()),
+        _ => Ok(()),
     }
 }
 

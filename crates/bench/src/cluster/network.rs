@@ -238,6 +238,28 @@ impl Running {
     /// # Errors
     /// When something does not start.
     pub fn start(broker: &Broker, shape: &Shape, launcher: &Launcher) -> Result<Self, ClusterError> {
+        Self::some(broker, shape, launcher, |_| true)
+    }
+
+    /// The same without the shards of one stage, which others are to start.
+    ///
+    /// # Errors
+    /// When something does not start.
+    pub fn without(
+        broker: &Broker,
+        shape: &Shape,
+        launcher: &Launcher,
+        role: Role,
+    ) -> Result<Self, ClusterError> {
+        Self::some(broker, shape, launcher, |other| other != role)
+    }
+
+    fn some(
+        broker: &Broker,
+        shape: &Shape,
+        launcher: &Launcher,
+        wanted: impl Fn(Role) -> bool,
+    ) -> Result<Self, ClusterError> {
         let cluster = broker.cluster()?;
         let plans = shape.topics();
         let topics = plans.iter().map(|plan| plan.name.clone()).collect();
@@ -250,7 +272,7 @@ impl Running {
             topics,
             cluster: cluster.clone(),
         };
-        for (role, shard) in shape.shards() {
+        for (role, shard) in shape.shards().into_iter().filter(|(role, _)| wanted(*role)) {
             let member = running.member(role, shard);
             running.stages.push(launcher.start(&member)?);
         }
@@ -271,6 +293,8 @@ impl Running {
             role: role.name().to_owned(),
             shard,
             lz4: options.compression == Compression::Lz4,
+            paused: false,
+            session_ms: None,
         }
     }
 
@@ -290,7 +314,7 @@ impl Running {
     /// # Errors
     /// When the network fails.
     pub fn drive(&mut self, run: &Run, progress: Option<&str>) -> Result<Outcome, ClusterError> {
-        let port = self.port.take().ok_or_else(gone)?;
+        let port = self.take_port()?;
         let network = self.shape.network().0.id;
         let logs = port.kept();
         let (mut before, mut after) = (Vec::new(), Vec::new());
@@ -312,6 +336,25 @@ impl Running {
             role: after.role,
         });
         Ok(Outcome { run: measured, used: used.collect() })
+    }
+
+    /// The gateway, for whoever drives it.
+    ///
+    /// # Errors
+    /// When somebody has it already.
+    pub fn take_port(&mut self) -> Result<GatewayPort, ClusterError> {
+        self.port.take().ok_or_else(gone)
+    }
+
+    /// Ends the stages' processes in order; what they have done lies in their topics.
+    pub fn stop_stages(&mut self) {
+        self.stages.clear();
+    }
+
+    /// The broker's process, if it was started for the measurement.
+    #[must_use]
+    pub fn broker(&self) -> Option<&Watched> {
+        self.broker.as_ref()
     }
 
     fn read(&mut self, gateway: Traffic) -> Result<Vec<At>, ClusterError> {

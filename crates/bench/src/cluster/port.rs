@@ -71,6 +71,15 @@ impl GatewayPort {
         Arc::clone(&self.cluster)
     }
 
+    /// Waits until all that was handed in is visible.
+    ///
+    /// # Errors
+    /// When it never will be.
+    pub fn settled(&self) -> Result<(), ClusterError> {
+        while !self.gateway.flush()? {}
+        Ok(())
+    }
+
     /// Hands in transactions that all fall to the first scheduler, and waits until each is made.
     ///
     /// # Errors

@@ -328,7 +328,7 @@ impl Brokers {
         let heap = format!("-Xmx{}m", self.setup.heap_mib);
         let mut options = vec![heap.as_str(), "-XX:+ExitOnOutOfMemoryError"];
         options.extend_from_slice(if self.setup.fast {
-            &["-XX:+UseG1GC"]
+            &["-XX:+UseParallelGC"]
         } else {
             &["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
         });

@@ -2,6 +2,7 @@
 
 mod all;
 mod chain;
+mod cluster;
 mod compare;
 mod evm;
 mod flows;
@@ -46,6 +47,8 @@ pub(super) enum Bench {
     Recovery(recovery::Recovery),
     /// Limits, stages, the whole network and recovery, one after the other
     All(all::All),
+    #[command(hide = true)]
+    StageProcess(cluster::StageProcess),
     /// Two sets of results: ratios with their intervals
     Compare(compare::Compare),
 }
@@ -63,6 +66,7 @@ impl Bench {
             Self::Evm(command) => command.run(),
             Self::Recovery(command) => command.run(),
             Self::All(command) => command.run(),
+            Self::StageProcess(command) => command.run(),
             Self::Compare(command) => command.run(),
         }
     }

@@ -9,6 +9,8 @@ use tally_bench::limits::{Area, render};
 pub(in crate::command) struct Limits {
     #[command(flatten)]
     common: Common,
+    #[command(flatten)]
+    joined: super::cluster::Joined,
     /// Memory that is copied and updated, in MiB; more than the cache
     #[arg(long, value_name = "MIB", default_value_t = 512)]
     memory: usize,
@@ -20,6 +22,10 @@ pub(in crate::command) struct Limits {
 impl Limits {
     pub(super) fn run(self) -> anyhow::Result<Ended> {
         let mut report = Report::begin(&self.common)?;
+        if self.joined.by_kafka() {
+            super::cluster::limits(&mut report, &self.joined.broker()?, false)?;
+            return Ok(report.end());
+        }
         let usual = Duration::from_secs(if self.common.quick { 5 } else { 15 });
         let total = self.duration.unwrap_or(usual);
         let machine = report.limits(total, &Area::ALL, self.memory << 20)?;

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 use tally_bench::limits::Area;
 use tally_bench::report;
-use tally_bench::settlement::Load;
+use tally_bench::settlement::{Load, Run};
 use tally_bench::stages::Measured;
 use tally_bench::suite::{Outcome, Plan, ceilings};
 use tally_bench::workload::Mix;
@@ -49,6 +49,8 @@ pub(in crate::command) struct Settlement {
     /// The memory that so many accounts take, and nothing else
     #[arg(long, value_name = "ACCOUNTS", num_args = 0..=1, default_missing_value = "10000000")]
     memory: Option<u32>,
+    #[command(flatten)]
+    joined: super::cluster::Joined,
     /// More experiments: signed and latency for payments between institutions, a mix, the memory of 10 million accounts
     #[arg(long)]
     full: bool,
@@ -62,6 +64,9 @@ fn mix(text: &str) -> Result<Mix, String> {
         _ => Err("inside, between, or mixed:N with N of 0 to 100".to_owned()),
     }
 }
+
+/// Batches under way at each scheduler in closed loop over Kafka.
+const KAFKA_WINDOW: usize = 16;
 
 /// How many accounts the memory is to be bounded for.
 const MEMORY_ACCOUNTS: u32 = 10_000_000;
@@ -77,6 +82,10 @@ impl Settlement {
         plan.warm_up = self.warm_up.unwrap_or(plan.warm_up);
         plan.runs = self.runs.unwrap_or(plan.runs).max(1);
         let mut report = Report::begin(&self.common)?;
+        if self.joined.by_kafka() {
+            self.over_kafka(&mut report, &plan)?;
+            return Ok(report.end());
+        }
         if let Some(accounts) = self.memory {
             measure_memory(&mut report, &plan, accounts)?;
         } else {
@@ -88,6 +97,30 @@ impl Settlement {
             }
         }
         Ok(report.end())
+    }
+
+    fn over_kafka(&self, report: &mut Report, plan: &Plan) -> anyhow::Result<()> {
+        let broker = self.joined.broker()?;
+        let mix = self.mix.unwrap_or(Mix::Inside);
+        let workload = plan.workload(mix, 0);
+        let run = match self.rate {
+            Some(rate) => plan.open(workload, rate),
+            None => plan.closed(workload),
+        };
+        // Each payment passes the log several times before it is final.
+        let run = match run.load {
+            Load::Closed(_) => Run { load: Load::Closed(self.window.unwrap_or(KAFKA_WINDOW)), ..run },
+            Load::Open(_) => run,
+        };
+        let machine = super::cluster::limits(report, &broker, true)?;
+        super::print::line("");
+        let progress = plan.progress.then_some("settlement over Kafka");
+        super::cluster::settlement(report, &self.joined, &broker, &run, &machine, progress)?;
+        if self.rate.is_none() {
+            super::print::line("");
+            super::cluster::takeover(report, &self.joined, &broker, &run)?;
+        }
+        Ok(())
     }
 
     fn single(&self, report: &mut Report, plan: &Plan) -> anyhow::Result<()> {

@@ -10,6 +10,8 @@ use tally_bench::stages::{self, Measured, Options};
 pub(in crate::command) struct Stages {
     #[command(flatten)]
     common: Common,
+    #[command(flatten)]
+    joined: super::cluster::Joined,
     /// Customers' accounts at each bank
     #[arg(long, value_name = "N")]
     accounts: Option<u32>,
@@ -32,6 +34,10 @@ impl Stages {
         options.repetitions = self.repetitions.unwrap_or(options.repetitions).max(1);
         options.repetition = self.duration.unwrap_or(options.repetition);
         let mut report = Report::begin(&self.common)?;
+        if self.joined.by_kafka() {
+            super::cluster::stages(&mut report, &self.joined, &options)?;
+            return Ok(report.end());
+        }
         let total = Duration::from_secs(if self.common.quick { 3 } else { 8 });
         let areas = [Area::Hash, Area::Sign, Area::Memory];
         let machine = report.limits(total, &areas, options.memory_bytes())?;
