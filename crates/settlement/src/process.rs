@@ -9,6 +9,8 @@
 
 pub mod approve;
 pub mod assemble;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod gateway;
 pub mod journal;
 pub mod layout;
