@@ -12,6 +12,7 @@ mod files;
 mod flows;
 mod jsonrpc;
 mod messages;
+mod processes;
 mod small;
 mod stages;
 
@@ -46,6 +47,11 @@ pub const TARGETS: &[Target] = &[
     Target { name: "scheduler", feed: stages::scheduler },
     Target { name: "approver", feed: stages::approver },
     Target { name: "assembler", feed: stages::assembler },
+    Target { name: "intake", feed: processes::intake },
+    Target { name: "shard-state", feed: processes::state },
+    Target { name: "assembler-state", feed: processes::finished },
+    Target { name: "snapshot-piece", feed: processes::piece },
+    Target { name: "processes-record", feed: processes::record },
     Target { name: "flows-transaction", feed: flows::transaction },
     Target { name: "flows-signed-transaction", feed: flows::signed_transaction },
     Target { name: "flows-tear-off", feed: flows::tear_off },

@@ -14,12 +14,15 @@
 //! | `world` | the shards, and all that can befall them |
 //! | `clients` | gateways, and what they were told |
 //! | `truth` | what the cluster holds, read without the stages |
+//! | `damage` | records that nobody can read |
 //! | `run` | which of it happens when, and what must be so in the end |
 
 mod clients;
+mod damage;
 mod run;
 mod setup;
 mod truth;
 mod world;
 
+pub use damage::{records, run_damaged};
 pub use run::{Summary, Total, run};

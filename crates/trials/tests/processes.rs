@@ -1,6 +1,6 @@
 //! Simulated networks of shards over a cluster, as many as a test run can afford; `make sim LEDGER=processes` runs more.
 
-use tally_trials::processes::{Total, run};
+use tally_trials::processes::{Total, run, run_damaged};
 
 #[test]
 fn no_seed_breaks_a_network_of_processes() {
@@ -33,4 +33,11 @@ fn what_seeds_found_stays_mended() {
             let _ = run(*seed);
         }
     }
+}
+
+/// Stops are loud, name the record, and nothing is lost once it is mended: checked within.
+#[test]
+fn damaged_records_stop_those_who_need_them_and_nobody_else() {
+    let stopped: u64 = (1..=60).map(|seed| run_damaged(seed).1).sum();
+    assert!(stopped > 20, "only {stopped} times did anybody notice");
 }

@@ -137,7 +137,7 @@ pub(super) fn encode_finished(finished: &HashMap<u64, Finished>) -> Vec<u8> {
     out
 }
 
-fn decode_finished(bytes: &[u8]) -> Result<HashMap<u64, Finished>, DecodeError> {
+pub(super) fn decode_finished(bytes: &[u8]) -> Result<HashMap<u64, Finished>, DecodeError> {
     let mut reader = Bytes::new("state of an assembler", bytes);
     let mut finished = HashMap::new();
     for _ in 0..reader.count(1 << 16)? {

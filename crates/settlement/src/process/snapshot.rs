@@ -30,7 +30,7 @@ pub(super) struct Position {
 
 /// One record of the topic of snapshots.
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Piece {
+pub(super) enum Piece {
     /// A piece, and where the last complete snapshot before it ends.
     Part { before: Option<u64>, bytes: Bytes },
     /// The snapshot that the records from `first` to this one are is complete.

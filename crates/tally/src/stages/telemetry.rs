@@ -183,7 +183,8 @@ impl Telemetry {
     }
 
     fn is_ready(&self) -> bool {
-        let all_run = self.role == Role::Gateway || self.watched().len() >= self.wanted.load(Ordering::Acquire);
+        let all_run =
+            self.role == Role::Gateway || self.watched().len() >= self.wanted.load(Ordering::Acquire);
         self.joined.load(Ordering::Acquire) && all_run && self.trouble().is_none()
     }
 }

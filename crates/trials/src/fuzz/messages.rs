@@ -12,7 +12,7 @@ use tally_settlement::message::{
 use tally_sim::Rng;
 
 /// What is read has one form only: these bytes.
-fn decode<M: Message>(rng: &mut Rng, samples: &[Vec<u8>]) {
+pub(super) fn decode<M: Message>(rng: &mut Rng, samples: &[Vec<u8>]) {
     let bytes = damaged(rng, samples);
     if let Ok(message) = M::decode(&bytes) {
         let mut again = Vec::new();

@@ -200,7 +200,8 @@ impl Small {
                         let approver: &mut Approver = &mut approvers[proposals.participant.index()];
                         let answer =
                             approver.propose(accepted.accepted_at, Arc::<ProposalBatch>::new(proposals));
-                        let answer = answer.expect("it is a new batch");
+                        // Nothing is asked of those whom the batch does not concern.
+                        let Some(answer) = answer else { continue };
                         self.approvals.push(bytes(&answer));
                         let decided = assembler.count(accepted.accepted_at, &answer).expect("it is signed");
                         self.decisions.push(bytes(&decided));

@@ -121,8 +121,8 @@ pub fn run(seed: u64) -> Summary {
     summary
 }
 
-struct Run {
-    world: World,
+pub(super) struct Run {
+    pub(super) world: World,
     clients: Clients,
     truth: Truth,
     work: Workload,
@@ -132,7 +132,7 @@ struct Run {
 }
 
 impl Run {
-    fn new(seed: u64) -> Self {
+    pub(super) fn new(seed: u64) -> Self {
         let mut rng = Rng::new(seed ^ 0x7072_6f63);
         let setup = Setup::new(&mut rng);
         let work = Workload::new(rng.fork(), (*setup.network).clone());
@@ -147,11 +147,11 @@ impl Run {
         }
     }
 
-    fn rng(&mut self) -> &mut Rng {
+    pub(super) fn rng(&mut self) -> &mut Rng {
         &mut self.world.rng
     }
 
-    fn any(&mut self) -> Key {
+    pub(super) fn any(&mut self) -> Key {
         let all = self.world.all();
         all[self.rng().index(all.len())]
     }
@@ -161,7 +161,7 @@ impl Run {
         u16::try_from(self.rng().below(gateways)).expect("few")
     }
 
-    fn act(&mut self) {
+    pub(super) fn act(&mut self) {
         let world = &mut self.world;
         world.step += 1;
         let passes = world.rng.below(world.setup.step_ms + 1);
@@ -186,7 +186,7 @@ impl Run {
         self.look();
     }
 
-    fn turns(&mut self) {
+    pub(super) fn turns(&mut self) {
         for _ in 0..self.rng().between(1, 12) {
             let key = self.any();
             let progress = self.world.turn(key);
@@ -195,7 +195,7 @@ impl Run {
     }
 
     /// What has become visible is compared with what may be.
-    fn look(&mut self) {
+    pub(super) fn look(&mut self) {
         let records = self.truth.read(&self.world.cluster, &self.clients);
         self.world.trace.record_number("records", records as u64);
     }
@@ -345,7 +345,7 @@ impl Run {
         self.submit(transactions);
     }
 
-    fn stall(&mut self, stalls: bool) {
+    pub(super) fn stall(&mut self, stalls: bool) {
         self.stalled = stalls;
         self.world.cluster.stall(stalls);
         self.world.trace.record_number("stall", u64::from(stalls));
@@ -412,7 +412,7 @@ impl Run {
     }
 
     /// Everything is well again: all is decided, and everybody agrees.
-    fn end(&mut self) {
+    pub(super) fn end(&mut self) {
         self.stall(false);
         self.world.bury();
         // Clients without an answer ask again, elsewhere.
@@ -460,6 +460,12 @@ impl Run {
         }
         if let Some((place, _)) = self.truth.open.first_key_value() {
             return Some(format!("{} are undecided, {place:?} the first", self.truth.open.len()));
+        }
+        for (number, wanted) in &self.world.undecodable {
+            let found = self.world.dead_letters((Role::Scheduler, *number));
+            if found < *wanted {
+                return Some(format!("scheduler {number} has set {found} of {wanted} records aside"));
+            }
         }
         for (number, state) in &self.world.updaters {
             let applied = state.lock().expect("nobody panics and goes on").applied();
@@ -534,7 +540,7 @@ impl Run {
         self.world.trace.record("audited", &report.tree_root);
     }
 
-    fn summary(self) -> Summary {
+    pub(super) fn summary(self) -> Summary {
         let Self { world, clients, truth, .. } = self;
         let counts = world.counts;
         Summary {

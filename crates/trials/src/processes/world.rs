@@ -31,6 +31,16 @@ struct Zombie {
     commits: u64,
 }
 
+/// A record that was damaged.
+pub(super) struct Damage {
+    pub(super) partition: Partition,
+    pub(super) position: u64,
+    /// Who may stop because of it.
+    pub(super) stops: Vec<Key>,
+    /// How often somebody did.
+    pub(super) stopped: u64,
+}
+
 /// What happened to shards.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Counts {
@@ -58,7 +68,8 @@ pub(super) struct World {
     pub(super) gateways: Vec<Option<Gateway>>,
     /// Records that nobody can read, by scheduler.
     pub(super) undecodable: BTreeMap<u16, u64>,
-    /// While something is wrong on purpose.
+    pub(super) damaged: Option<Damage>,
+    /// Whether nothing goes wrong on purpose any more.
     pub(super) healed: bool,
 }
 
@@ -92,6 +103,7 @@ impl World {
             updaters: BTreeMap::new(),
             gateways: Vec::new(),
             undecodable: BTreeMap::new(),
+            damaged: None,
             healed: true,
             rng,
         };
@@ -153,7 +165,7 @@ impl World {
                 // Whoever ran it was fenced by the attempt.
                 self.end(key, 20);
             }
-            Err(error) => panic!("{key:?} does not open: {}", chain(&error)),
+            Err(error) => self.stops(key, &error),
         }
     }
 
@@ -224,8 +236,27 @@ impl World {
                 self.end(key, steps);
                 true
             }
-            Err(error) => panic!("{key:?} stops: {}", chain(&error)),
+            Err(error) => {
+                self.stops(key, &error);
+                true
+            }
         }
+    }
+
+    /// A shard cannot go on: because of the record that was damaged, which it names.
+    fn stops(&mut self, key: Key, error: &ShardError) {
+        let text = chain(error);
+        let Some(Damage { partition, position, stops, stopped }) = &mut self.damaged else {
+            panic!("{key:?} stops: {text}");
+        };
+        assert!(stops.contains(&key), "{key:?} stops because of {position} of {partition}: {text}");
+        assert!(
+            text.contains(&format!("record {position} of {partition}")),
+            "{key:?} does not say where: {text}"
+        );
+        *stopped += 1;
+        self.trace.record_number("stops", u64::from(key.1));
+        self.end(key, 1 << 40);
     }
 
     /// A process that was replaced takes a turn.
@@ -251,6 +282,11 @@ impl World {
         for _ in 0..8 * self.zombies.len() {
             self.zombie_turn();
         }
+        self.zombies.clear();
+    }
+
+    /// All who were replaced are ended.
+    pub(super) fn forget_zombies(&mut self) {
         self.zombies.clear();
     }
 
