@@ -9,13 +9,10 @@
 
 pub mod approve;
 pub mod assemble;
-<<<<<<< HEAD
 pub mod desk;
 pub mod found;
-=======
 #[doc(hidden)]
 pub mod fuzz;
->>>>>>> work-C
 pub mod gateway;
 pub mod journal;
 pub mod layout;
