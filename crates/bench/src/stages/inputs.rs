@@ -71,8 +71,8 @@ impl Inputs {
                 let proposals = Arc::new(proposals);
                 let participant = proposals.participant.index();
                 self.proposals[participant].push(Arc::clone(&proposals));
-                let approvals =
-                    approvers[participant].propose(NOW, proposals).expect("it was not asked before");
+                // An institution that a batch does not concern has nothing to answer.
+                let Some(approvals) = approvers[participant].propose(NOW, proposals) else { continue };
                 let decisions = assembler.count(NOW, &approvals).expect("the approver signed it");
                 self.approvals.push(approvals);
                 if !decisions.indices.is_empty() {
