@@ -417,7 +417,11 @@ impl Settlement for Desk {
             total("tally_gateway_handed_in_transactions", "Transactions handed in", &counts.handed_in),
             total("tally_gateway_log_commits", "Commits of what was handed in", &counts.commits),
             total("tally_gateway_log_commit_nanoseconds", "Time that these took", &counts.commit_ns),
-            total("tally_gateway_searches", "Looks into the topics for what was earlier", &counts.searches),
+            total(
+                "tally_gateway_topic_searches",
+                "Looks into the topics for what was earlier",
+                &counts.searches,
+            ),
         ]
     }
 }

@@ -228,8 +228,12 @@ impl Founding<'_> {
                 },
             };
             let state = Arc::new(Mutex::new(state));
-            snapshot::save(&*opened.log, snapshots, self.network.id, &state, &position, &mut None)
-                .map_err(|source| opened.failed(source))?;
+            let whole =
+                snapshot::save(&*opened.log, snapshots, self.network.id, &state, &position, &mut None);
+            if !whole.map_err(|source| opened.failed(source))? {
+                return Err(opened.history("the cluster has no room for the first snapshot").into());
+            }
+            opened.log.sync().map_err(|source| opened.failed(source))?;
         }
         Ok(())
     }

@@ -2,12 +2,14 @@
 
 use super::*;
 use crate::audit::{AuditOptions, AuditReport, audit_entries};
+use crate::engine::{Engine, EngineOptions, Outcome};
 use crate::message::Intake;
 use crate::path;
 use crate::runtime::shell::SharedState;
 use crate::stage::Updater;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 use tally_crypto::{Hash, SigningKey};
 use tally_ledger::order::AccountAction;
 use tally_ledger::transaction::{Leg, Signer, Terms};
@@ -15,6 +17,7 @@ use tally_ledger::{
     AccountId, AccountNumber, AccountOrder, Amount, Asset, AssetId, AssetKind, Kind, Network, NetworkId,
     Participant, ParticipantId, Refusal, SignaturePolicy, Timestamp, Transaction, TransactionBatch, Uetr,
 };
+use tally_log::FileLog;
 use tally_log::cluster::MemoryCluster;
 use tally_sim::Rng;
 
@@ -55,6 +58,10 @@ fn layout() -> Layout {
     Layout { prefix: "test".into(), participants, schedulers: 2, assemblers: 2, gateways: 1 }
 }
 
+fn cluster() -> MemoryCluster {
+    MemoryCluster::new(layout().topics().into_iter().map(|topic| (topic.name, topic.partitions)))
+}
+
 struct World {
     cluster: MemoryCluster,
     network: Arc<Network>,
@@ -77,16 +84,18 @@ struct World {
 
 impl World {
     fn new(seed: u64) -> Self {
+        Self::on(cluster(), seed, START)
+    }
+
+    fn on(cluster: MemoryCluster, seed: u64, now: Timestamp) -> Self {
         let (network, layout) = (network(), layout());
-        let cluster =
-            MemoryCluster::new(layout.topics().into_iter().map(|topic| (topic.name, topic.partitions)));
-        let gateway = Gateway::open(&cluster, &layout, 0, START, &Stop::default()).unwrap();
+        let gateway = Gateway::open(&cluster, &layout, 0, now, &Stop::default()).unwrap();
         let mut world = Self {
             cluster,
             network,
             layout,
             rng: Rng::new(seed),
-            now: START,
+            now,
             shards: BTreeMap::new(),
             updaters: BTreeMap::new(),
             zombies: Vec::new(),
@@ -241,19 +250,8 @@ impl World {
         for bank in 1..=BANKS {
             let legs = path::issue_reserves(&self.network, ParticipantId(bank), EUR, Amount(100_000));
             let issue = self.signed(Kind::Issue, legs, 0);
-            let order = AccountOrder {
-                participant: ParticipantId(bank),
-                number: AccountNumber(0),
-                action: AccountAction::Open {
-                    count: ACCOUNTS,
-                    asset: EUR,
-                    owner: key(9).public_key(),
-                    floor: Amount::ZERO,
-                    alias: String::new(),
-                },
-            };
             let terms = self.terms(60_000);
-            let mut open = Transaction::account(&terms, order);
+            let mut open = Transaction::account(&terms, opening(bank));
             open.sign(&key(bank));
             self.submit(&[issue, open]);
         }
@@ -294,6 +292,21 @@ impl World {
     fn audit(&self) -> AuditReport {
         let journal = journal::Journal::open(&self.cluster, &self.layout).unwrap();
         audit_entries(journal, &self.network, AuditOptions { signatures: true }).unwrap()
+    }
+}
+
+/// The order that opens a bank's customers' accounts.
+fn opening(bank: u16) -> AccountOrder {
+    AccountOrder {
+        participant: ParticipantId(bank),
+        number: AccountNumber(0),
+        action: AccountAction::Open {
+            count: ACCOUNTS,
+            asset: EUR,
+            owner: key(9).public_key(),
+            floor: Amount::ZERO,
+            alias: String::new(),
+        },
     }
 }
 
@@ -374,4 +387,63 @@ fn every_signer_is_somebody() {
     }
     let intake = world.gateway.intake().unwrap().unwrap();
     assert_eq!(intake.results, [Intake::Refused(Refusal::WrongSignature)]);
+}
+
+#[test]
+fn a_network_goes_on_where_its_files_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let keys = (0..=BANKS).map(key).collect();
+    let options = EngineOptions::new(directory.path().to_owned(), (*network()).clone(), keys);
+    let engine = Engine::open(options).unwrap();
+    let (bank, start) = (ParticipantId(1), engine.now());
+    let terms = |number: u8| {
+        let expiry = start.plus_ms(40_000);
+        Terms {
+            network: NetworkId(9),
+            uetr: Uetr([number; 16]),
+            expiry,
+            details: Hash::ZERO,
+            seed: [number; 16],
+        }
+    };
+    let reserves = path::issue_reserves(&network(), bank, EUR, Amount(5_000));
+    let mut issue = Transaction::new(Kind::Issue, &terms(1), reserves);
+    issue.sign(&key(0));
+    let mut open = Transaction::account(&terms(2), opening(1));
+    open.sign(&key(1));
+    let mut fill = Transaction::new(Kind::Issue, &terms(3), path::issue(account(1, 0), EUR, Amount(1_000)));
+    fill.sign(&key(1));
+    for transaction in [&issue, &open, &fill] {
+        let pending = engine.submit(vec![transaction.clone()]).unwrap();
+        let answers = engine.wait(&pending, Duration::from_secs(20));
+        assert!(
+            matches!(answers[0].outcome, Outcome::Final(finality) if finality.verdict.is_ok()),
+            "{answers:?}"
+        );
+    }
+    engine.stop(Duration::from_secs(20)).unwrap();
+
+    let (log, _) = FileLog::open(directory.path().join("journal"), tally_log::Options::default()).unwrap();
+    let cluster = cluster();
+    assert!(!found::is_founded(&cluster, &layout()).unwrap());
+    let founded = found::found(&cluster, &layout(), &network(), &log, start).unwrap();
+    assert_eq!(founded, found::Founded { accepted: 3, sequenced: 3 });
+    assert!(found::is_founded(&cluster, &layout()).unwrap());
+    let again = found::found(&cluster, &layout(), &network(), &log, start);
+    assert!(matches!(again, Err(found::FoundError::Unfinished { .. })), "{again:?}");
+
+    // What was there is there, references are remembered, and the order goes on.
+    let mut world = World::on(cluster, 3, start);
+    let legs = path::payment(&network(), account(1, 0), account(1, 1), EUR, Amount(400));
+    let payment = Transaction::new(Kind::Transfer, &terms(4), legs);
+    world.submit(&[payment, fill.clone()]);
+    for _ in 0..3_000 {
+        world.step();
+    }
+    assert_eq!(world.outcomes, HashMap::from([(Uetr([4; 16]), 0)]));
+    assert_eq!(world.accepted.len(), 2, "the one sent again is the one of before");
+    let report = world.audit();
+    assert_eq!((report.accepted, report.sequenced, report.made), (4, 4, 4));
+    let books = world.updaters[&1].lock().unwrap();
+    assert_eq!(books.accounts().get(AccountNumber(1)).unwrap().balance, 400);
 }

@@ -4,7 +4,7 @@ use super::{Ended, print};
 use crate::configuration::Configuration;
 use crate::layout::Layout as Directory;
 use crate::stages::{self, ClusterConfiguration};
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tally_log::FileLog;
@@ -63,6 +63,11 @@ impl Apply {
             return Ok(Ended::Refused);
         }
         let journal = directory.root().join("journal");
+        ensure!(
+            journal.is_dir(),
+            "{} has no journal: a network begins where `tally network init` made it; run this in that directory",
+            directory.root().display()
+        );
         let (log, _) = FileLog::open(&journal, tally_log::Options::default())
             .with_context(|| format!("cannot open the journal in {}", journal.display()))?;
         let network = Arc::new(configuration.network()?);
