@@ -21,24 +21,15 @@ use tally_settlement::process::journal::Journal;
 pub(super) struct Audit {
     /// Directory of the network; only network.toml, genesis.toml and the journal are read
     directory: PathBuf,
-    /// Where the network's ledger lies: in the journal's files, or in the topics that cluster.toml names
-    #[arg(long, value_name = "LOG", default_value = "file")]
-    log: Where,
+    /// Where the network's ledger lies: in the journal's files, or in Kafka's topics that cluster.toml names
+    #[arg(long, id = "log", value_name = "file|kafka")]
+    log: Option<String>,
     /// A setting in place of cluster.toml's; may be repeated
     #[arg(long = "set", value_name = "SECTION.KEY=VALUE")]
     settings: Vec<String>,
     /// Do not verify the payers' signatures again
     #[arg(long)]
     no_signatures: bool,
-}
-
-/// Where a ledger lies.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
-enum Where {
-    /// In files.
-    File,
-    /// In Kafka's topics.
-    Kafka,
 }
 
 impl Audit {
@@ -48,14 +39,15 @@ impl Audit {
         let network = Arc::new(configuration.network()?);
         let options = AuditOptions { signatures: !self.no_signatures };
         let began = Instant::now();
-        let audited = match self.log {
-            Where::File => audit(layout.root(), &network, options),
-            Where::Kafka => {
+        let audited = match self.log.as_deref() {
+            None | Some("file") => audit(layout.root(), &network, options),
+            Some("kafka") => {
                 let settings = ClusterConfiguration::read(&layout, &self.settings)?;
                 let journal = Journal::open(&settings.cluster()?, &settings.layout(&configuration)?)
                     .context("cannot read the ledger's topics")?;
                 audit_entries(journal, &network, options)
             }
+            Some(other) => bail!("--log {other}: a ledger lies in file or kafka"),
         };
         match audited {
             Ok(report) => {

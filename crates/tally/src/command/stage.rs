@@ -75,6 +75,9 @@ impl StageCommand {
     }
 }
 
+/// For whom a stage works, with their keys where it signs.
+type ParticipantKeys = BTreeMap<ParticipantId, Option<SigningKey>>;
+
 /// What a process reads first.
 struct Read {
     network: Configuration,
@@ -188,7 +191,7 @@ impl Arguments {
         directory: &Directory,
         (configuration, cluster): (&Configuration, &ClusterConfiguration),
         connection: &ConnectionArguments,
-    ) -> anyhow::Result<(BTreeMap<ParticipantId, Option<SigningKey>>, Option<SigningKey>)> {
+    ) -> anyhow::Result<(ParticipantKeys, Option<SigningKey>)> {
         ensure!(
             self.participant.is_empty() || matches!(role, Role::Approver | Role::Updater),
             "--participant is for approvers and updaters: a {} works for everybody",

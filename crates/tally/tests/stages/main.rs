@@ -5,6 +5,8 @@
 mod faults;
 mod network;
 #[path = "../common/payments.rs"]
+#[allow(dead_code, reason = "the tests of one process try more of it")]
 mod payments;
 #[path = "../common/said.rs"]
+#[allow(dead_code, reason = "read where a command fails")]
 mod said;

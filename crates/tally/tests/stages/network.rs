@@ -3,7 +3,7 @@
 pub(crate) use crate::said::{Said, tally};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 use tally::client::Client;
@@ -79,11 +79,6 @@ impl Network {
 
     pub(crate) fn layout(&self) -> Layout {
         Layout::new(&self.directory)
-    }
-
-    /// Where a test may keep files.
-    pub(crate) fn home(&self) -> &Path {
-        self.home.path()
     }
 
     /// Runs a command to its end.

@@ -154,7 +154,7 @@ impl World {
                 self.trace.record_number("opens", u64::from(key.1));
                 self.down.remove(&key);
                 if let Some(life) = self.lives.insert(key, Life { shard, skew_ms }) {
-                    let commits = life.shard.counts().commits.load(Ordering::Relaxed);
+                    let commits = life.shard.watch().counts().commits.load(Ordering::Relaxed);
                     self.zombies.push(Zombie { life, commits });
                 }
             }
@@ -268,7 +268,7 @@ impl World {
         let Zombie { life, commits } = &mut self.zombies[at];
         let now = Timestamp(self.now.0.saturating_add_signed(life.skew_ms));
         let turned = life.shard.turn(now);
-        let visible = life.shard.counts().commits.load(Ordering::Relaxed);
+        let visible = life.shard.watch().counts().commits.load(Ordering::Relaxed);
         assert_eq!(visible, *commits, "a process that was fenced makes something visible");
         if let Err(error) = turned {
             assert!(error.is_fenced() || is_lost(&error), "{}", chain(&error));
