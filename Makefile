@@ -36,13 +36,15 @@ kafka:                ## installs Apache Kafka where it is missing and starts a 
 
 test:                 ## every test; starts a PostgreSQL server and Kafka brokers of its own
 	@scripts/setup --test
+	scripts/check-history --test
 	cargo test --release --locked --workspace
 
-lint: setup           ## form, lints, layers, documentation
+lint: setup           ## form, lints, layers, documentation, deployment
 	cargo fmt --all --check
 	cargo clippy --release --locked --workspace --all-targets -- -D warnings
 	scripts/check-layers
 	RUSTDOCFLAGS="-D warnings" cargo doc --release --locked --workspace --no-deps --quiet
+	scripts/check-deploy
 
 doc:                  ## the documentation of every crate
 	cargo doc --release --locked --workspace --no-deps

@@ -16,8 +16,8 @@ import (
 
 // What a stage measures, after `tally_stage_`; and what others measure about it.
 var (
-	metrics = []string{"steps_total", "commits_total", "commit_nanoseconds_total", "lag_records", "shards", "failed_shards",
-		"restored_milliseconds", "fenced_total", "dead_letters_total"}
+	metrics = []string{"taken_batches_total", "committed_turns_total", "commit_nanoseconds_total", "lag_records", "running_shards", "failed_shards",
+		"restored_milliseconds", "lost_shards_total", "dead_letters_total"}
 	others = []string{"up", "kubelet_volume_stats_available_bytes", "kubelet_volume_stats_capacity_bytes"}
 )
 
@@ -81,8 +81,8 @@ func TestAlerts(t *testing.T) {
 			t.Errorf("%s is not explained in docs/OPERATIONS.md", rule.Alert)
 		}
 	}
-	for _, metric := range []string{"shards", "failed_shards", "lag_records", "commits_total", "commit_nanoseconds_total",
-		"restored_milliseconds", "fenced_total", "dead_letters_total", "up"} {
+	for _, metric := range []string{"running_shards", "failed_shards", "lag_records", "committed_turns_total", "commit_nanoseconds_total",
+		"restored_milliseconds", "lost_shards_total", "dead_letters_total", "up"} {
 		if !asked[metric] {
 			t.Errorf("no alert watches over %s", metric)
 		}
