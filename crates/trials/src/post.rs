@@ -240,8 +240,10 @@ impl Post {
         let now = Timestamp(self.now.0.saturating_add_signed(self.offices[office].skew_ms));
         let office = &mut self.offices[office];
         let Some(proposals) = office.proposals.pop_front() else { return };
+        let asked = !proposals.is_empty();
         let Some(approval) = office.approver.propose(now, proposals) else {
-            panic!("an approver answers every batch once")
+            assert!(!asked, "an approver answers every batch once");
+            return;
         };
         for (item, id) in approval.ids.iter().enumerate() {
             let answers = self.answers.entry(*id).or_default();
