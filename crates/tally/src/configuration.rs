@@ -190,6 +190,12 @@ impl Genesis {
     }
 }
 
+/// The variables of the environment that are text.
+pub(crate) fn environment() -> impl Iterator<Item = (String, String)> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+}
+
 impl Configuration {
     /// Reads the configuration of a network; the environment and `flags` (`section.key=value`) override the
     /// file. Checks that the network is still the one that its genesis made.
@@ -204,15 +210,8 @@ impl Configuration {
                 layout.root().display()
             );
         }
-        let configuration: Self = Loader::new()
-            .file(&file)
-            .max_bytes(MAX_BYTES)
-            .environment(
-                std::env::vars_os()
-                    .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))),
-            )
-            .flags(flags)
-            .load()?;
+        let configuration: Self =
+            Loader::new().file(&file).max_bytes(MAX_BYTES).environment(environment()).flags(flags).load()?;
         configuration.matches_genesis(layout).with_context(|| format!("{}", file.display()))?;
         configuration.network().with_context(|| format!("{}", file.display()))?;
         Ok(configuration)

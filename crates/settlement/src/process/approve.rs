@@ -95,19 +95,13 @@ pub fn open(
 
     let signal = Arc::new(Signal::default());
     let log: Arc<dyn Log> = Arc::clone(&opened.log) as Arc<dyn Log>;
-    let proposals: Vec<_> = answered.iter().map(|next| Cursor::new(*next)).collect();
-    let feeds: Vec<_> = topics
-        .proposals
-        .iter()
-        .zip(&proposals)
-        .map(|(id, cursor)| (*id, opened.partition(*id), cursor.clone()))
-        .collect();
+    let (asked, proposals) = opened.follow(&topics.proposals, |at| answered[at], None);
     let sequence = Cursor::new(ledger.sequence.next());
     let of_sequence = [(topics.sequence, opened.partition(topics.sequence), sequence.clone())];
     let shell = ApproverShell {
         bic: network.participants[participant.index()].bic.clone(),
         state: approver,
-        proposals: Reader::shared(Feeds::new(Arc::clone(&opened.log), feeds, None)),
+        proposals: asked,
         sequence: Reader::shared(Feeds::new(Arc::clone(&opened.log), of_sequence, None)),
         approvals: approvals
             .iter()

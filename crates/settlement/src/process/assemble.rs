@@ -5,9 +5,9 @@ use super::shard::{Opened, Resumable, Shard, ShardError, Stop, write_numbers};
 use super::state::State;
 use crate::message::{ApprovalBatch, DecisionBatch, Source};
 use crate::runtime::executor::{Signal, Stage};
-use crate::runtime::feed::{Cursor, Feeds};
+use crate::runtime::feed::Cursor;
 use crate::runtime::shell::{AssemblerShell, DECISIONS_STREAM};
-use crate::runtime::topic::{Reader, Topic};
+use crate::runtime::topic::Topic;
 use crate::runtime::under_way::UnderWay;
 use crate::stage::Assembler;
 use crate::stage::assembler::Finished;
@@ -91,15 +91,10 @@ pub fn open(
 
     let signal = Arc::new(Signal::default());
     let log: Arc<dyn Log> = Arc::clone(&opened.log) as Arc<dyn Log>;
-    let cursors: Vec<_> = (0..approvals.len()).map(|at| Cursor::new(recorded.next(at))).collect();
-    let feeds: Vec<_> = approvals
-        .iter()
-        .zip(&cursors)
-        .map(|(id, cursor)| (*id, opened.partition(*id), cursor.clone()))
-        .collect();
+    let (reader, cursors) = opened.follow(&approvals, |at| recorded.next(at), None);
     let shell = AssemblerShell {
         state: assembler,
-        approvals: Reader::shared(Feeds::new(Arc::clone(&opened.log), feeds, None)),
+        approvals: reader,
         decisions: Topic::logged("decisions", 1, log, decisions, &signal),
         on_not_counted: Box::new(|why| tracing::error!(%why, "answers that count for nothing")),
         looked: Timestamp(0),

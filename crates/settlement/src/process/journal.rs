@@ -53,12 +53,6 @@ impl Journal {
         Ok(Self { log, accepted, sequence, held: None, ticket: 0, failed: false })
     }
 
-    /// How many records it has.
-    pub fn records(&self) -> u64 {
-        let of = |partition: &Partition| partition.end.saturating_sub(partition.next);
-        of(&self.sequence) + self.accepted.iter().map(of).sum::<u64>()
-    }
-
     fn step(&mut self) -> Result<Option<Entry>, JournalError> {
         if self.held.is_none() {
             self.held = self.sequence.take::<SequenceBatch>(&*self.log, self.ticket)?;

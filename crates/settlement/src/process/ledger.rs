@@ -59,19 +59,13 @@ impl Ledger {
         updater.recover(position.progress);
         let sequence = Cursor::new(position.sequence);
         let from = |at: usize| position.proposals.get(at).copied().unwrap_or(0);
-        let proposals: Vec<_> = (0..topics.proposals.len()).map(|at| Cursor::new(from(at))).collect();
-        let feeds: Vec<_> = topics
-            .proposals
-            .iter()
-            .zip(&proposals)
-            .map(|(id, cursor)| (*id, opened.partition(*id), cursor.clone()))
-            .collect();
+        let (asked, proposals) = opened.follow(&topics.proposals, from, None);
         let of_sequence = [(topics.sequence, opened.partition(topics.sequence), sequence.clone())];
         let shell = UpdaterShell {
             bic: network.participants[participant.index()].bic.clone(),
             applied: Arc::new(AtomicU64::new(updater.applied())),
             state: Arc::new(Mutex::new(updater)),
-            proposals: Reader::shared(Feeds::new(Arc::clone(&opened.log), feeds, None)),
+            proposals: asked,
             sequence: Reader::shared(Feeds::new(Arc::clone(&opened.log), of_sequence, None)),
             held: None,
             under_way: UnderWay::default(),

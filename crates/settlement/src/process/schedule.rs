@@ -7,9 +7,9 @@ use super::state::State;
 use crate::message::{AcceptedBatch, Source};
 use crate::recent::may_be_remembered;
 use crate::runtime::executor::{Signal, Stage};
-use crate::runtime::feed::{Cursor, Feeds};
+use crate::runtime::feed::Cursor;
 use crate::runtime::shell::SchedulerShell;
-use crate::runtime::topic::{Reader, Topic};
+use crate::runtime::topic::Topic;
 use crate::stage::Scheduler;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -69,20 +69,12 @@ pub fn open(
 
     let signal = Arc::new(Signal::default());
     let log: Arc<dyn Log> = Arc::clone(&opened.log) as Arc<dyn Log>;
-    let cursors: Vec<_> = (0..submissions.len()).map(|at| Cursor::new(recorded.next(at))).collect();
-    let feeds = submissions
-        .iter()
-        .zip(&cursors)
-        .map(|(id, cursor)| (*id, opened.partition(*id), cursor.clone()))
-        .collect::<Vec<_>>();
+    let aside = Some(Arc::clone(&opened.aside));
+    let (reader, cursors) = opened.follow(&submissions, |at| recorded.next(at), aside);
     let shell = SchedulerShell {
         instance,
         state: Arc::new(Mutex::new(scheduler)),
-        submissions: Reader::shared(Feeds::new(
-            Arc::clone(&opened.log),
-            feeds,
-            Some(Arc::clone(&opened.aside)),
-        )),
+        submissions: reader,
         intake: intake.iter().map(|id| Topic::logged("intake", 1, Arc::clone(&log), *id, &signal)).collect(),
         accepted: Topic::logged("accepted", 1, Arc::clone(&log), accepted, &signal),
         proposals: proposals

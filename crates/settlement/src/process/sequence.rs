@@ -6,9 +6,9 @@ use super::shard::{Opened, Resumable, Shard, ShardError, Stop};
 use super::state::State;
 use crate::message::Message;
 use crate::runtime::executor::{Signal, Stage};
-use crate::runtime::feed::{Cursor, Feeds};
+use crate::runtime::feed::Cursor;
 use crate::runtime::shell::SequencerShell;
-use crate::runtime::topic::{Reader, Topic};
+use crate::runtime::topic::Topic;
 use crate::stage::Sequencer;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -116,15 +116,10 @@ pub fn open(
     };
     let signal = Arc::new(Signal::default());
     let log: Arc<dyn Log> = Arc::clone(&opened.log) as Arc<dyn Log>;
-    let cursors: Vec<_> = (0..decisions.len()).map(|at| Cursor::new(recorded.next(at))).collect();
-    let feeds: Vec<_> = decisions
-        .iter()
-        .zip(&cursors)
-        .map(|(id, cursor)| (*id, opened.partition(*id), cursor.clone()))
-        .collect();
+    let (reader, cursors) = opened.follow(&decisions, |at| recorded.next(at), None);
     let shell = SequencerShell {
         state: Sequencer::new(key, next, tree, recorded.clock),
-        decisions: Reader::shared(Feeds::new(Arc::clone(&opened.log), feeds, None)),
+        decisions: reader,
         sequence: Topic::logged("sequence", 1, log, sequence, &signal),
         waiting: VecDeque::new(),
     };

@@ -8,7 +8,8 @@ use super::layout::{Layout, Role};
 use super::state::State;
 use crate::message::Message;
 use crate::runtime::executor::{Stage, StageError};
-use crate::runtime::feed::{Aside, SetAside, Unreadable};
+use crate::runtime::feed::{Aside, Cursor, Feeds, SetAside, Unreadable};
+use crate::runtime::topic::Reader;
 use crate::stage::Approver;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -383,6 +384,20 @@ impl Opened {
 
     pub(super) fn partition(&self, id: TopicId) -> Partition {
         self.bindings.partition(id)
+    }
+
+    /// A reader of those partitions in turn, each from the position that `from` says by its place in the list; and how far it
+    /// has come in each.
+    pub(super) fn follow<T: Message>(
+        &self,
+        topics: &[TopicId],
+        from: impl Fn(usize) -> u64,
+        aside: Option<Aside>,
+    ) -> (Reader<T>, Vec<Cursor>) {
+        let cursors: Vec<_> = (0..topics.len()).map(|at| Cursor::new(from(at))).collect();
+        let partitions = topics.iter().zip(&cursors);
+        let partitions = partitions.map(|(id, cursor)| (*id, self.partition(*id), cursor.clone()));
+        (Reader::shared(Feeds::new(Arc::clone(&self.log), partitions, aside)), cursors)
     }
 
     pub(super) fn failed(&self, source: LogError) -> ShardError {

@@ -91,13 +91,6 @@ impl Updater {
         self.open.get(&source).map(|open| (&open.proposals, open.decided.as_slice()))
     }
 
-    /// Every decision on batches of that scheduler below `next` is in the balances, but for those whose
-    /// proposals come again.
-    pub fn go_on(&mut self, scheduler: u64, next: u64) {
-        let seen = self.seen.entry(scheduler).or_default();
-        *seen = next.max(*seen);
-    }
-
     /// The accounts as of [`Self::applied`].
     pub fn accounts(&self) -> &AccountTable {
         &self.accounts

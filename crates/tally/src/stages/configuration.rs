@@ -2,7 +2,7 @@
 //!
 //! It lies beside `network.toml`, which everybody agrees on; brokers and certificates are each process's own.
 
-use crate::configuration::Configuration;
+use crate::configuration::{Configuration, environment};
 use crate::layout::Layout as Directory;
 use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
@@ -101,15 +101,8 @@ impl ClusterConfiguration {
                 directory.root().display()
             );
         }
-        let configuration: Self = Loader::new()
-            .file(&file)
-            .max_bytes(MAX_BYTES)
-            .environment(
-                std::env::vars_os()
-                    .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))),
-            )
-            .flags(flags)
-            .load()?;
+        let configuration: Self =
+            Loader::new().file(&file).max_bytes(MAX_BYTES).environment(environment()).flags(flags).load()?;
         configuration.check().with_context(|| format!("{}", file.display()))?;
         Ok(configuration)
     }
