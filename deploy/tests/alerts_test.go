@@ -138,7 +138,8 @@ func TestManualLeadsSomewhere(t *testing.T) {
 	manual := file(t, operations)
 	sections := map[string]bool{}
 	for _, match := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(manual, -1) {
-		sections[strings.ReplaceAll(strings.ToLower(match[1]), " ", "-")] = true
+		words := regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(strings.ToLower(match[1]), "")
+		sections[strings.ReplaceAll(words, " ", "-")] = true
 	}
 	links := regexp.MustCompile(`\]\(#([^)]+)\)`).FindAllStringSubmatch(manual, -1)
 	if len(links) == 0 {

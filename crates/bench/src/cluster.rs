@@ -5,15 +5,19 @@
 
 pub mod alone;
 mod error;
+mod files;
 mod kept;
 pub mod limits;
 pub mod member;
+mod meter;
+pub mod model;
 pub mod network;
 mod port;
 pub mod takeover;
 
 pub use error::ClusterError;
 pub use kept::{Through, Traffic};
+pub use meter::Worked;
 pub use port::GatewayPort;
 
 use crate::workload;
@@ -34,6 +38,8 @@ pub struct Shape {
     pub schedulers: u16,
     /// How many assemblers share the accepted batches.
     pub assemblers: u16,
+    /// How many banks there are besides the central bank, if more than two: each has an approver and an updater.
+    pub banks: u16,
     /// Whether payers sign.
     pub signed: bool,
     /// How long a payment is valid, in milliseconds.
@@ -46,8 +52,24 @@ impl Shape {
     /// The participants, and their keys.
     #[must_use]
     pub fn network(&self) -> (Arc<Network>, Vec<SigningKey>) {
-        let (network, keys) = workload::network(self.signed, Duration::from_millis(self.validity_ms));
+        let (network, keys) =
+            workload::network(self.signed, Duration::from_millis(self.validity_ms), self.banks);
         (Arc::new(network), keys)
+    }
+
+    /// A small one.
+    #[cfg(test)]
+    pub(crate) fn sample() -> Self {
+        let (prefix, schedulers, assemblers, banks) = ("sample".to_owned(), 1, 1, 2);
+        Self {
+            prefix,
+            schedulers,
+            assemblers,
+            banks,
+            signed: false,
+            validity_ms: 60_000,
+            snapshots_ms: 60_000,
+        }
     }
 
     /// Its topics.

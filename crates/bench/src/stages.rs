@@ -356,7 +356,7 @@ impl Options {
 
     fn workload(&self, mix: Mix, payers: u32) -> Workload {
         let validity = Duration::from_secs(15);
-        Workload { mix, accounts: self.accounts, payers, validity, seed: self.seed }
+        Workload { mix, accounts: self.accounts, payers, validity, seed: self.seed, spread: 1 }
     }
 
     fn generator(&self, workload: &Workload) -> Samples {

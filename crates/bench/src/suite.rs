@@ -230,7 +230,7 @@ impl Plan {
     #[must_use]
     pub fn workload(&self, mix: Mix, payers: u32) -> Workload {
         let validity = if payers > 0 { SIGNED_VALIDITY } else { VALIDITY };
-        Workload { mix, accounts: self.accounts.max(payers), payers, validity, seed: self.seed }
+        Workload { mix, accounts: self.accounts.max(payers), payers, validity, seed: self.seed, spread: 1 }
     }
 
     /// A run of closed loop.
@@ -297,23 +297,14 @@ impl Plan {
     /// # Errors
     /// [`SuiteError`].
     pub fn signed(&self, name: &str, title: &str, mix: Mix) -> Result<Outcome, SuiteError> {
-        const LIMIT: &str = "ed25519-verify-batch-4096-all";
-        let verify = || -> Result<f64, SuiteError> {
-            let options = limits::Options {
-                total: Duration::from_millis(2000),
-                areas: vec![Area::Sign],
-                ..limits::Options::default()
-            };
-            Ok(find(&limits::run(&options)?, LIMIT).map_or(0.0, |limit| limit.value))
-        };
-        let before = verify()?;
+        let before = verified()?;
         let mut run = self.closed(self.workload(mix, self.payers));
         // As many as could be verified in the time if nothing else were to be done.
         let time = (self.warm_up + self.duration).as_secs_f64();
         run.prepared = (before * time) as usize;
         let mut outcome = self.measure(name, title, &run)?;
-        let rate = before.midpoint(verify()?);
-        outcome.ceilings = vec![Ceiling { name: LIMIT.to_owned(), rate }];
+        let rate = before.midpoint(verified()?);
+        outcome.ceilings = vec![Ceiling { name: VERIFIED.to_owned(), rate }];
         Ok(outcome)
     }
 
@@ -326,7 +317,7 @@ impl Plan {
         let (setup, _) = self.once(directory.path(), "writing a journal", run)?;
         setup.engine.stop(Duration::from_secs(60)).map_err(WorkloadError::from)?;
         let workload = &run.workload;
-        let (network, keys) = workload::network(workload.is_signed(), workload.validity);
+        let (network, keys) = workload::network(workload.is_signed(), workload.validity, workload.spread);
         Ok(recovery::measure(directory.path(), &network, &keys, repetitions, workload.is_signed())?)
     }
 
@@ -352,6 +343,22 @@ impl Plan {
             loaded_bytes: measured.after.resident_bytes,
         })
     }
+}
+
+/// The limit of signed payments.
+const VERIFIED: &str = "ed25519-verify-batch-4096-all";
+
+/// How many signatures a second this machine verifies in batches on all cores, now.
+///
+/// # Errors
+/// [`SuiteError`].
+pub fn verified() -> Result<f64, SuiteError> {
+    let options = limits::Options {
+        total: Duration::from_millis(2000),
+        areas: vec![Area::Sign],
+        ..limits::Options::default()
+    };
+    Ok(find(&limits::run(&options)?, VERIFIED).map_or(0.0, |limit| limit.value))
 }
 
 /// The most that the machine allows of unsigned payments: what they need at least on all cores, and what the journal

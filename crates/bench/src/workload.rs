@@ -54,7 +54,13 @@ pub struct Workload {
     pub validity: Duration,
     /// Makes the same payments again.
     pub seed: u64,
+    /// Among how many banks payments inside an institution are spread: 1, only the first has any, or more. There are as many
+    /// banks, and two at least.
+    pub spread: u16,
 }
+
+/// The most banks of a workload's network.
+pub const MAX_BANKS: u16 = 24;
 
 /// A network set up for a workload.
 pub struct Setup {
@@ -93,18 +99,21 @@ pub fn payer_key(number: u32) -> SigningKey {
     SigningKey::from_seed(seed)
 }
 
-/// The network of a benchmark: a central bank and two banks.
-pub fn network(signed: bool, validity: Duration) -> (Network, Vec<SigningKey>) {
-    let keys: Vec<_> = (0..3).map(institution_key).collect();
-    let participant = |(bic, key): (&str, &SigningKey)| Participant {
-        bic: bic.into(),
+/// The network of a benchmark: a central bank and that many banks, at least two and at most [`MAX_BANKS`].
+pub fn network(signed: bool, validity: Duration, banks: u16) -> (Network, Vec<SigningKey>) {
+    let others = (b'C'..).take(usize::from(banks.clamp(2, MAX_BANKS)) - 2);
+    let bics = ["BENCDEFF", "ONEBDEFF", "TWOBDEFF"].into_iter().map(String::from);
+    let bics: Vec<_> = bics.chain(others.map(|letter| format!("{}BNKDEFF", char::from(letter)))).collect();
+    let keys: Vec<_> = (0..bics.len()).map(institution_key).collect();
+    let participant = |(bic, key): (String, &SigningKey)| Participant {
         name: format!("CN={bic},O=Benchmark,C=DE"),
+        bic,
         key: key.public_key(),
         settlement_floors: Vec::new(),
     };
     let network = Network {
         id: NetworkId(0xbe9c_4e77),
-        participants: ["BENCDEFF", "ONEBDEFF", "TWOBDEFF"].into_iter().zip(&keys).map(participant).collect(),
+        participants: bics.into_iter().zip(&keys).map(participant).collect(),
         assets: vec![Asset {
             code: "EUR".into(),
             kind: AssetKind::Currency,
@@ -142,7 +151,7 @@ impl Workload {
         tune: impl FnOnce(&mut EngineOptions),
     ) -> Result<Setup, WorkloadError> {
         let began = Instant::now();
-        let (network, keys) = network(self.is_signed(), self.validity);
+        let (network, keys) = network(self.is_signed(), self.validity, self.spread);
         let mut options = EngineOptions::new(directory.to_owned(), network, keys.clone());
         tune(&mut options);
         let engine = Engine::open(options)?;
@@ -179,7 +188,7 @@ impl Workload {
                 seed,
             }
         };
-        for bank in [ParticipantId(1), ParticipantId(2)] {
+        for bank in (1u16..).map(ParticipantId).take(keys.len() - 1) {
             let key = &keys[bank.index()];
             let mut orders = Vec::new();
             let mut next = 0;
@@ -295,7 +304,9 @@ impl Generator {
             let at = usize::from(uetr[15]) / self.schedulers * self.schedulers + scheduler;
             uetr[15] =
                 u8::try_from(at).unwrap_or_else(|_| u8::try_from(scheduler).expect("schedulers are few"));
-            let from_bank = ParticipantId(if between { 1 + (words[5] & 1) as u16 } else { 1 });
+            // Its upper half chose the payee.
+            let inside = (((words[5] & 0xffff_ffff) * u64::from(self.workload.spread)) >> 32) as u16;
+            let from_bank = ParticipantId(1 + if between { (words[5] & 1) as u16 } else { inside });
             let to_bank = if between { ParticipantId(3 - from_bank.0) } else { from_bank };
             let leg = |participant, account, amount| Leg { participant, asset: EUR, account, amount };
             let debit = Amount(-amount.0);
@@ -335,4 +346,36 @@ impl Generator {
 /// The account of a customer in a benchmark's network.
 pub fn account(bank: u16, number: u32) -> AccountId {
     AccountId { participant: ParticipantId(bank), number: AccountNumber(number) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn payments_inside_are_spread_over_as_many_banks_as_wanted() {
+        let validity = Duration::from_secs(60);
+        for spread in [1, 4] {
+            let (network, keys) = network(false, validity, spread);
+            let banks = usize::from(spread.max(2));
+            let bics: BTreeSet<_> = network.participants.iter().map(|one| one.bic.as_str()).collect();
+            assert_eq!(
+                (bics.len(), keys.len()),
+                (1 + banks, 1 + banks),
+                "each has a name and a key of its own"
+            );
+            assert!(bics.iter().all(|bic| bic.len() == 8), "{bics:?}");
+            let workload = Workload { mix: Mix::Inside, accounts: 50, payers: 0, validity, seed: 1, spread };
+            let batch = Generator::new(&workload, network.id, 1).batch(0, 1000, Timestamp(1));
+            let mut payments = vec![0; banks + 1];
+            for legs in batch.legs.chunks(2) {
+                assert_eq!(legs[0].participant, legs[1].participant, "both legs are in one institution");
+                payments[legs[0].participant.index()] += 1;
+            }
+            let (with, without) = payments[1..].split_at(usize::from(spread));
+            assert!(with.iter().all(|count| *count > 700 / usize::from(spread)), "{payments:?}");
+            assert!(payments[0] == 0 && without.iter().all(|count| *count == 0), "{payments:?}");
+        }
+    }
 }

@@ -88,8 +88,9 @@ impl KeyFile {
     /// Reads the key in a file.
     ///
     /// # Errors
-    /// [`KeyFileError`]: when others than the owner may read the file, when the passphrase is
-    /// wrong, when the file is no key file.
+    /// [`KeyFileError`]: when others than the owner may read the file (a file of root's may be
+    /// handed to somebody by their group), when the passphrase is wrong, when the file is no key
+    /// file.
     pub fn read(path: &Path, passphrase: &[u8]) -> Result<SigningKey, KeyFileError> {
         let io = |action| move |source| KeyFileError::io(path, action, source);
         let file = OpenOptions::new()
@@ -103,7 +104,7 @@ impl KeyFile {
             return Err(KeyFileError::NotAFile { path: path.into() });
         }
         let mode = metadata.mode() & 0o7777;
-        if mode & 0o077 != 0 {
+        if is_too_open(mode, metadata.uid(), rustix::process::geteuid().as_raw()) {
             return Err(KeyFileError::PermissionsTooOpen { path: path.into(), mode });
         }
         let mut text = Zeroizing::new(Vec::new());
@@ -113,6 +114,13 @@ impl KeyFile {
         }
         pem::decode(path, &text, passphrase)
     }
+}
+
+/// Whether others than the owner, and than the one that root hands the file to, may use it. Secrets
+/// that are mounted into a container are root's, and readable by the group of the process.
+fn is_too_open(mode: u32, owner: u32, reader: u32) -> bool {
+    let handed = if owner == 0 && reader != 0 { 0o040 } else { 0 };
+    mode & 0o077 & !handed != 0
 }
 
 /// `O_NONBLOCK` of `open(2)`; without effect on regular files.

@@ -174,10 +174,17 @@ fn latency(cluster: &KafkaCluster) -> Result<(), Failure> {
             }
             arrivals.push(begun.elapsed());
         }
+        let mut ends = Vec::new();
+        for _ in 0..50 {
+            let begun = Instant::now();
+            assert_eq!(reader.next(TOPIC), at);
+            ends.push(begun.elapsed());
+        }
         let ([commit, commit_high], [arrival, arrival_high]) = (percentiles(commits), percentiles(arrivals));
+        let [end, end_high] = percentiles(ends);
         println!(
             "a record every {pause_ms} ms: committed after {commit:.1} / {commit_high:.1} ms, read after {arrival:.1} / \
-             {arrival_high:.1} ms (p50 / p99); opening the log took {:.0} ms",
+             {arrival_high:.1} ms, the end known after {end:.1} / {end_high:.1} ms (p50 / p99); opening the log took {:.0} ms",
             opened.as_secs_f64() * 1e3
         );
     }

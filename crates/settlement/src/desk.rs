@@ -25,7 +25,8 @@ pub struct Figure {
 /// A settlement network as its clients meet it.
 ///
 /// An outcome that was told is final, whatever is resent, replayed or restarted, and it shows in every balance asked
-/// for afterwards. Questions about a participant whose books are not kept here have no answer.
+/// for here afterwards; of what others told, after [`catch_up`](Self::catch_up). Questions about a participant whose
+/// books are not kept here have no answer.
 pub trait Settlement: Send + Sync {
     /// Who takes part.
     fn network(&self) -> &Network;
@@ -57,6 +58,13 @@ pub trait Settlement: Send + Sync {
     /// # Errors
     /// When the journal cannot be read.
     fn receipt(&self, uetr: Uetr) -> Result<Option<Receipt>, EngineError>;
+
+    /// Waits, at most for `limit`, until everything that was told before this call, by whomever, shows in what is answered
+    /// about accounts.
+    ///
+    /// # Errors
+    /// [`EngineError::Behind`] when it cannot be known that it does.
+    fn catch_up(&self, limit: Duration) -> Result<(), EngineError>;
 
     /// The account, if there is one.
     fn account(&self, id: AccountId) -> Option<AccountView>;
@@ -118,6 +126,10 @@ impl Settlement for Engine {
     }
     fn receipt(&self, uetr: Uetr) -> Result<Option<Receipt>, EngineError> {
         (**self).receipt(uetr)
+    }
+    fn catch_up(&self, _limit: Duration) -> Result<(), EngineError> {
+        // Nobody else tells anything.
+        Ok(())
     }
     fn account(&self, id: AccountId) -> Option<AccountView> {
         (**self).account(id)

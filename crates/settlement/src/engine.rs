@@ -124,6 +124,11 @@ pub enum EngineError {
     /// The network has stopped.
     #[error("the network has stopped: {0}")]
     Stopped(String),
+    /// Other processes may have told of more than is known here.
+    #[error(
+        "the cluster did not say in time whether there is anything newer; ask again, or for what is known here: consistency=local"
+    )]
+    Behind,
     /// More is under way than may be.
     #[error("the network is busy: {0} transactions wait to be scheduled")]
     Busy(usize),

@@ -4,8 +4,9 @@
 //! participant; there is one sequencer. A shard is the stage that also runs inside [one process](crate::engine), with
 //! its topics on a [`Cluster`](tally_log::cluster::Cluster): what it reads, what it appends and how far it has come
 //! become visible together or not at all ([`shard`]). Whoever opens a shard finds there what it needs to go on
-//! ([`schedule`], [`approve`], [`assemble`], [`sequence`], [`update`]), and fences whoever ran it before. [`layout`] says
-//! which topics there are, [`gateway`] is the senders' side and [`desk`] answers clients there, [`found`] moves a network there.
+//! ([`schedule`], [`approve`], [`assemble`], [`sequence`], [`update`]), and fences whoever ran it before.
+//! [`standby`] says who is the sequencer. [`layout`] says which topics there are, [`gateway`] is the senders' side and
+//! [`desk`] answers clients there, [`found`] moves a network there.
 
 pub mod approve;
 pub mod assemble;
@@ -21,6 +22,7 @@ pub mod schedule;
 pub mod sequence;
 pub mod shard;
 mod snapshot;
+pub mod standby;
 mod state;
 pub mod update;
 
@@ -28,6 +30,7 @@ pub use desk::{Desk, DeskOptions};
 pub use gateway::Gateway;
 pub use layout::{Layout, Role};
 pub use shard::{Shard, ShardError, Stop};
+pub use standby::Standby;
 
 #[cfg(test)]
 mod tests;

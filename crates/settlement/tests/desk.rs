@@ -90,6 +90,23 @@ fn a_gateway_that_was_replaced_says_so_and_takes_nothing() {
 }
 
 #[test]
+fn what_one_gateway_told_another_answers_once_it_has_caught_up() {
+    let mut bench = Bench::<ClusterHost>::new();
+    let other = bench.host.another_gateway(1);
+    for paid in 1..=200 {
+        assert_eq!(bench.pay((host::A, 0), (host::B, 0), 1), Ok(()));
+        other.catch_up(WAIT).unwrap();
+        assert_eq!(other.account(id(host::B, 0)).unwrap().balance, Amount(10_000 + paid));
+    }
+    bench.host.outage.set(true);
+    let asked = other.catch_up(Duration::from_millis(50));
+    assert!(matches!(asked, Err(EngineError::Behind)), "{asked:?}");
+    assert_eq!(other.account(id(host::B, 0)).unwrap().balance, Amount(10_200));
+    bench.host.outage.set(false);
+    other.catch_up(WAIT).unwrap();
+}
+
+#[test]
 fn submissions_wait_while_the_cluster_cannot_be_reached_and_go_on_after() {
     let mut bench = Bench::<ClusterHost>::new();
     let before = bench.balance(host::A, 0);

@@ -11,6 +11,7 @@ mod flow;
 mod issue;
 mod network_apply;
 mod network_authority;
+mod network_hand_over;
 mod network_init;
 mod network_key;
 mod network_map;
@@ -120,6 +121,8 @@ enum NetworkCommand {
     Plan(network_plan::Plan),
     /// Make and check the topics that join the stages, and begin the network there
     Apply(network_apply::Apply),
+    /// Make the directory of an institution that runs its own approver and updater
+    HandOver(network_hand_over::HandOver),
     /// Make a key
     Key(network_key::Key),
     /// The network map of a network of nodes
@@ -177,6 +180,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
             Command::Network(NetworkCommand::Status(command)) => command.run(connection),
             Command::Network(NetworkCommand::Plan(command)) => command.run(),
             Command::Network(NetworkCommand::Apply(command)) => command.run(),
+            Command::Network(NetworkCommand::HandOver(command)) => command.run(connection),
             Command::Network(NetworkCommand::Key(command)) => command.run(connection),
             Command::Network(NetworkCommand::Map(command)) => command.run(),
             Command::Network(NetworkCommand::Authority(command)) => command.run(connection),

@@ -1,16 +1,17 @@
 //! `network.toml`: the configuration of a network, as a person reads and edits it.
 
 use crate::layout::Layout;
-use crate::name;
+use crate::{name, stages};
 use anyhow::{Context, bail, ensure};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use tally_crypto::PublicKey;
 use tally_ledger::{
     Amount, Asset, AssetId, AssetKind, Network, NetworkId, Participant, ParticipantId, SignaturePolicy,
 };
-use tally_ops::config::Loader;
+use tally_ops::config::{ENVIRONMENT_PREFIX, Loader};
 
 /// Largest `network.toml` that is read, in bytes: ten thousand institutions fit.
 const MAX_BYTES: u64 = 16 << 20;
@@ -190,10 +191,17 @@ impl Genesis {
     }
 }
 
-/// The variables of the environment that are text.
-pub(crate) fn environment() -> impl Iterator<Item = (String, String)> {
-    std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+/// The variables of the environment that are text, without those that set something in the other of a network's two files:
+/// they are cluster.toml's if `of_cluster`, else network.toml's.
+pub(crate) fn environment(of_cluster: bool) -> impl Iterator<Item = (String, String)> {
+    let text =
+        |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+    std::env::vars_os().filter_map(text).filter(move |(name, _)| belongs(name, of_cluster))
+}
+
+fn belongs(variable: &str, of_cluster: bool) -> bool {
+    let setting = variable.strip_prefix(ENVIRONMENT_PREFIX).and_then(|rest| rest.split_once("__"));
+    setting.is_none_or(|(section, _)| stages::is_section(&section.to_ascii_lowercase()) == of_cluster)
 }
 
 impl Configuration {
@@ -210,8 +218,12 @@ impl Configuration {
                 layout.root().display()
             );
         }
-        let configuration: Self =
-            Loader::new().file(&file).max_bytes(MAX_BYTES).environment(environment()).flags(flags).load()?;
+        let configuration: Self = Loader::new()
+            .file(&file)
+            .max_bytes(MAX_BYTES)
+            .environment(environment(false))
+            .flags(flags)
+            .load()?;
         configuration.matches_genesis(layout).with_context(|| format!("{}", file.display()))?;
         configuration.network().with_context(|| format!("{}", file.display()))?;
         Ok(configuration)
@@ -373,6 +385,25 @@ mod tests {
         configuration.network.id = format!("{:08x}", Genesis::network_id(genesis.as_bytes()).0);
         std::fs::write(layout.genesis(), genesis).unwrap();
         std::fs::write(layout.configuration(), toml::to_string(&configuration).unwrap()).unwrap();
+    }
+
+    #[test]
+    fn a_variable_sets_something_in_one_of_the_two_files() {
+        for (variable, in_network, in_cluster) in [
+            ("TALLY_KAFKA__BROKERS", false, true),
+            ("TALLY_HTTP__LISTEN", true, false),
+            // Whoever misspells a section is told by one of them.
+            ("TALLY_KAFAK__BROKERS", true, false),
+            // These set nothing.
+            ("TALLY_NETWORK", true, true),
+            ("PATH", true, true),
+        ] {
+            assert_eq!(
+                (belongs(variable, false), belongs(variable, true)),
+                (in_network, in_cluster),
+                "{variable}"
+            );
+        }
     }
 
     #[test]

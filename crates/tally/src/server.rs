@@ -8,7 +8,7 @@
 //! | `GET /v1/transactions/{uetr}` | the outcome |
 //! | `GET /v1/transactions/{uetr}/receipt` | proof of the outcome: from the id to the signed tree head |
 //! | `POST /v1/accounts` | signed account orders → outcomes |
-//! | `GET /v1/accounts/{bic}`, `…/{account}`, `…/{account}/statement` | books, balance, entries |
+//! | `GET /v1/accounts/{bic}`, `…/{account}`, `…/{account}/statement` | books, balance, entries; not older than the question, or with `?consistency=local` as known here |
 //! | `GET /v1/network`, `GET /v1/tree-head` | who takes part and totals; the signed head of the Merkle log |
 //! | `GET /health`, `GET /metrics` | for operators |
 //!
@@ -49,6 +49,10 @@ const GRACE: Duration = Duration::from_secs(10);
 const MAX_CONNECTION_AGE: Duration = Duration::from_secs(300);
 /// Questions that read the journal, at once.
 const MAX_LOOKUPS: usize = 2;
+/// Questions at once that wait until what others told shows here.
+const MAX_WAITS: usize = 128;
+/// How long it may take to learn whether there is anything newer.
+const CATCH_UP: Duration = Duration::from_secs(5);
 /// Requests that wait for outcomes, at once.
 const MAX_WAITING: usize = 256;
 
@@ -60,6 +64,7 @@ struct App {
     configuration: Configuration,
     metrics: Metrics,
     lookups: Semaphore,
+    waits: Semaphore,
     /// Memory for the bodies of requests, in bytes.
     bodies: Arc<Semaphore>,
 }
@@ -79,6 +84,7 @@ pub fn serve(
         desk,
         metrics: Metrics::new()?,
         lookups: Semaphore::new(MAX_LOOKUPS),
+        waits: Semaphore::new(MAX_WAITS),
         bodies: Arc::new(Semaphore::new(MAX_BODIES.max(configuration.http.max_body_bytes))),
         configuration,
     });
@@ -209,6 +215,11 @@ impl App {
     fn answer_timeout(&self) -> Duration {
         Duration::from_millis(self.configuration.http.answer_timeout_ms)
     }
+
+    /// Waits until what others told shows here.
+    fn catch_up(&self) -> Result<(), Failure> {
+        Ok(self.desk.catch_up(CATCH_UP)?)
+    }
 }
 
 /// Runs what waits or computes for long off the threads that pass bytes.
@@ -228,7 +239,20 @@ async fn looking_up<T: Send + 'static>(
     work: impl FnOnce(&App) -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
     let keeper = Arc::clone(&app);
-    let _place =
-        keeper.lookups.acquire().await.map_err(|_| Failure::new(503, "busy", "the network stops"))?;
+    let _place = keeper.lookups.acquire().await.map_err(stops)?;
     blocking(app, work).await
+}
+
+/// As [`blocking`], for what may wait for others: only so many at once, or it would take the threads of payments.
+async fn catching_up<T: Send + 'static>(
+    app: Arc<App>,
+    work: impl FnOnce(&App) -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    let keeper = Arc::clone(&app);
+    let _place = keeper.waits.acquire().await.map_err(stops)?;
+    blocking(app, work).await
+}
+
+fn stops(_: tokio::sync::AcquireError) -> Failure {
+    Failure::new(503, "busy", "the network stops")
 }

@@ -2,13 +2,14 @@
 
 mod configuration;
 mod gateway;
+mod institution;
 mod process;
-mod standby;
 mod telemetry;
 mod topics;
 
-pub use configuration::{ClusterConfiguration, LayoutSection, StagesSection, TopicsSection};
+pub use configuration::{ClusterConfiguration, LayoutSection, StagesSection, TopicsSection, is_section};
 pub use gateway::{GatewayWork, run as run_gateway};
+pub use institution::{InstitutionError, works_for};
 pub use process::{Stage, Work};
 pub use telemetry::{Telemetry, serve};
-pub use topics::{apply, check, grants, plans};
+pub use topics::{apply, check, grants, plans, reach};

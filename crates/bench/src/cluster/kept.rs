@@ -1,11 +1,12 @@
-//! A cluster that keeps what was opened on it, for what went through.
+//! A cluster that keeps what was opened on it, for what went through and when.
 
+use super::meter::Meter;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
-use tally_log::LogError;
-use tally_log::cluster::{Binding, Cluster, Members, SharedLog};
-use tally_log::kafka::{KafkaCluster, KafkaLog};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tally_log::cluster::{Binding, Cluster, Foreign, Members, Partition, SharedLog};
+use tally_log::{Appended, Health, Log, LogError, Offset, Record, Ticket, TopicId, Visibility};
 
 /// What went through the partitions of a topic, as one process saw it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,52 +42,251 @@ impl Through {
 /// By topic.
 pub type Traffic = BTreeMap<String, Through>;
 
-/// A Kafka cluster whose logs are kept.
+/// A cluster whose logs are kept and counted.
 pub(super) struct Kept {
-    cluster: KafkaCluster,
-    logs: Mutex<Vec<Arc<KafkaLog>>>,
+    cluster: Box<dyn Cluster>,
+    logs: Mutex<Vec<Arc<Counted>>>,
+    meter: Arc<Meter>,
 }
 
 impl Kept {
-    pub(super) fn new(cluster: KafkaCluster) -> Self {
-        Self { cluster, logs: Mutex::default() }
+    pub(super) fn new(cluster: impl Cluster + 'static) -> Self {
+        Self { cluster: Box::new(cluster), logs: Mutex::default(), meter: Arc::default() }
     }
 
-    fn keep(&self, log: Arc<KafkaLog>) -> Arc<dyn SharedLog> {
-        self.logs.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&log));
-        log
+    /// When work was done on its logs.
+    pub(super) fn meter(&self) -> &Meter {
+        &self.meter
     }
 
-    /// What was opened.
-    pub(super) fn logs(&self) -> Vec<Arc<KafkaLog>> {
-        self.logs.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Work begins: what was read before, to recover, says nothing of where it goes on.
+    pub(super) fn begin(&self) {
+        self.meter.begin();
+        for log in self.locked().iter() {
+            log.feeds().values_mut().for_each(|feed| feed.position = None);
+        }
+    }
+
+    fn keep(
+        &self,
+        bindings: &[Binding],
+        open: impl FnOnce() -> Result<Arc<dyn SharedLog>, LogError>,
+    ) -> Result<Arc<dyn SharedLog>, LogError> {
+        let began = Instant::now();
+        let log = open()?;
+        self.meter.opened(began.elapsed());
+        let counted = Arc::new(Counted {
+            log,
+            bindings: bindings.to_vec(),
+            feeds: Mutex::default(),
+            meter: Arc::clone(&self.meter),
+        });
+        self.locked().push(Arc::clone(&counted));
+        Ok(counted)
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Vec<Arc<Counted>>> {
+        self.logs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The log that was opened last.
+    pub(super) fn last(&self) -> Option<Arc<dyn SharedLog>> {
+        self.locked().last().map(|log| Arc::clone(log) as Arc<dyn SharedLog>)
     }
 
     /// What went through all that was opened.
     pub(super) fn traffic(&self) -> Traffic {
         let mut all = Traffic::new();
-        for (partition, traffic) in self.logs().iter().flat_map(|log| log.traffic()) {
-            all.entry(partition.topic).or_default().add(Through {
-                appended_records: traffic.appended_records,
-                appended_bytes: traffic.appended_bytes,
-                read_records: traffic.read_records,
-                read_bytes: traffic.read_bytes,
-            });
+        for log in self.locked().iter() {
+            let feeds = log.feeds();
+            for binding in &log.bindings {
+                let feed = feeds.get(&binding.id.0).copied().unwrap_or_default();
+                all.entry(binding.partition.topic.clone()).or_default().add(feed.through);
+            }
         }
         all
+    }
+
+    /// Bytes appended that are not visible.
+    pub(super) fn pending_bytes(&self) -> u64 {
+        self.locked().iter().map(|log| log.pending_bytes() as u64).sum()
+    }
+
+    /// How many records there are, in partitions that were read since work began and are not written, that were not read. It
+    /// asks the cluster.
+    pub(super) fn behind(&self) -> u64 {
+        let logs = self.locked().clone();
+        logs.iter().map(|log| log.behind_now()).fold(0, u64::saturating_add)
     }
 }
 
 impl Cluster for Kept {
     fn open(&self, writer: &str, bindings: &[Binding]) -> Result<Arc<dyn SharedLog>, LogError> {
-        Ok(self.keep(self.cluster.open_kafka(writer, bindings)?))
+        self.keep(bindings, || self.cluster.open(writer, bindings))
     }
 
     fn reader(&self, bindings: &[Binding]) -> Result<Arc<dyn SharedLog>, LogError> {
-        Ok(self.keep(self.cluster.reader_kafka(bindings)?))
+        self.keep(bindings, || self.cluster.reader(bindings))
     }
 
     fn join(&self, group: &str, topics: &[String]) -> Result<Box<dyn Members>, LogError> {
         self.cluster.join(group, topics)
+    }
+}
+
+/// One partition of a log.
+#[derive(Clone, Copy, Default)]
+struct Feed {
+    through: Through,
+    /// Where the next read continues, if there was one.
+    position: Option<u64>,
+}
+
+/// A log that counts.
+struct Counted {
+    log: Arc<dyn SharedLog>,
+    bindings: Vec<Binding>,
+    feeds: Mutex<BTreeMap<u16, Feed>>,
+    meter: Arc<Meter>,
+}
+
+impl Counted {
+    fn feeds(&self) -> MutexGuard<'_, BTreeMap<u16, Feed>> {
+        self.feeds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn behind_now(&self) -> u64 {
+        let feeds = self.feeds().clone();
+        let read = self.bindings.iter().filter(|binding| !binding.writes);
+        let left = |binding: &Binding| {
+            let position = feeds.get(&binding.id.0)?.position?;
+            Some(self.log.next(binding.id).0.saturating_sub(position))
+        };
+        read.filter_map(left).fold(0, u64::saturating_add)
+    }
+}
+
+impl Log for Counted {
+    fn append(&self, topic: TopicId, parts: &[&[u8]]) -> Result<Appended, LogError> {
+        let appended = self.log.append(topic, parts)?;
+        let mut feeds = self.feeds();
+        let through = &mut feeds.entry(topic.0).or_default().through;
+        through.appended_records += 1;
+        through.appended_bytes += parts.iter().map(|part| part.len() as u64).sum::<u64>();
+        Ok(appended)
+    }
+
+    fn durable(&self) -> Ticket {
+        self.log.durable()
+    }
+
+    fn sync(&self) -> Result<Ticket, LogError> {
+        let began = Instant::now();
+        let ticket = self.log.sync()?;
+        self.meter.synced(began.elapsed());
+        Ok(ticket)
+    }
+
+    fn read(
+        &self,
+        topic: TopicId,
+        from: Offset,
+        max_bytes: usize,
+        visibility: Visibility,
+        out: &mut Vec<Record>,
+    ) -> Result<Offset, LogError> {
+        let before = out.len();
+        let next = self.log.read(topic, from, max_bytes, visibility, out)?;
+        let records = &out[before..];
+        {
+            let mut feeds = self.feeds();
+            let feed = feeds.entry(topic.0).or_default();
+            feed.position = Some(next.0);
+            feed.through.read_records += records.len() as u64;
+            feed.through.read_bytes += records.iter().map(|record| record.payload.len() as u64).sum::<u64>();
+        }
+        self.meter.read(!records.is_empty());
+        Ok(next)
+    }
+
+    fn first(&self, topic: TopicId) -> Offset {
+        self.log.first(topic)
+    }
+
+    fn next(&self, topic: TopicId) -> Offset {
+        self.log.next(topic)
+    }
+
+    fn release(&self, topic: TopicId, before: Offset) -> Result<(), LogError> {
+        self.log.release(topic, before)
+    }
+
+    fn health(&self) -> Health {
+        self.log.health()
+    }
+}
+
+impl SharedLog for Counted {
+    fn wait(&self, limit: Duration) {
+        self.log.wait(limit);
+    }
+
+    fn pending_bytes(&self) -> usize {
+        self.log.pending_bytes()
+    }
+
+    fn behind(&self) -> Vec<(Partition, u64)> {
+        self.log.behind()
+    }
+
+    fn foreign(&self) -> Vec<Foreign> {
+        self.log.foreign()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::Worked;
+    use tally_log::cluster::MemoryCluster;
+
+    #[test]
+    fn what_goes_through_is_counted_and_what_is_left_is_known() {
+        let kept = Kept::new(MemoryCluster::new([("in".to_owned(), 1), ("out".to_owned(), 2)]));
+        let binding = |id: u16, topic: &str, number, writes| Binding {
+            id: TopicId(id),
+            partition: Partition::new(topic, number),
+            writes,
+        };
+        let source = kept.open("source", &[binding(0, "in", 0, true)]).unwrap();
+        for payload in [&b"12345"[..], b"678"] {
+            source.append(TopicId(0), &[payload, b"!"]).unwrap();
+        }
+        source.sync().unwrap();
+        let stage = [binding(0, "in", 0, false), binding(1, "out", 0, true), binding(2, "out", 1, true)];
+        let stage = kept.open("stage", &stage).unwrap();
+        kept.begin();
+        let mut records = Vec::new();
+        stage.read(TopicId(0), Offset(0), 1, Visibility::Durable, &mut records).unwrap();
+        assert_eq!((records.len(), kept.behind()), (1, 1));
+        stage.append(TopicId(1), &[b"a"]).unwrap();
+        stage.append(TopicId(2), &[b"bc"]).unwrap();
+        stage.sync().unwrap();
+        stage.read(TopicId(0), Offset(1), 1, Visibility::Durable, &mut records).unwrap();
+        assert_eq!(kept.behind(), 0);
+        // The source's commits are counted too: it is the same process here.
+        let worked = kept.meter().worked();
+        assert!(worked.commits == 1 && worked.until_ns > 0 && worked.until_ns >= worked.commit_ns);
+        source.append(TopicId(0), &[b""]).unwrap();
+        source.sync().unwrap();
+        assert_eq!(kept.behind(), 1);
+        kept.begin();
+        assert_eq!((kept.behind(), kept.meter().worked()), (0, Worked::default()), "nothing was read since");
+        let traffic = kept.traffic();
+        let of = |topic: &str| {
+            let t = traffic[topic];
+            (t.appended_records, t.appended_bytes, t.read_records, t.read_bytes)
+        };
+        assert_eq!((of("in"), of("out")), ((3, 10, 2, 10), (2, 3, 0, 0)));
     }
 }

@@ -28,7 +28,7 @@ const READ_BYTES: usize = 1 << 20;
 /// Records of the warm-up.
 const WARM_UP_BYTES: usize = 256 << 10;
 /// How often each is measured.
-const REPETITIONS: usize = 3;
+const REPETITIONS: u32 = 3;
 /// Names of topics must differ in a cluster that stays.
 static TOPICS: AtomicU64 = AtomicU64::new(0);
 
@@ -58,6 +58,16 @@ impl Default for Options {
     }
 }
 
+impl Options {
+    /// The same in about so long, the warm-up beside it: each size is produced, consumed, and both at once.
+    #[must_use]
+    pub fn within(self, total: Duration) -> Self {
+        let sizes = u32::try_from(self.sizes.len()).unwrap_or(u32::MAX).max(1);
+        // What is produced is consumed in less time than it took.
+        Self { repetition: total / sizes.saturating_mul(REPETITIONS * 5 / 2), ..self }
+    }
+}
+
 /// Measures them all.
 ///
 /// # Errors
@@ -81,15 +91,8 @@ pub fn run(cluster: &KafkaCluster, options: &Options) -> Result<Vec<Limit>, Clus
             topic.delete()?;
         }
         for (what, samples) in [("produce", produce), ("consume", consume), ("both", both)] {
-            if *size < 1024 {
-                let records = samples.iter().map(|bytes| bytes / *size as f64).collect();
-                limits.push(limit(
-                    &format!("kafka-{what}-{}-records", label(*size)),
-                    "1/s",
-                    options,
-                    records,
-                ));
-            }
+            let records = samples.iter().map(|bytes| bytes / *size as f64).collect();
+            limits.push(limit(&format!("kafka-{what}-{}-records", label(*size)), "1/s", options, records));
             limits.push(limit(&format!("kafka-{what}-{}", label(*size)), "B/s", options, samples));
         }
     }
@@ -113,7 +116,8 @@ pub fn record(limit: &Limit, options: &Options) -> Record {
         .sampled("value", limit.samples.clone(), limit.unit, limit.better)
 }
 
-fn label(size: usize) -> String {
+/// A size in the names of limits.
+pub(crate) fn label(size: usize) -> String {
     match size {
         small if small < 1 << 10 => small.to_string(),
         middle if middle < 1 << 20 => format!("{}k", middle >> 10),
@@ -249,5 +253,32 @@ fn read_until(log: &dyn SharedLog, over: impl Fn() -> bool, end: u64) -> Result<
             log.wait(Duration::from_millis(5));
         }
         records.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_named_by_size_and_the_best_counts() {
+        assert_eq!(SIZES.map(label), ["200", "64k", "256k", "1m"]);
+        let options = Options { clients: 2, ..Options::default() };
+        let found = [(64 << 10, 3e8), (256 << 10, 2e8)].map(|(size, value)| {
+            limit(
+                &format!("kafka-produce-{}", label(size)),
+                "B/s",
+                &options,
+                vec![value, value / 2.0, value * 2.0],
+            )
+        });
+        assert_eq!((best(&found, "produce"), best(&found, "consume")), (Some(3e8), None));
+        assert_eq!(record(&found[0], &options).check(), Ok(()));
+    }
+
+    #[test]
+    fn a_time_for_all_is_shared_out() {
+        let options = Options { sizes: vec![200, 1 << 20], ..Options::default() };
+        assert_eq!(options.within(Duration::from_secs(14)).repetition, Duration::from_secs(1));
     }
 }

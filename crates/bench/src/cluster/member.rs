@@ -1,39 +1,71 @@
 //! One shard of a stage, run by a process of its own.
 
+use super::files::FileCluster;
 use super::kept::{Kept, Traffic};
+use super::meter::{Worked, nanoseconds};
 use super::{ClusterError, Shape};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
-use tally_log::cluster::Cluster;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tally_log::cluster::{Cluster, Members};
 use tally_log::kafka::{Compression, KafkaCluster, KafkaOptions};
 use tally_settlement::engine::wall_clock;
-use tally_settlement::process::shard::Counts;
+use tally_settlement::process::shard::{Counts, Watch};
 use tally_settlement::process::{
-    Role, Shard, ShardError, Stop, approve, assemble, schedule, sequence, update,
+    Role, Shard, ShardError, Standby, Stop, approve, assemble, schedule, sequence, update,
 };
+
+/// Where a stage's topics lie.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Place {
+    /// On a Kafka cluster.
+    Kafka {
+        /// Where it is.
+        brokers: Vec<String>,
+        /// Whether record batches are compressed with lz4.
+        lz4: bool,
+    },
+    /// In the journal of one process at a time.
+    Files {
+        /// The journal's directory.
+        directory: PathBuf,
+    },
+}
 
 /// What a stage's process is told on its command line, as JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
-    /// Where the cluster is.
-    pub brokers: Vec<String>,
+    /// Where its topics are.
+    pub place: Place,
     /// The network.
     pub shape: Shape,
     /// The stage's name.
     pub role: String,
     /// Its number; for approvers and updaters the participant's.
     pub shard: u16,
-    /// Whether record batches are compressed with lz4.
-    pub lz4: bool,
-    /// Whether it waits, once it is ready, for the first line that it is told.
+    /// Whether it waits, once it is ready, until it is told to go.
     pub paused: bool,
-    /// It runs the shard only while the shard is its own, in the group of the stage's processes: after which silence one of
-    /// them is taken for dead, in milliseconds. None: the shard is its own from the beginning.
-    pub session_ms: Option<u32>,
+    /// It stands by and becomes the sequencer after a silence of so many milliseconds. None: the shard is its own from the
+    /// beginning.
+    pub stands_by_ms: Option<u64>,
+}
+
+/// What a process that stood by did when the sequencer fell silent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TakenOver {
+    /// When the sequencer before it was last heard of, in microseconds since 1970.
+    pub heard_us: u64,
+    /// When it was decided to take over, in microseconds since 1970.
+    pub decided_us: u64,
+    /// How long the log took to open, in nanoseconds: the writer before is fenced then.
+    pub fence_ns: u64,
+    /// How long it took beyond that to recover what the one before had recorded, in nanoseconds.
+    pub recovery_ns: u64,
 }
 
 /// What a stage's process has done since it was ready.
@@ -49,16 +81,56 @@ pub struct Counters {
     pub active: bool,
     /// What went through each topic.
     pub traffic: Traffic,
+    /// What it worked since it was told to go, or since it took over.
+    pub worked: Worked,
+    /// How it took over, if it stood by and did.
+    pub taken_over: Option<TakenOver>,
+    /// More, where that was asked for.
+    pub detail: Option<Detail>,
+}
+
+/// What it takes longer to find out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Detail {
+    /// Processor time in nanoseconds of the threads of each name.
+    pub threads: BTreeMap<String, u64>,
+    /// Records that are there and were not read.
+    pub behind: u64,
+    /// Bytes appended that are not visible.
+    pub pending: u64,
+}
+
+impl Detail {
+    /// Whether nothing is left to do.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.behind == 0 && self.pending == 0
+    }
+
+    fn of(cluster: &Kept) -> Self {
+        let threads = tally_ops::process::threads().unwrap_or_default().into_iter();
+        Self {
+            threads: threads.map(|thread| (thread.name, nanoseconds(thread.cpu))).collect(),
+            behind: cluster.behind(),
+            pending: cluster.pending_bytes(),
+        }
+    }
 }
 
 impl Counters {
-    fn of(counts: &Counts, cluster: &Kept) -> Self {
+    fn of(counts: Option<&Counts>, cluster: &Kept) -> Self {
+        let count = |of: fn(&Counts) -> &std::sync::atomic::AtomicU64| {
+            counts.map_or(0, |counts| of(counts).load(Ordering::Relaxed))
+        };
         Self {
-            commits: counts.commits.load(Ordering::Relaxed),
-            commit_ns: counts.commit_ns.load(Ordering::Relaxed),
-            steps: counts.steps.load(Ordering::Relaxed),
-            active: true,
+            commits: count(|counts| &counts.commits),
+            commit_ns: count(|counts| &counts.commit_ns),
+            steps: count(|counts| &counts.steps),
+            active: counts.is_some(),
             traffic: cluster.traffic(),
+            worked: cluster.meter().worked(),
+            taken_over: None,
+            detail: None,
         }
     }
 
@@ -66,33 +138,48 @@ impl Counters {
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let before = |topic: &String| earlier.traffic.get(topic).copied().unwrap_or_default();
+        let traffic = self.traffic.iter().map(|(topic, now)| (topic.clone(), now.since(before(topic))));
         Self {
             commits: self.commits - earlier.commits,
             commit_ns: self.commit_ns - earlier.commit_ns,
             steps: self.steps - earlier.steps,
-            active: self.active,
-            traffic: self
-                .traffic
-                .iter()
-                .map(|(topic, now)| (topic.clone(), now.since(before(topic))))
-                .collect(),
+            traffic: traffic.collect(),
+            ..self.clone()
         }
     }
+
+    /// Processor time in nanoseconds of the threads of Kafka's client since, where both have details.
+    #[must_use]
+    pub fn client_ns_since(&self, earlier: &Self) -> u64 {
+        let of = |counters: &Self| -> u64 {
+            let threads = counters.detail.iter().flat_map(|detail| &detail.threads);
+            threads.filter(|(name, _)| name.starts_with(CLIENT_THREADS)).map(|(_, ns)| ns).sum()
+        };
+        of(self).saturating_sub(of(earlier))
+    }
 }
+
+/// What librdkafka's threads are called.
+const CLIENT_THREADS: &str = "rdk:";
+
+/// Tells a paused process to go.
+pub(super) const GO: &str = "go";
+/// Asks for [`Detail`].
+pub(super) const DETAIL: &str = "detail";
 
 /// The most references that a scheduler remembers.
 const REMEMBER: usize = 1 << 26;
 
 impl Member {
-    /// How it reaches the cluster.
-    #[must_use]
-    pub fn options(&self) -> KafkaOptions {
-        KafkaOptions {
-            brokers: self.brokers.clone(),
-            compression: if self.lz4 { Compression::Lz4 } else { Compression::None },
-            session_timeout_ms: self.session_ms.unwrap_or(KafkaOptions::default().session_timeout_ms),
-            ..KafkaOptions::default()
-        }
+    fn cluster(&self) -> Result<Kept, ClusterError> {
+        Ok(match &self.place {
+            Place::Kafka { brokers, lz4 } => Kept::new(KafkaCluster::new(KafkaOptions {
+                brokers: brokers.clone(),
+                compression: if *lz4 { Compression::Lz4 } else { Compression::None },
+                ..KafkaOptions::default()
+            })?),
+            Place::Files { directory } => Kept::new(FileCluster::open(directory, &self.shape)?),
+        })
     }
 
     fn failed(&self, what: impl std::fmt::Display) -> ClusterError {
@@ -125,26 +212,31 @@ impl Member {
         })
     }
 
-    /// Runs the shard until standard input ends. It says `ready` once the shard is open, or once it has asked for it in its
-    /// group, and its [`Counters`] as a line of JSON for each line that it is told.
+    /// Runs the shard until standard input ends. It says `ready` once the shard is open, or once it stands by, and its
+    /// [`Counters`] as a line of JSON for each line that it is told.
     ///
     /// # Errors
     /// When the shard cannot be opened or cannot go on.
     pub fn serve(&self) -> Result<(), ClusterError> {
-        let cluster = Arc::new(Kept::new(KafkaCluster::new(self.options())?));
+        let cluster = Arc::new(self.cluster()?);
         let stop = Stop::default();
-        if self.session_ms.is_some() {
-            return self.stand_by(&cluster, &stop);
+        if let Some(after) = self.stands_by_ms {
+            return self.stand_by(&cluster, Duration::from_millis(after), &stop);
         }
         let shard = self.open(&*cluster, &stop)?;
         let watch = shard.watch();
+        cluster.begin();
         say("ready").map_err(|error| self.failed(error))?;
         let (go, told) = std::sync::mpsc::channel();
-        let answer = Arc::clone(&cluster);
-        self.answer(&stop, move || {
-            // Nobody waits for it any more once the shard runs.
-            let _ = go.send(());
-            Counters::of(watch.counts(), &answer)
+        let (answer, paused) = (Arc::clone(&cluster), self.paused);
+        self.answer(&stop, move |line| {
+            if line == GO && paused {
+                answer.begin();
+                // Nobody waits for it any more once the shard runs.
+                let _ = go.send(());
+            }
+            let detail = (line == DETAIL).then(|| Detail::of(&answer));
+            Counters { detail, ..Counters::of(Some(watch.counts()), &answer) }
         })?;
         if self.paused {
             // An end of the input stops the shard, and there is nothing to wait for then.
@@ -153,44 +245,54 @@ impl Member {
         Ok(shard.run(wall_clock, &stop)?)
     }
 
-    /// Runs the shard whenever it falls to this process.
-    fn stand_by(&self, cluster: &Arc<Kept>, stop: &Stop) -> Result<(), ClusterError> {
-        let layout = self.shape.layout();
-        let role = Role::ALL.into_iter().find(|role| role.name() == self.role);
-        let role = role.ok_or_else(|| self.failed("no stage has this name"))?;
-        let mut members = cluster.join(&layout.group(role, &[]), &layout.shards_of(role, &[]))?;
-        let active = Arc::new(AtomicBool::new(false));
+    /// Runs the sequencer whenever the one before falls silent, as the program's own standby does.
+    fn stand_by(&self, cluster: &Arc<Kept>, after: Duration, stop: &Stop) -> Result<(), ClusterError> {
+        let mut standby = Standby::new(Arc::clone(cluster) as Arc<dyn Cluster>, self.shape.layout(), after)?;
         say("ready").map_err(|error| self.failed(error))?;
+        let active: Arc<Mutex<Option<(Watch, TakenOver)>>> = Arc::default();
         let (shown, answer) = (Arc::clone(&active), Arc::clone(cluster));
-        self.answer(stop, move || Counters {
-            active: shown.load(Ordering::Relaxed),
-            traffic: answer.traffic(),
-            ..Counters::default()
+        self.answer(stop, move |_| {
+            let shown = shown.lock().unwrap_or_else(PoisonError::into_inner);
+            let counters = Counters::of(shown.as_ref().map(|(watch, _)| watch.counts()), &answer);
+            Counters { taken_over: shown.as_ref().map(|(_, how)| *how), ..counters }
         })?;
+        let show = |now| *active.lock().unwrap_or_else(PoisonError::into_inner) = now;
         let mut running: Option<(Stop, JoinHandle<Result<(), ShardError>>)> = None;
         while !stop.is_set() {
-            let Some(mine) = members.poll(Duration::from_millis(50))? else { continue };
-            let wanted = mine.iter().any(|partition| layout.shard(role, partition) == Some(self.shard));
-            match (wanted, running.take()) {
-                (true, None) => {
-                    let its = Stop::default();
-                    let shard = self.open(&**cluster, &its)?;
-                    active.store(true, Ordering::Relaxed);
-                    let (shown, told) = (Arc::clone(&active), its.clone());
-                    let body = move || {
-                        let ended = shard.run(wall_clock, &told);
-                        shown.store(false, Ordering::Relaxed);
-                        ended
-                    };
-                    let thread = std::thread::Builder::new().name("shard".to_owned()).spawn(body);
-                    running = Some((its, thread.map_err(|error| self.failed(error))?));
-                }
-                (false, Some((its, thread))) => {
-                    its.set();
-                    end(thread)?;
-                }
-                (_, unchanged) => running = unchanged,
+            let decided = standby.poll(LOOK)?.is_some();
+            if let Some((_, thread)) = running.take_if(|(_, thread)| thread.is_finished()) {
+                show(None);
+                end(thread)?;
+                standby.stand_by()?;
             }
+            if !decided {
+                continue;
+            }
+            cluster.begin();
+            let (began, decided_us, silent) = (Instant::now(), unix_us(), standby.heard_at().elapsed());
+            let its = Stop::default();
+            let shard = match self.open(&**cluster, &its) {
+                // Two took over at once and the other came later, or the cluster was away.
+                Err(ClusterError::Shard(error)) if error.is_fenced() || error.is_transient() => {
+                    standby.stand_by()?;
+                    continue;
+                }
+                opened => opened?,
+            };
+            let fence = cluster.meter().opening();
+            let how = TakenOver {
+                heard_us: decided_us.saturating_sub(nanoseconds(silent) / 1000),
+                decided_us,
+                fence_ns: nanoseconds(fence),
+                recovery_ns: nanoseconds(began.elapsed().saturating_sub(fence)),
+            };
+            // What was read to recover is no work.
+            cluster.begin();
+            show(Some((shard.watch(), how)));
+            let told = its.clone();
+            let thread = std::thread::Builder::new().name("shard".to_owned());
+            let thread = thread.spawn(move || shard.run(wall_clock, &told));
+            running = Some((its, thread.map_err(|error| self.failed(error))?));
         }
         running.map_or(Ok(()), |(its, thread)| {
             its.set();
@@ -202,12 +304,12 @@ impl Member {
     fn answer(
         &self,
         stop: &Stop,
-        counters: impl Fn() -> Counters + Send + 'static,
+        counters: impl Fn(&str) -> Counters + Send + 'static,
     ) -> Result<(), ClusterError> {
         let stop = stop.clone();
         let body = move || {
-            for _ in std::io::stdin().lock().lines().map_while(Result::ok) {
-                let text = serde_json::to_string(&counters()).map_err(std::io::Error::other);
+            for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+                let text = serde_json::to_string(&counters(line.trim())).map_err(std::io::Error::other);
                 if text.and_then(|text| say(&text)).is_err() {
                     break;
                 }
@@ -217,6 +319,15 @@ impl Member {
         let thread = std::thread::Builder::new().name("told".to_owned()).spawn(body);
         thread.map(drop).map_err(|error| self.failed(error))
     }
+}
+
+/// How often a process that stands by looks up, as the program's own does.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// The time of this machine in microseconds since 1970.
+pub(super) fn unix_us() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// Waits for a shard's thread. That another process has the shard now is as good an end as any.

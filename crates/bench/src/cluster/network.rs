@@ -1,7 +1,7 @@
 //! A network whose stages are processes, on a broker that was there or was started for it.
 
 use super::kept::Traffic;
-use super::member::{Counters, Member};
+use super::member::{Counters, DETAIL, GO, Member, Place};
 use super::{ClusterError, GatewayPort, Shape};
 use crate::processes::{Reading, Watched, read};
 use crate::settlement::{self, Measured, Moment, Run};
@@ -159,7 +159,27 @@ impl Stage {
     /// # Errors
     /// When it has ended.
     pub fn counters(&mut self) -> Result<Counters, ClusterError> {
-        let asked = self.input.as_mut().map(|input| input.write_all(b"\n").and_then(|()| input.flush()));
+        self.ask("")
+    }
+
+    /// What it has done, with what it takes longer to find out.
+    ///
+    /// # Errors
+    /// When it has ended.
+    pub fn detail(&mut self) -> Result<Counters, ClusterError> {
+        self.ask(DETAIL)
+    }
+
+    /// Lets it go, where it was started paused. It counts its work from now on.
+    ///
+    /// # Errors
+    /// When it has ended.
+    pub fn go(&mut self) -> Result<(), ClusterError> {
+        self.ask(GO).map(drop)
+    }
+
+    fn ask(&mut self, what: &str) -> Result<Counters, ClusterError> {
+        let asked = self.input.as_mut().map(|input| writeln!(input, "{what}").and_then(|()| input.flush()));
         if let Some(Err(error)) = asked {
             return Err(ClusterError::process(&self.label, error));
         }
@@ -288,13 +308,15 @@ impl Running {
     pub fn member(&self, role: Role, shard: u16) -> Member {
         let options = self.cluster.options();
         Member {
-            brokers: options.brokers.clone(),
+            place: Place::Kafka {
+                brokers: options.brokers.clone(),
+                lz4: options.compression == Compression::Lz4,
+            },
             shape: self.shape.clone(),
             role: role.name().to_owned(),
             shard,
-            lz4: options.compression == Compression::Lz4,
             paused: false,
-            session_ms: None,
+            stands_by_ms: None,
         }
     }
 
@@ -349,6 +371,12 @@ impl Running {
     /// Ends the stages' processes in order; what they have done lies in their topics.
     pub fn stop_stages(&mut self) {
         self.stages.clear();
+    }
+
+    /// The cluster it is on.
+    #[must_use]
+    pub fn cluster(&self) -> &KafkaCluster {
+        &self.cluster
     }
 
     /// The broker's process, if it was started for the measurement.

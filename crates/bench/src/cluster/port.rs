@@ -53,8 +53,7 @@ impl GatewayPort {
     pub fn open(cluster: &KafkaCluster, shape: &Shape) -> Result<Self, ClusterError> {
         let cluster = Arc::new(Kept::new(cluster.clone()));
         let gateway = Gateway::open(&*cluster, &shape.layout(), 0, wall_clock(), &Stop::default())?;
-        let log: Arc<dyn SharedLog> =
-            cluster.logs().pop().ok_or_else(|| ClusterError::process("gateway", "it opened no log"))?;
+        let log = cluster.last().ok_or_else(|| ClusterError::process("gateway", "it opened no log"))?;
         let wanted = Arc::new(Wanted::default());
         let flusher = {
             let (log, wanted) = (Arc::clone(&log), Arc::clone(&wanted));

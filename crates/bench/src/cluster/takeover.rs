@@ -1,6 +1,6 @@
 //! How long a network is without a sequencer when the one that works is killed and another waits.
 
-use super::member::Counters;
+use super::member::{Counters, TakenOver, unix_us};
 use super::network::{Broker, Launcher, Running, Stage};
 use super::{ClusterError, GatewayPort, Shape};
 use crate::settlement::{Port, Run};
@@ -17,13 +17,47 @@ pub struct Options {
     pub kills: usize,
     /// Payments a second meanwhile.
     pub rate: u64,
-    /// After which silence a process is taken for dead, in milliseconds.
-    pub session_ms: u32,
+    /// After which silence the one that stands by takes over, in milliseconds.
+    pub after_ms: u64,
 }
 
 impl Default for Options {
+    /// The program's own standby waits as long.
     fn default() -> Self {
-        Self { kills: 5, rate: 5_000, session_ms: 600 }
+        Self { kills: 5, rate: 5_000, after_ms: 600 }
+    }
+}
+
+/// Where the time of one takeover went, from the kill to the first decision of the next sequencer that is visible to all.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Split {
+    /// Until the one that stood by decided: the silence, less what had passed of it when the other was killed.
+    pub silence: Duration,
+    /// Until its log was open: the writer before is fenced, and the ends of what it writes are known.
+    pub fence: Duration,
+    /// Until it had recovered what the one before had recorded.
+    pub recovery: Duration,
+    /// Until its first decisions were committed.
+    pub commit: Duration,
+}
+
+impl Split {
+    /// Reads it from what the new sequencer says.
+    fn of(killed_us: u64, counters: &Counters) -> Option<Self> {
+        let TakenOver { decided_us, fence_ns, recovery_ns, .. } = counters.taken_over?;
+        Some(Self {
+            silence: Duration::from_micros(decided_us.checked_sub(killed_us)?),
+            fence: Duration::from_nanos(fence_ns),
+            recovery: Duration::from_nanos(recovery_ns),
+            commit: Duration::from_nanos(counters.worked.first_ns),
+        })
+        .filter(|_| counters.worked.first_ns > 0)
+    }
+
+    /// All of it.
+    #[must_use]
+    pub fn total(&self) -> Duration {
+        self.silence + self.fence + self.recovery + self.commit
     }
 }
 
@@ -34,6 +68,8 @@ pub struct Takeovers {
     pub seconds: Vec<f64>,
     /// From the kill until the gateway heard the first record of the next, in seconds.
     pub heard: Vec<f64>,
+    /// Where the time went.
+    pub splits: Vec<Split>,
     /// Records of the sequence that were looked at. Each went on exactly where the one before it ended.
     pub records: u64,
     /// Decisions in them.
@@ -87,10 +123,9 @@ pub fn run(
     options: &Options,
 ) -> Result<Takeovers, ClusterError> {
     let mut network = Running::without(broker, shape, launcher, Role::Sequencer)?;
-    let mut candidates = Vec::new();
-    for _ in 0..2 {
-        candidates.push(candidate(&network, launcher, options)?);
-    }
+    let mut candidates = vec![candidate(&network, launcher, options)?];
+    active(&mut candidates)?;
+    candidates.push(candidate(&network, launcher, options)?);
     network.open_accounts(run)?;
     let mut port = network.take_port()?;
     let mut load = Load {
@@ -104,11 +139,11 @@ pub fn run(
     for _ in 0..options.kills {
         load.until(&mut port, &mut follower, SETTLED, None)?;
         let active = active(&mut candidates)?;
+        let (killed, killed_us) = (Instant::now(), unix_us());
         candidates[active].kill();
-        let killed = Instant::now();
-        let killed_at = wall_clock().0;
-        load.until(&mut port, &mut follower, LIMIT, Some(killed_at))?;
+        load.until(&mut port, &mut follower, LIMIT, Some(wall_clock().0))?;
         follower.found.heard.push(killed.elapsed().as_secs_f64());
+        follower.found.splits.push(split(&mut candidates[1 - active], killed_us)?);
         candidates[active] = candidate(&network, launcher, options)?;
     }
     load.until(&mut port, &mut follower, SETTLED, None)?;
@@ -120,10 +155,22 @@ pub fn run(
 
 fn candidate(network: &Running, launcher: &Launcher, options: &Options) -> Result<Stage, ClusterError> {
     let mut member = network.member(Role::Sequencer, 0);
-    member.session_ms = Some(options.session_ms);
+    member.stands_by_ms = Some(options.after_ms);
     let mut stage = launcher.start(&member)?;
     stage.ready()?;
     Ok(stage)
+}
+
+/// How the new sequencer took over. It may be heard of before it knows itself that it has committed.
+fn split(next: &mut Stage, killed_us: u64) -> Result<Split, ClusterError> {
+    let deadline = Instant::now() + LIMIT;
+    while Instant::now() < deadline {
+        if let Some(split) = Split::of(killed_us, &next.counters()?) {
+            return Ok(split);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Err(ClusterError::process(next.label(), "it does not say how it took over"))
 }
 
 /// Which of them works; it is waited for.
@@ -206,6 +253,23 @@ mod tests {
             tree_size,
             signature: SigningKey::from_seed([1; 32]).sign(b"a head"),
         }
+    }
+
+    #[test]
+    fn the_parts_of_a_takeover_are_its_whole() {
+        let taken_over = TakenOver {
+            heard_us: 999_000,
+            decided_us: 1_600_000,
+            fence_ns: 30_000_000,
+            recovery_ns: 5_000_000,
+        };
+        let mut counters = Counters { taken_over: Some(taken_over), ..Counters::default() };
+        assert_eq!(Split::of(1_000_000, &counters), None, "it has not committed anything yet");
+        counters.worked.first_ns = 12_000_000;
+        let split = Split::of(1_000_000, &counters).unwrap();
+        assert_eq!((split.silence.as_millis(), split.total().as_millis()), (600, 647));
+        assert_eq!(Split::of(1_700_000, &counters), None, "it took over before the other was killed");
+        assert_eq!(Split::of(0, &Counters::default()), None, "it never took over");
     }
 
     #[test]

@@ -1,18 +1,18 @@
 //! Settlement over Kafka in tables: rate, latency, and what each process and each hop takes.
 
-use crate::cluster::alone::{Alone, Prediction, REPLICAS, predict};
+pub mod stages;
+pub mod takeover;
+
+use super::page::{Block, Page, Section, Tile};
 use crate::cluster::network::{Outcome, Used};
-use crate::cluster::takeover::{self, Takeovers};
 use crate::cluster::{Through, Traffic, limits};
-use crate::limits::Limit;
+use crate::limits::{Limit, find};
 use crate::result::{Better, Record};
 use crate::settlement::{self, Run};
-use crate::stages;
 use crate::statistics::median;
 use crate::table::{self, Align, Table};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use tally_settlement::process::Role;
 
 /// What went through the topics of a run, and how much of what the broker can do that is.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,7 +56,7 @@ impl Hops {
 
 /// What each process used for a payment.
 #[must_use]
-pub fn processes(outcome: &Outcome, styled: bool) -> String {
+pub fn processes(outcome: &Outcome) -> Table {
     let mut rows = Table::new(&[
         ("process", Align::Left),
         ("cores", Align::Right),
@@ -99,12 +99,12 @@ pub fn processes(outcome: &Outcome, styled: bool) -> String {
         table::quantity(run.per_payment(kernel), "ns"),
         table::bytes(outcome.used.iter().map(|used| used.resident_bytes as f64).sum()),
     ]);
-    rows.render(styled)
+    rows
 }
 
 /// What went through each kind of topic for a payment.
 #[must_use]
-pub fn hops(outcome: &Outcome, hops: &Hops, limits: &[Limit], styled: bool) -> String {
+pub fn hops(outcome: &Outcome, hops: &Hops) -> Table {
     let mut rows = Table::new(&[
         ("hop", Align::Left),
         ("records/s", Align::Right),
@@ -140,20 +140,21 @@ pub fn hops(outcome: &Outcome, hops: &Hops, limits: &[Limit], styled: bool) -> S
         table::bytes(hops.appended),
         table::bytes(hops.read),
     ]);
-    let mut text = rows.render(styled);
-    if let (Some(share), Some(produce), Some(consume)) =
-        (hops.share(limits), limits::best(limits, "produce"), limits::best(limits, "consume"))
-    {
-        text.push_str(&format!(
-            "Of the broker's byte limit: {} (bar 50 %, beyond 70 %): {} of {} appended a second and {} of {} read.\n",
-            table::quantity(share, "share"),
-            table::bytes(hops.appended),
-            table::bytes(produce),
-            table::bytes(hops.read),
-            table::bytes(consume),
-        ));
-    }
-    text
+    rows
+}
+
+/// What the hops use of what the broker can do, in words.
+fn of_limit(hops: &Hops, limits: &[Limit]) -> Option<String> {
+    let share = hops.share(limits)?;
+    let (produce, consume) = (limits::best(limits, "produce")?, limits::best(limits, "consume")?);
+    Some(format!(
+        "Of the broker's byte limit: {} (bar 50 %, beyond 70 %): {} of {} appended a second and {} of {} read.",
+        table::quantity(share, "share"),
+        table::bytes(hops.appended),
+        table::bytes(produce),
+        table::bytes(hops.read),
+        table::bytes(consume),
+    ))
 }
 
 /// The most and the least of what a run is to reach, in payments a second.
@@ -161,7 +162,7 @@ pub const BARS: (f64, f64) = (120_000.0, 250_000.0);
 
 /// Rate and latency of runs over Kafka, beside what was published of a whole network.
 #[must_use]
-pub fn runs<'o>(outcomes: impl IntoIterator<Item = (&'o str, &'o Outcome)>, styled: bool) -> String {
+pub fn runs<'o>(outcomes: impl IntoIterator<Item = (&'o str, &'o Outcome)>, limits: &[Limit]) -> Table {
     let mut rows = Table::new(&[
         ("whole network over Kafka", Align::Left),
         ("tx/s", Align::Right),
@@ -172,12 +173,15 @@ pub fn runs<'o>(outcomes: impl IntoIterator<Item = (&'o str, &'o Outcome)>, styl
         ("p90", Align::Right),
         ("p99", Align::Right),
         ("max", Align::Right),
+        ("CPU each, all", Align::Right),
+        ("of broker's limit", Align::Right),
         ("refused", Align::Right),
     ]);
     let published = crate::published::figure("rln-network-aggregate");
     for (title, outcome) in outcomes {
         let of = outcome.run.latency.percentiles();
         let shown = |us: u64| table::duration(Duration::from_micros(us));
+        let cpu: Duration = outcome.used.iter().map(Used::cpu).sum();
         rows.row([
             title.to_owned(),
             table::number(outcome.run.rate),
@@ -188,10 +192,111 @@ pub fn runs<'o>(outcomes: impl IntoIterator<Item = (&'o str, &'o Outcome)>, styl
             shown(of.p90_us),
             shown(of.p99_us),
             shown(of.max_us),
+            table::quantity(outcome.run.per_payment(cpu), "ns"),
+            Hops::of(outcome).share(limits).map_or("–".to_owned(), |share| table::quantity(share, "share")),
             table::count(outcome.run.refused),
         ]);
     }
-    rows.render(styled)
+    rows
+}
+
+/// The run whose rate is the median, or the one above it of an even number; none of no runs.
+#[must_use]
+pub fn middle(outcomes: &[Outcome]) -> Option<&Outcome> {
+    let mut sorted: Vec<_> = outcomes.iter().collect();
+    sorted.sort_by(|a, b| a.run.rate.total_cmp(&b.run.rate));
+    sorted.get(sorted.len() / 2).copied()
+}
+
+/// Runs of the same network, and what processes and hops took in the one whose rate is the median. `verified` is how many
+/// signatures a second the machine verifies, where payments were signed.
+#[must_use]
+pub fn settlement(outcomes: &[Outcome], limits: &[Limit], verified: Option<f64>) -> Vec<Section> {
+    let titles: Vec<String> = (1..=outcomes.len()).map(|number| format!("run {number}")).collect();
+    let table = runs(titles.iter().map(String::as_str).zip(outcomes), limits);
+    let Some(middle) = middle(outcomes) else { return Vec::new() };
+    let rates: Vec<f64> = outcomes.iter().map(|outcome| outcome.run.rate).collect();
+    let shares: Vec<f64> = outcomes.iter().filter_map(|outcome| Hops::of(outcome).share(limits)).collect();
+    let rate = median(&rates).unwrap_or_default();
+    let mut tiles = vec![Tile {
+        name: "whole network over Kafka".into(),
+        value: table::rate(rate),
+        note: format!("bar {}, beyond it {}", table::number(BARS.0), table::number(BARS.1)),
+        passes: verified.is_none().then_some(rate >= BARS.0),
+    }];
+    let mut note = format!("Median of {}: {}", outcomes.len(), table::rate(rate));
+    if let Some(share) = median(&shares) {
+        note.push_str(&format!(", {} of the broker's byte limit", table::quantity(share, "share")));
+        tiles.push(Tile {
+            name: "of the broker's byte limit".into(),
+            value: table::quantity(share, "share"),
+            note: "bar 50 %, beyond it 70 %".into(),
+            passes: Some(share >= 0.5),
+        });
+    }
+    if let Some(verified) = verified {
+        let share = table::quantity(rate / verified.max(1.0), "share");
+        note.push_str(&format!(
+            "; signed: {share} of the {} that batch verification alone does here",
+            table::rate(verified)
+        ));
+    }
+    note.push('.');
+    let hops = Hops::of(middle);
+    let mut below = vec![Block::Table("Topics".into(), self::hops(middle, &hops))];
+    below.extend(of_limit(&hops, limits).map(Block::Note));
+    vec![
+        Section {
+            title: "Whole network".into(),
+            blocks: vec![Block::Tiles(tiles), Block::Table("Runs".into(), table), Block::Note(note)],
+        },
+        Section {
+            title: "Processes, in the median run".into(),
+            blocks: vec![Block::Table("Processes".into(), processes(middle))],
+        },
+        Section { title: "Topics, in the median run".into(), blocks: below },
+    ]
+}
+
+/// What the broker takes and gives through the same client.
+#[must_use]
+pub fn limits(limits: &[Limit]) -> Section {
+    let mut rows = Table::new(&[
+        ("records of", Align::Left),
+        ("produced", Align::Right),
+        ("records/s", Align::Right),
+        ("consumed", Align::Right),
+        ("records/s", Align::Right),
+        ("both at once", Align::Right),
+        ("records/s", Align::Right),
+    ]);
+    for size in limits::SIZES {
+        let name = limits::label(size);
+        let found = |kind: &str| find(limits, &format!("kafka-{kind}-{name}")).map(|limit| limit.value);
+        if found("produce").is_none() {
+            continue;
+        }
+        let mut row = vec![table::bytes(size as f64)];
+        for kind in ["produce", "consume", "both"] {
+            let value = found(kind);
+            row.push(value.map_or("–".to_owned(), |value| table::quantity(value, "B/s")));
+            row.push(value.map_or("–".to_owned(), |value| table::number(value / size as f64)));
+        }
+        rows.row(row);
+    }
+    let note = "Payload bytes a second of transactions with acks=all, and of committed reads, through the client that the \
+                stages use; clients and broker on the same cores. Both at once: appended and committed while others read \
+                them, each byte counted once. Shares elsewhere are of the largest produced and consumed.";
+    Section {
+        title: "Limits of the broker".into(),
+        blocks: vec![Block::Table("The broker's limits".into(), rows), Block::Note(note.into())],
+    }
+}
+
+/// Everything as a page; `facts` say where it was measured.
+#[must_use]
+pub fn page(title: &str, sections: Vec<Section>, facts: Vec<(String, String)>) -> Page {
+    Page { title: format!("Tallystick over Kafka: {title}"), facts, sections }
 }
 
 /// How a network is split, and what it sends.
@@ -248,156 +353,4 @@ pub fn record(outcome: &Outcome, run: &Run, split: Split, limits: &[Limit]) -> R
         Some(figure) => record.published(figure),
         None => record,
     }
-}
-
-/// The record of a stage alone; `split` is how many instances there were of the stages that split.
-#[must_use]
-pub fn alone_record(one: &Alone, split: u16, run: &Run) -> Record {
-    let (written, read) = one.bytes();
-    let record = Record::new(stages::EXPERIMENT, &format!("{} over Kafka", one.role.name()))
-        .setting("log", "kafka")
-        .setting("instances", one.instances)
-        .setting("split", split)
-        .setting("legs", run.workload.mix.legs())
-        .setting("batch", run.batch)
-        .setting("payments", one.payments)
-        .metric("rate_tps", one.rate(), "tx/s", Better::Higher)
-        .metric("cpu_ns_per_transaction", one.per_payment(one.cpu), "ns", Better::Lower)
-        .metric("written_per_transaction", written, "B", Better::Lower)
-        .metric("read_per_transaction", read, "B", Better::Lower)
-        .metric("commits", one.commits as f64, "commits", Better::Lower);
-    match one.broker {
-        Some(time) => record.metric("broker_ns_per_transaction", one.per_payment(time), "ns", Better::Lower),
-        None => record,
-    }
-}
-
-/// The record of takeovers.
-#[must_use]
-pub fn takeover_record(found: &Takeovers, options: &takeover::Options) -> Record {
-    Record::new(settlement::EXPERIMENT, "sequencer takeover over Kafka")
-        .setting("rate_tps", options.rate)
-        .setting("session_ms", options.session_ms)
-        .sampled("without_sequencer", found.seconds.clone(), "s", Better::Lower)
-        .sampled("heard_after", found.heard.clone(), "s", Better::Lower)
-        .metric("records_followed", found.records as f64, "records", Better::Higher)
-}
-
-/// Each stage alone between its topics, and what Kafka costs there; `memory` is what each took alone on batches in memory.
-#[must_use]
-pub fn stages(alone: &[Alone], memory: &[stages::Measured], legs: u8, styled: bool) -> String {
-    let mut rows = Table::new(&[
-        ("stage", Align::Left),
-        ("instances", Align::Right),
-        ("tx/s", Align::Right),
-        ("published, one", Align::Right),
-        ("times", Align::Right),
-        ("CPU each", Align::Right),
-        ("in memory", Align::Right),
-        ("Kafka's client", Align::Right),
-        ("broker", Align::Right),
-        ("B written", Align::Right),
-        ("B read", Align::Right),
-        ("payments a commit", Align::Right),
-    ]);
-    for one in alone {
-        let stage = in_memory(one.role);
-        let found = memory.iter().find(|m| Some(m.stage) == stage && m.legs == legs && !m.signed);
-        let published = stage.and_then(stages::Stage::published);
-        let cpu = one.per_payment(one.cpu);
-        let (written, read) = one.bytes();
-        let shown = |ns: f64| table::quantity(ns, "ns");
-        rows.row([
-            one.role.name().to_owned(),
-            one.instances.to_string(),
-            table::number(one.rate()),
-            published.map_or(String::new(), |figure| table::number(figure.value)),
-            published.map_or(String::new(), |figure| {
-                format!("{}×", table::number(one.rate() / f64::from(one.instances) / figure.value))
-            }),
-            shown(cpu),
-            found.map_or("–".to_owned(), |found| shown(found.nanoseconds())),
-            found.map_or("–".to_owned(), |found| shown(cpu - found.nanoseconds())),
-            one.broker.map_or("–".to_owned(), |time| shown(one.per_payment(time))),
-            table::number(written),
-            table::number(read),
-            table::number(one.payments as f64 / one.commits.max(1) as f64),
-        ]);
-    }
-    let mut text = rows.render(styled);
-    text.push_str(
-        "Each stage's processes between topics in which all that they read lies ready; nothing else runs but the broker, on \
-         the same cores.\nKafka's client: what the processes take beyond the stage's own step on batches in memory: each \
-         byte read is fetched, checked (CRC),\ncopied out of the client and decoded; each byte written is encoded, copied \
-         into the client, checked and sent; a commit is a request\nto the coordinator and a marker in each partition, paid \
-         once for a turn. Times: of one instance.\n",
-    );
-    text
-}
-
-fn in_memory(role: Role) -> Option<stages::Stage> {
-    Some(match role {
-        Role::Scheduler => stages::Stage::Scheduler,
-        Role::Approver => stages::Stage::Approver,
-        Role::Assembler => stages::Stage::Assembler,
-        Role::Sequencer => stages::Stage::Sequencer,
-        Role::Updater => stages::Stage::Updater,
-        Role::Gateway => return None,
-    })
-}
-
-/// What more machines are predicted to do.
-#[must_use]
-pub fn predictions(alone: &[Alone], cores: usize, styled: bool) -> String {
-    let mut rows = Table::new(&[
-        ("machines like this", Align::Right),
-        ("tx/s", Align::Right),
-        ("limited by", Align::Left),
-    ]);
-    for machines in [1, 10, 100] {
-        let Prediction { machines, rate, by } = predict(alone, machines, cores);
-        rows.row([machines.to_string(), table::number(rate), by.to_owned()]);
-    }
-    let mut text = rows.render(styled);
-    text.push_str(&format!(
-        "A model, not a measurement. Assumed: a payment takes the processor time there that it took above, the brokers' for \
-         each of {REPLICAS}\ncopies where there is more than one machine; {cores} cores each; the work spreads evenly over \
-         schedulers, assemblers and institutions; only\nthe sequencer is not split. Left out: the network between \
-         machines, skew, rebalances, the generator. So it is the most there can be.\n"
-    ));
-    text
-}
-
-/// How long there was no sequencer.
-#[must_use]
-pub fn takeovers(found: &Takeovers, styled: bool) -> String {
-    let mut rows = Table::new(&[
-        ("sequencer killed", Align::Right),
-        ("without one: median", Align::Right),
-        ("longest", Align::Right),
-        ("heard after: median", Align::Right),
-        ("longest", Align::Right),
-        ("bar", Align::Right),
-        ("beyond", Align::Right),
-    ]);
-    let longest = |samples: &[f64]| samples.iter().copied().fold(0.0, f64::max);
-    let of = |samples: &[f64]| median(samples).unwrap_or_default();
-    rows.row([
-        format!("{} times", found.seconds.len()),
-        table::quantity(of(&found.seconds), "s"),
-        table::quantity(longest(&found.seconds), "s"),
-        table::quantity(of(&found.heard), "s"),
-        table::quantity(longest(&found.heard), "s"),
-        "5 s".to_owned(),
-        "1 s".to_owned(),
-    ]);
-    let mut text = rows.render(styled);
-    text.push_str(&format!(
-        "From the last record of the sequencer that was killed (kill -9, under load) to the first of the one that waited. {} \
-         records with {}\ndecisions were followed: each began where the one before it ended, in the order and in the Merkle \
-         log: no gap, no fork.\n",
-        table::count(found.records),
-        table::count(found.decisions)
-    ));
-    text
 }

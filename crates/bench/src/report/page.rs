@@ -99,6 +99,20 @@ impl Page {
 }
 
 impl Section {
+    /// Tables and notes as text, for a terminal; charts and headline figures, which repeat them, are left out.
+    #[must_use]
+    pub fn text(&self, styled: bool) -> String {
+        let mut text = String::new();
+        for block in &self.blocks {
+            match block {
+                Block::Table(_, table) => text.push_str(&table.render(styled)),
+                Block::Note(note) => text.push_str(&wrapped(note)),
+                Block::Tiles(_) | Block::Chart(_) | Block::Bars(_) => {}
+            }
+        }
+        text
+    }
+
     fn render(&self, html: &mut String) {
         let _ = write!(html, "<section>\n<h2>{}</h2>\n", escape(&self.title));
         let mut charts = false;
@@ -125,6 +139,26 @@ impl Section {
         }
         html.push_str("</section>\n");
     }
+}
+
+/// A paragraph in lines of a terminal's width.
+fn wrapped(text: &str) -> String {
+    const WIDTH: usize = 120;
+    let (mut lines, mut length) = (String::new(), 0);
+    for word in text.split_whitespace() {
+        let word_length = word.chars().count();
+        if length > 0 && length + 1 + word_length > WIDTH {
+            lines.push('\n');
+            length = 0;
+        } else if length > 0 {
+            lines.push(' ');
+            length += 1;
+        }
+        lines.push_str(word);
+        length += word_length;
+    }
+    lines.push('\n');
+    lines
 }
 
 fn render_tiles(tiles: &[Tile], html: &mut String) {
@@ -258,6 +292,10 @@ pub(crate) mod tests {
             html.contains("tile good") && html.contains("✗ bar 2") && html.contains("x &lt; y"),
             "{html}"
         );
+        let text = page().sections[0].text(false);
+        assert!(text.contains("a & b") && text.ends_with("x < y\n") && !text.contains("bar 2"), "{text}");
+        let lines = wrapped(&"four ".repeat(50));
+        assert_eq!(lines.lines().map(str::len).collect::<Vec<_>>(), [119, 119, 9], "{lines}");
         // Charts stand beside each other, tables do not.
         assert_eq!(html.matches("<div class=\"charts\">").count(), 1);
     }

@@ -38,7 +38,7 @@ impl Inputs {
     /// # Panics
     /// When a stage refuses a payment, which would measure something else.
     pub(super) fn make(workload: &Workload, batches: usize, batch: usize) -> Self {
-        let (network, keys) = workload::network(workload.is_signed(), workload.validity);
+        let (network, keys) = workload::network(workload.is_signed(), workload.validity, workload.spread);
         let network = Arc::new(network);
         let mut generator = Generator::new(workload, network.id, 1);
         let transactions: Vec<_> = (0..batches).map(|_| generator.batch(0, batch, NOW)).collect();

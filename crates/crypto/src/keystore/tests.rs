@@ -86,6 +86,22 @@ fn files_open_to_others_are_refused() {
 }
 
 #[test]
+fn root_may_hand_a_file_to_its_reader() {
+    const ROOT: u32 = 0;
+    for (mode, owner, reader, too_open) in [
+        (0o440, ROOT, 1000, false),
+        (0o640, ROOT, 1000, false),
+        (0o440, ROOT, ROOT, true),
+        (0o440, 1000, 1000, true),
+        (0o444, ROOT, 1000, true),
+        (0o460, ROOT, 1000, true),
+        (0o600, 1000, 1000, false),
+    ] {
+        assert_eq!(is_too_open(mode, owner, reader), too_open, "{mode:o} of {owner}, read by {reader}");
+    }
+}
+
+#[test]
 fn other_failures_are_told_apart() {
     let directory = directory();
     let path = directory.path().join("node.key");

@@ -3,6 +3,7 @@
 //! Everything ends with the process that started it, however that ends: each broker hangs on a pipe from here.
 
 mod certificates;
+mod way;
 
 pub use certificates::{Authority, Identity};
 
@@ -15,6 +16,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use thiserror::Error;
+use way::Way;
 
 const TEMPLATE: &str = include_str!("../../../../deploy/kafka/server.properties");
 /// As in deploy/kafka/pom.xml.
@@ -76,6 +78,8 @@ pub struct Setup {
     pub nodes: u16,
     /// Clients need certificates, and what access lists give them.
     pub secured: bool,
+    /// Clients can also reach them by a way that can be [cut](Brokers::cut).
+    pub far: bool,
     /// Compiles well before it runs fast: for benchmarks. Else it starts sooner.
     pub fast: bool,
     /// The heap of each, in MiB.
@@ -87,7 +91,7 @@ pub struct Setup {
 
 impl Default for Setup {
     fn default() -> Self {
-        Self { nodes: 1, secured: false, fast: false, heap_mib: 512, file_mib: None }
+        Self { nodes: 1, secured: false, far: false, fast: false, heap_mib: 512, file_mib: None }
     }
 }
 
@@ -96,6 +100,7 @@ pub struct Brokers {
     setup: Setup,
     directory: TempDir,
     nodes: Vec<Node>,
+    ways: Vec<Way>,
     authority: Option<Authority>,
 }
 
@@ -138,9 +143,14 @@ impl Brokers {
             .map(|node| format!("{node}@127.0.0.1:{}", ports[usize::from(setup.nodes + node - 1)]))
             .collect();
         let authority = setup.secured.then(|| Authority::new(directory.path())).transpose()?;
-        let mut brokers = Self { setup, directory, nodes: Vec::new(), authority };
+        let mut brokers = Self { setup, directory, nodes: Vec::new(), ways: Vec::new(), authority };
         for number in 1..=setup.nodes {
             let port = ports[usize::from(number - 1)];
+            if setup.far {
+                let listener = TcpListener::bind("127.0.0.1:0").map_err(io("find a free port"))?;
+                let way = Way::new(listener, free_ports(1)?[0]);
+                brokers.ways.push(way.map_err(io("make a way to a broker"))?);
+            }
             brokers.configure(
                 number,
                 port,
@@ -181,11 +191,32 @@ impl Brokers {
         }
     }
 
+    /// Options for a client that reaches them only by the way that can be cut.
+    ///
+    /// # Panics
+    /// When the setup has no such way.
+    #[must_use]
+    pub fn far_options(&self) -> KafkaOptions {
+        assert!(!self.ways.is_empty(), "the setup says whether there is a far way");
+        let brokers = self.ways.iter().map(|way| format!("127.0.0.1:{}", way.port())).collect();
+        KafkaOptions { brokers, ..self.options() }
+    }
+
+    /// Cuts the far way to all brokers, or opens it again. Connections stay open meanwhile, and nothing comes through.
+    pub fn cut(&self, is_cut: bool) {
+        self.ways.iter().for_each(|way| way.cut(is_cut));
+    }
+
     /// Kills a broker as `kill -9` does; its data stay.
     pub fn kill(&mut self, number: u16) {
         if let Some(running) = self.node(number).running.take() {
             running.end(true);
         }
+    }
+
+    /// Leaves the last broker room for files of so many MiB, at least 11, from its next start on.
+    pub fn limit_disk(&mut self, file_mib: u32) {
+        self.setup.file_mib = Some(file_mib);
     }
 
     /// Gives the last broker room on its disk, from its next start on.
@@ -297,6 +328,16 @@ impl Brokers {
         }
         if let Some(authority) = &self.authority {
             text.push_str(&authority.server_properties());
+        }
+        if let Some(way) = self.ways.get(usize::from(number - 1)) {
+            let clients = if self.setup.secured { "SSL" } else { "PLAINTEXT" };
+            let (to, from) = (way.to(), way.port());
+            // Of two lines for one key the later holds.
+            text.push_str(&format!(
+                "\nlisteners={clients}://127.0.0.1:{port},FAR://127.0.0.1:{to},CONTROLLER://127.0.0.1:{controller}\n\
+                 advertised.listeners={clients}://127.0.0.1:{port},FAR://127.0.0.1:{from}\n\
+                 listener.security.protocol.map={clients}:{clients},FAR:{clients},CONTROLLER:{clients}\n"
+            ));
         }
         let properties = self.path(number, "properties");
         std::fs::write(&properties, text).map_err(io("write a broker's properties"))?;

@@ -5,6 +5,7 @@ use rdkafka::consumer::ConsumerContext;
 use rdkafka::error::KafkaError;
 use rdkafka::message::DeliveryResult;
 use rdkafka::producer::{NoCustomPartitioner, ProducerContext};
+use rdkafka::types::RDKafkaErrorCode;
 use std::sync::{Mutex, PoisonError};
 
 /// Keeps the last complaint of a client.
@@ -18,6 +19,10 @@ impl Context {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(what);
     }
 
+    fn has_complained(&self) -> bool {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
     /// `what`, and what the client complained about last.
     pub(super) fn explain(&self, what: impl std::fmt::Display) -> String {
         match &*self.last.lock().unwrap_or_else(PoisonError::into_inner) {
@@ -29,6 +34,10 @@ impl Context {
 
 impl ClientContext for Context {
     fn error(&self, error: KafkaError, reason: &str) {
+        // That no broker is left follows from what was wrong with each, which says more.
+        if error.rdkafka_error_code() == Some(RDKafkaErrorCode::AllBrokersDown) && self.has_complained() {
+            return;
+        }
         self.keep(format!("{error}: {reason}"));
     }
 }

@@ -91,22 +91,25 @@ impl KafkaLog {
         self.writer.as_ref().and_then(|writer| writer.next(topic))
     }
 
-    /// The ends of a partition, asked for now. Where there is no answer, it begins where it began before, and ends after
-    /// everything: who reads up to the end must not take what is missing for the end.
-    fn ends(&self, topic: TopicId) -> (u64, u64) {
-        if !self.partitions.contains_key(&topic.0) {
-            return (0, 0);
-        }
-        let asked =
-            self.partition(topic).and_then(|partition| self.reader.ask(|lookup| lookup.bounds(partition)));
+    /// Where a partition begins, asked for now; where it began before if there is no answer.
+    fn beginning(&self, topic: TopicId) -> u64 {
+        let Some(partition) = self.partitions.get(&topic.0) else { return 0 };
+        let asked = self.reader.ask(|lookup| lookup.begin(partition));
         let mut ends = self.ends.lock().expect(LOCK);
-        match asked {
-            Ok(bounds) => {
-                ends.insert(topic.0, (bounds.first(), bounds.next()));
-                (bounds.first(), bounds.next())
-            }
-            Err(_) => (ends.get(&topic.0).map_or(0, |(first, _)| *first), u64::MAX),
+        let (first, _) = ends.entry(topic.0).or_default();
+        if let Ok(bounds) = asked {
+            *first = bounds.first();
         }
+        *first
+    }
+
+    /// Where a partition ends, asked for now. Where there is no answer, it ends after everything: who reads up to the end
+    /// must not take what is missing for the end.
+    fn end(&self, topic: TopicId) -> u64 {
+        let Some(partition) = self.partitions.get(&topic.0) else { return 0 };
+        let Ok(next) = self.reader.ask(|lookup| lookup.next(partition)) else { return u64::MAX };
+        self.ends.lock().expect(LOCK).entry(topic.0).or_default().1 = next;
+        next
     }
 
     /// What went through each partition. It asks the cluster for nothing.
@@ -153,11 +156,11 @@ impl Log for KafkaLog {
     }
 
     fn first(&self, topic: TopicId) -> Offset {
-        Offset(self.ends(topic).0)
+        Offset(self.beginning(topic))
     }
 
     fn next(&self, topic: TopicId) -> Offset {
-        Offset(self.own(topic).map_or_else(|| self.ends(topic).1, |(next, _)| next))
+        Offset(self.own(topic).map_or_else(|| self.end(topic), |(next, _)| next))
     }
 
     fn release(&self, topic: TopicId, before: Offset) -> Result<(), LogError> {

@@ -18,6 +18,9 @@ pub(super) struct Lookup {
     limit: Duration,
 }
 
+/// For how long a client's complaints are gathered once it has failed.
+const COMPLAINTS: Duration = Duration::from_millis(50);
+
 /// Where a record of ours lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
@@ -60,7 +63,11 @@ impl Lookup {
     }
 
     fn explained(&self, operation: &'static str, error: &KafkaError) -> LogError {
-        while self.consumer.poll(Duration::ZERO).is_some() {}
+        // What the client complains about comes with its events, one at each poll.
+        let enough = Instant::now() + COMPLAINTS;
+        while Instant::now() < enough {
+            let _ = self.consumer.poll(Duration::from_millis(5));
+        }
         LogError::Cluster { operation, reason: self.consumer.context().explain(error) }
     }
 
@@ -114,8 +121,20 @@ impl Lookup {
     pub(super) fn bounds(&self, partition: &Partition) -> Result<Bounds, LogError> {
         let begin = self.begin(partition)?;
         let Some((first, _)) = begin.ends else { return Ok(begin) };
-        let last = self.last(partition, first, begin.high)?;
+        let last = self.last(partition, first.position, begin.high)?;
+        let last =
+            last.ok_or_else(|| unreadable(partition, first.position, "nothing any more".to_owned()))?;
         Ok(Bounds { ends: Some((first, last)), ..begin })
+    }
+
+    /// The number that the partition's next record gets: [`bounds`](Self::bounds) without looking for where it begins.
+    pub(super) fn next(&self, partition: &Partition) -> Result<u64, LogError> {
+        let (low, high) = self.watermarks(partition)?;
+        match self.last(partition, low, high)? {
+            Some(last) => Ok(last.offset.saturating_add(1)),
+            None if low > 0 => Err(forgotten(partition, low)),
+            None => Ok(0),
+        }
     }
 
     /// Where the partition's records begin, as if the first were the last.
@@ -123,18 +142,17 @@ impl Lookup {
         let (low, high) = self.watermarks(partition)?;
         let first = self.at_or_after(partition, low, high)?;
         if first.is_none() && low > 0 {
-            let what = "nothing: the records before it were deleted, and with them their count".to_owned();
-            return Err(unreadable(partition, low, what));
+            return Err(forgotten(partition, low));
         }
         Ok(Bounds { low, high, ends: first.map(|first| (first, first)) })
     }
 
-    /// The last record, not before `first`: looked for backwards in steps that double twice, since commits take positions
-    /// too. It must follow the one before it.
-    fn last(&self, partition: &Partition, first: Place, high: i64) -> Result<Place, LogError> {
+    /// The last record at or after position `low`: looked for backwards in steps that double twice, since commits take
+    /// positions too. It must follow the one before it.
+    fn last(&self, partition: &Partition, low: i64, high: i64) -> Result<Option<Place>, LogError> {
         let mut step = 4;
         loop {
-            let from = (high - step).max(first.position);
+            let from = (high - step).max(low);
             let (mut last, mut count): (Option<Place>, _) = (None, 0);
             self.scan(partition, from, high, |found| {
                 let follows = last.is_none_or(|last| last.offset.checked_add(1) == Some(found.offset));
@@ -144,10 +162,10 @@ impl Lookup {
                 (last, count) = (Some(found), count + 1);
                 Ok(true)
             })?;
-            match last {
-                Some(last) if count > 1 || from == first.position => return Ok(last),
-                _ => step *= 4,
+            if count > 1 || from == low {
+                return Ok(last);
             }
+            step *= 4;
         }
     }
 
@@ -250,6 +268,11 @@ impl Lookup {
         }
         Ok(None)
     }
+}
+
+fn forgotten(partition: &Partition, low: i64) -> LogError {
+    let what = "nothing: the records before it were deleted, and with them their count".to_owned();
+    unreadable(partition, low, what)
 }
 
 /// What is wrong with a record that is not the next.

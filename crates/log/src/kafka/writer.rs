@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 const LOCK: &str = "no holder of a writer's lock panics";
 /// How long one call of the client may take before reports of failed messages are looked at.
 const STEP: Duration = Duration::from_millis(250);
+/// How long a client first waits to be given its name before its reason is looked at.
+const FIRST_STEP: Duration = Duration::from_millis(30);
 /// How much is handed to the client for one partition at once, in bytes: one request, waited for. The client sends one
 /// request of an idempotent producer after the other anyway, and spins while more waits behind it.
 pub(super) const BATCH_BYTES: usize = 4 << 20;
@@ -78,16 +80,25 @@ enum Over {
 impl Writer {
     /// Fences the earlier writer of this name. What the log may append to is told by [`start`](Self::start).
     pub(super) fn open(options: &KafkaOptions, name: &str) -> Result<Self, LogError> {
-        let producer: BaseProducer<Context> = options
-            .producer(name)
-            .create_with_context(Context::default())
-            .map_err(super::refused("make a producer"))?;
+        let make = || -> Result<BaseProducer<Context>, LogError> {
+            let made = options.producer(name).create_with_context(Context::default());
+            made.map_err(super::refused("make a producer"))
+        };
+        let (mut producer, mut step) = (make()?, FIRST_STEP);
         let deadline = Instant::now() + options.request_timeout();
         loop {
-            match producer.init_transactions(options.request_timeout()) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match producer.init_transactions(left.min(step)) {
                 Ok(()) => break,
-                // Two that open at once may meet in the cluster; the later one goes on.
-                Err(KafkaError::Transaction(error)) if error.is_retriable() && Instant::now() < deadline => {}
+                // The cluster gives up what the writer before had begun, which takes it some milliseconds, or two that open
+                // at once met there; the later one goes on. The client would ask again after half a second: a new one does
+                // at once.
+                Err(KafkaError::Transaction(error))
+                    if error.code() == Code::ConcurrentTransactions && !left.is_zero() =>
+                {
+                    (producer, step) = (make()?, (step * 2).min(STEP));
+                }
+                Err(KafkaError::Transaction(error)) if error.is_retriable() && !left.is_zero() => {}
                 Err(error) => {
                     producer.poll(Duration::ZERO);
                     let reason = producer.context().explain(error);

@@ -10,7 +10,9 @@ use crate::message::{AcceptedBatch, SequenceBatch, Source};
 use crate::recent::may_be_remembered;
 use crate::replay::{Replay, ReplayError};
 use crate::runtime::executor::{Executor, Signal, Stage};
-use crate::runtime::shell::{ApproverShell, AssemblerShell, SchedulerShell, SequencerShell, UpdaterShell};
+use crate::runtime::shell::{
+    ApproverShell, AssemblerShell, Known, SchedulerShell, SequencerShell, UpdaterShell,
+};
 use crate::runtime::topic::Topic;
 use crate::runtime::under_way::UnderWay;
 use crate::snapshot;
@@ -316,6 +318,7 @@ fn join(
             approvals: vec![approvals.clone()],
             under_way: UnderWay::default(),
             held: None,
+            known: Known::default(),
         }));
         let mut updater = Updater::new(partition.accounts, partition.aliases, replay.next);
         // What is not decided is proposed again, and of that alone what is not.

@@ -8,7 +8,7 @@ use super::state::State;
 use crate::message::{ApprovalBatch, Source};
 use crate::runtime::executor::{Signal, Stage};
 use crate::runtime::feed::{Cursor, Feeds};
-use crate::runtime::shell::{ApproverShell, approvals_stream};
+use crate::runtime::shell::{ApproverShell, Known, approvals_stream};
 use crate::runtime::topic::{Reader, Topic};
 use crate::runtime::under_way::UnderWay;
 use crate::stage::Approver;
@@ -109,6 +109,7 @@ pub fn open(
             .collect(),
         under_way,
         held: None,
+        known: Known::default(),
     };
     let approving = Approving { shell, log: Arc::clone(&opened.log), proposals, sequence, approvals };
     Ok(Shard::new(opened, Box::new(approving), Some(state), dead_letters))

@@ -6,6 +6,7 @@
 
 mod archive;
 mod books;
+mod latest;
 mod recent;
 mod threads;
 mod waiting;
@@ -27,6 +28,7 @@ use crate::receipt::Receipt;
 use crate::runtime::executor::Signal;
 use archive::Archive;
 use books::Books;
+use latest::Latest;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -66,6 +68,7 @@ struct Shared {
     /// Outcomes were told, or balances went on.
     progress: Signal,
     books: Vec<Books>,
+    latest: Latest,
     archive: Mutex<Archive>,
     /// Held while the journal is read from its beginning.
     lookup: Mutex<()>,
@@ -118,7 +121,8 @@ impl Desk {
             clock,
             gathered: Mutex::new((0..layout.schedulers).map(|_| VecDeque::new()).collect()),
             arrivals: Signal::default(),
-            waiting: Mutex::new(Waiting::new(next, head)),
+            waiting: Mutex::new(Waiting::new(next, listener.position(), head)),
+            latest: Latest::new(listener.end()),
             progress: Signal::default(),
             books: ledgers.iter().map(|(_, ledger)| Books::of(ledger)).collect(),
             archive: Mutex::new(archive),
@@ -243,9 +247,14 @@ impl Shared {
 
     /// Waits until the outcome at `sequence` shows in all balances; whether it does.
     fn settles(&self, sequence: u64, deadline: Instant) -> bool {
+        self.comes(|waiting| waiting.next() > sequence, deadline)
+    }
+
+    /// Waits until what was told is as wanted; whether it is.
+    fn comes(&self, wanted: impl Fn(&Waiting) -> bool, deadline: Instant) -> bool {
         loop {
             let events = self.progress.events();
-            if self.waiting().next() > sequence {
+            if wanted(&self.waiting()) {
                 return true;
             }
             if Instant::now() >= deadline || self.stop.is_set() {
@@ -349,6 +358,13 @@ impl Settlement for Desk {
     fn receipt(&self, uetr: Uetr) -> Result<Option<Receipt>, EngineError> {
         let _one_at_a_time = self.shared.lookup.lock().expect(LOCK);
         Ok(crate::receipt::find(self.shared.journal()?, uetr)?)
+    }
+
+    fn catch_up(&self, limit: Duration) -> Result<(), EngineError> {
+        let deadline = Instant::now() + limit;
+        let end = self.shared.latest.end(deadline);
+        let reached = end.is_some_and(|end| self.shared.comes(|told| told.records() >= end, deadline));
+        if reached { Ok(()) } else { Err(EngineError::Behind) }
     }
 
     fn account(&self, id: AccountId) -> Option<AccountView> {

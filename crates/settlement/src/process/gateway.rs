@@ -135,11 +135,6 @@ impl Gateway {
         self.listener.sequence()
     }
 
-    /// See [`Listener::behind`].
-    pub fn behind(&self) -> u64 {
-        self.listener.behind()
-    }
-
     /// See [`Listener::wait`].
     pub fn wait(&self, limit: Duration) {
         self.listener.wait(limit);
@@ -221,9 +216,10 @@ impl Listener {
         Ok(polled.map(|Polled { position, value, .. }| (position, value)))
     }
 
-    /// How many records of the sequence there are that it has not read. Asks the cluster.
-    pub fn behind(&self) -> u64 {
-        self.log.next(self.of_sequence.0).0.saturating_sub(self.of_sequence.1.next())
+    /// What asks the cluster for the end of the sequence, in records; it gets none where the cluster does not say.
+    pub fn end(&self) -> impl Fn() -> Option<u64> + Send + Sync + use<> {
+        let (log, sequence) = (Arc::clone(&self.log), self.of_sequence.0);
+        move || Some(log.next(sequence).0).filter(|end| *end != u64::MAX)
     }
 
     /// Sleeps until something may have come, at most for `limit`.

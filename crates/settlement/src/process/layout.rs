@@ -12,7 +12,7 @@
 //! | `snapshots.<BIC>` | one | the participant's updater | itself, the approver |
 //! | `scheduler`, `assembler`, `sequencer`, `approver.<BIC>` | shard | the shard | itself: how far it has come |
 //! | `gateway` | gateway | nobody: shares the gateways out | |
-//! | `dead-letters` | see [`Layout::dead_letters`] | the shard | people |
+//! | `dead-letters`, `dead-letters.<BIC>` | see [`Layout::dead_letters`] | the shard | people |
 //!
 //! Every partition has one writer at a time. Accepted transactions and the sequence are the ledger: they are never
 //! deleted. Everything else follows from them.
@@ -136,7 +136,7 @@ impl Layout {
             shared("assembler", self.assemblers, false),
             shared("sequencer", 1, false),
             shared("gateway", self.gateways, false),
-            shared("dead-letters", self.shards(), false),
+            shared("dead-letters", self.schedulers + self.assemblers + 1, false),
         ];
         for participant in self.everybody() {
             let own = |name: &str, partitions: u16| TopicPlan {
@@ -151,15 +151,10 @@ impl Layout {
                 own("approvals", self.assemblers),
                 own("approver", 1),
                 own("snapshots", 1),
+                own("dead-letters", 2),
             ]);
         }
         topics
-    }
-
-    fn shards(&self) -> u16 {
-        let participants =
-            u16::try_from(self.participants.len()).expect("participants are numbered in 16 bits");
-        self.schedulers + self.assemblers + 1 + 2 * participants
     }
 
     /// The topics whose partitions are shared out among the processes of a stage: each partition is a shard.
@@ -188,7 +183,7 @@ impl Layout {
         let of = |topic: &str| self.of(topic, participant);
         Access {
             reads: vec![of("proposals"), self.name("sequence")],
-            writes: vec![of("approvals"), of("approver"), of("snapshots"), self.name("dead-letters")],
+            writes: vec![of("approvals"), of("approver"), of("snapshots"), of("dead-letters")],
             releases: vec![of("approver"), of("snapshots")],
             writers: vec![
                 self.writer(Role::Approver, participant.0),
@@ -252,20 +247,18 @@ impl Layout {
         }
     }
 
-    /// Where a shard sets aside what it cannot read: schedulers first, then assemblers, the sequencer, approvers, updaters.
+    /// Where a shard sets aside what it cannot read: schedulers first, then assemblers, the sequencer. What a participant's
+    /// approver, then its updater, set aside was meant for that participant, and is no other's to read.
     pub fn dead_letters(&self, role: Role, shard: u16) -> Partition {
-        let participants =
-            u16::try_from(self.participants.len()).expect("participants are numbered in 16 bits");
-        let assemblers = self.schedulers;
-        let sequencer = assemblers + self.assemblers;
-        let number = match role {
-            Role::Scheduler | Role::Gateway => shard,
-            Role::Assembler => assemblers + shard,
-            Role::Sequencer => sequencer,
-            Role::Approver => sequencer + 1 + shard,
-            Role::Updater => sequencer + 1 + participants + shard,
-        };
-        Partition::new(self.name("dead-letters"), number)
+        let shared = |number| Partition::new(self.name("dead-letters"), number);
+        let own = |number| Partition::new(self.of("dead-letters", ParticipantId(shard)), number);
+        match role {
+            Role::Scheduler | Role::Gateway => shared(shard),
+            Role::Assembler => shared(self.schedulers + shard),
+            Role::Sequencer => shared(self.schedulers + self.assemblers),
+            Role::Approver => own(0),
+            Role::Updater => own(1),
+        }
     }
 }
 

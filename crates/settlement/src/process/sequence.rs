@@ -65,6 +65,11 @@ impl Silence {
         Ok(self.since.elapsed())
     }
 
+    /// When it was last heard of, or when this began to listen.
+    pub fn heard_at(&self) -> Instant {
+        self.since
+    }
+
     fn hear(&mut self) -> Result<bool, LogError> {
         let mut records = Vec::new();
         let read = self.log.read(self.state, Offset(self.next), 1 << 20, Visibility::Durable, &mut records);
@@ -148,6 +153,7 @@ impl Resumable for Sequencing {
             state.encode(&mut bytes);
         }
         log.append(self.state, &[&bytes])?;
+        (self.recorded, self.recorded_at) = (false, now);
         Ok(true)
     }
 

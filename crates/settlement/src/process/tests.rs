@@ -3,7 +3,7 @@
 use super::*;
 use crate::audit::{AuditOptions, AuditReport, audit_entries};
 use crate::engine::{Engine, EngineOptions, Outcome};
-use crate::message::Intake;
+use crate::message::{Intake, Source};
 use crate::path;
 use crate::runtime::shell::SharedState;
 use crate::stage::Updater;
@@ -76,10 +76,26 @@ struct World {
     references: u64,
     /// What was submitted, by origin, until the scheduler answers.
     submitted: HashMap<u64, Vec<Uetr>>,
-    accepted: HashMap<(u64, u64, u32), Uetr>,
+    accepted: HashMap<(Source, u32), Uetr>,
+    /// The sequence as it was heard.
+    decided: HashMap<(Source, u32), u16>,
     outcomes: HashMap<Uetr, u16>,
+    /// Payments whose outcome nobody was told yet.
+    payments: HashMap<Uetr, Payment>,
+    /// What each account has for certain by what was told, whatever becomes of the payments under way.
+    certain: HashMap<AccountId, i64>,
+    /// How many of each bank's accounts pay and are paid.
+    busy: u32,
     sent: u64,
     restarts: u64,
+}
+
+struct Payment {
+    from: AccountId,
+    to: AccountId,
+    amount: i64,
+    /// Whether the payer has had the money for certain since it was sent.
+    covered: bool,
 }
 
 impl World {
@@ -103,7 +119,11 @@ impl World {
             references: 0,
             submitted: HashMap::new(),
             accepted: HashMap::new(),
+            decided: HashMap::new(),
             outcomes: HashMap::new(),
+            payments: HashMap::new(),
+            certain: HashMap::new(),
+            busy: ACCOUNTS,
             sent: 0,
             restarts: 0,
         };
@@ -172,33 +192,51 @@ impl World {
             assert_eq!(references.len(), intake.results.len());
             for (uetr, result) in references.into_iter().zip(&intake.results) {
                 match result {
-                    Intake::Accepted(index) => {
-                        let source = intake.source.unwrap();
-                        self.accepted.insert((source.scheduler, source.number, *index), uetr);
-                    }
-                    Intake::Duplicate(source, index) => {
-                        self.accepted.insert((source.scheduler, source.number, *index), uetr);
-                    }
+                    Intake::Accepted(index) => self.accepted_at((intake.source.unwrap(), *index), uetr),
+                    Intake::Duplicate(source, index) => self.accepted_at((*source, *index), uetr),
                     // It is not sequenced, and nothing remembers it.
                     Intake::Refused(refusal) => {
                         assert_eq!(*refusal, Refusal::Expired);
                         self.sent -= 1;
+                        self.told(uetr, refusal.number());
                     }
                 }
             }
         }
         while let Some((_, batch)) = self.gateway.sequence().unwrap() {
             for (index, verdict) in batch.decisions() {
-                let place = (batch.source.scheduler, batch.source.number, index);
-                if let Some(uetr) = self.accepted.get(&place) {
-                    assert_eq!(
-                        self.outcomes.insert(*uetr, verdict),
-                        None,
-                        "final once: {place:?} now {verdict}"
-                    );
+                let place = (batch.source, index);
+                assert_eq!(self.decided.insert(place, verdict), None, "final once: {place:?} now {verdict}");
+                if let Some(uetr) = self.accepted.get(&place).copied() {
+                    self.decided(uetr, verdict);
                 }
             }
         }
+    }
+
+    /// The scheduler's word may come before the sequencer's, or after it.
+    fn accepted_at(&mut self, place: (Source, u32), uetr: Uetr) {
+        self.accepted.insert(place, uetr);
+        if let Some(verdict) = self.decided.get(&place).copied() {
+            self.decided(uetr, verdict);
+        }
+    }
+
+    fn decided(&mut self, uetr: Uetr, verdict: u16) {
+        let known = self.outcomes.insert(uetr, verdict);
+        assert!(known.is_none_or(|known| known == verdict), "{uetr}: {known:?} became {verdict}");
+        self.told(uetr, verdict);
+    }
+
+    /// Payer and payee know what became of a payment.
+    fn told(&mut self, uetr: Uetr, verdict: u16) {
+        let Some(Payment { from, to, amount, covered }) = self.payments.remove(&uetr) else { return };
+        assert!(
+            !(covered && verdict == Refusal::InsufficientFunds.number()),
+            "{uetr}: {from} had {amount}, and was told so before"
+        );
+        let gains = if verdict == 0 { to } else { from };
+        *self.certain.get_mut(&gains).unwrap() += amount;
     }
 
     fn terms(&mut self, valid_ms: u64) -> Terms {
@@ -260,7 +298,10 @@ impl World {
             let accounts: Vec<_> = (0..ACCOUNTS).map(|number| account(bank, number)).collect();
             let issues: Vec<_> = accounts
                 .into_iter()
-                .map(|to| self.signed(Kind::Issue, path::issue(to, EUR, Amount(1_000)), bank))
+                .map(|to| {
+                    self.certain.insert(to, 1_000);
+                    self.signed(Kind::Issue, path::issue(to, EUR, Amount(1_000)), bank)
+                })
                 .collect();
             self.submit(&issues);
         }
@@ -274,7 +315,7 @@ impl World {
         for _ in 0..count {
             let mut pick = || {
                 let bank = 1 + u16::try_from(self.rng.below(u64::from(BANKS))).unwrap();
-                account(bank, u32::try_from(self.rng.below(u64::from(ACCOUNTS))).unwrap())
+                account(bank, u32::try_from(self.rng.below(u64::from(self.busy))).unwrap())
             };
             let (from, to) = (pick(), pick());
             if from == to {
@@ -284,6 +325,15 @@ impl World {
             let valid_ms = if self.rng.chance(1, 10) { 300 } else { 50_000 };
             let terms = self.terms(valid_ms);
             let legs = path::payment(&self.network, from, to, EUR, amount);
+            let funds = self.certain.get_mut(&from).unwrap();
+            let covered = *funds >= amount.0;
+            *funds -= amount.0;
+            if !covered {
+                // It may overtake those sent before, and take what they were sure of.
+                let same = self.payments.values_mut().filter(|payment| payment.from == from);
+                same.for_each(|payment| payment.covered = false);
+            }
+            self.payments.insert(terms.uetr, Payment { from, to, amount: amount.0, covered });
             payments.push(Transaction::new(Kind::Transfer, &terms, legs));
         }
         self.submit(&payments);
@@ -364,6 +414,31 @@ fn keeps_its_promises_whatever_is_ended_or_opened_twice() {
     for seed in 0..seeds {
         run(seed);
     }
+}
+
+/// The decision of a payment and the next payment come to an approver on different ways, the decision later now and then.
+#[test]
+fn what_was_told_can_be_spent() {
+    let mut covered = 0;
+    let mut refused = 0;
+    for seed in 0..8 {
+        let cluster = cluster();
+        cluster.lag(seed);
+        let mut world = World::on(cluster, seed, START);
+        world.found();
+        world.busy = 1;
+        for _ in 0..4_000 {
+            if world.payments.len() < 4 {
+                world.pay();
+                covered += world.payments.values().filter(|payment| payment.covered).count();
+            }
+            world.step();
+        }
+        world.settle();
+        let no_funds = |verdict: &&u16| **verdict == Refusal::InsufficientFunds.number();
+        refused += world.outcomes.values().filter(no_funds).count();
+    }
+    assert!(covered > 100 && refused > 20, "{covered} were sure, {refused} refused");
 }
 
 #[test]

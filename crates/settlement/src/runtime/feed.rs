@@ -119,6 +119,22 @@ impl Feeds {
         Self { log, feeds: partitions.into_iter().map(feed).collect(), turn: 0, aside }
     }
 
+    /// By partition, the position after the last record that has come, whether it was polled or not.
+    pub(crate) fn come(&self) -> Vec<u64> {
+        self.feeds.iter().map(|feed| feed.fetched).collect()
+    }
+
+    /// Whether everything before position `ends`, by partition, was polled.
+    pub(crate) fn has_reached(&self, ends: &[u64]) -> bool {
+        self.feeds.iter().zip(ends).all(|(feed, end)| feed.cursor.next() >= *end)
+    }
+
+    /// By partition, its end as of now; none where the cluster does not say.
+    pub(crate) fn ends(&self) -> Option<Vec<u64>> {
+        let end = |feed: &Feed| Some(self.log.next(feed.id).0).filter(|end| *end != u64::MAX);
+        self.feeds.iter().map(end).collect()
+    }
+
     /// The next batch of the next partition that has one.
     pub(crate) fn poll<T: Message>(&mut self) -> Result<Option<Polled<T>>, Unreadable> {
         for _ in 0..self.feeds.len() {

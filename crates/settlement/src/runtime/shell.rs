@@ -1,7 +1,7 @@
 //! Each stage with its topics: reads what is there, steps, sends what comes out.
 
 use super::executor::{Stage, StageError};
-use super::feed::Polled;
+use super::feed::{Feeds, Polled};
 use super::topic::{Reader, Topic, TopicError};
 use super::under_way::UnderWay;
 use crate::message::{
@@ -121,8 +121,23 @@ pub struct ApproverShell {
     pub approvals: Vec<Topic<ApprovalBatch>>,
     /// Where what is under way lies: streams are the proposals by scheduler, then the approvals by assembler.
     pub under_way: UnderWay,
-    /// Proposals with orders that wait until the orders before them are decided.
+    /// Proposals that wait: with orders until the orders before them are decided, others until `known` is.
     pub held: Option<Polled<ProposalBatch>>,
+    /// How much of the sequence has to be known before it says no.
+    pub known: Known,
+}
+
+/// Up to where an approver that shares no memory with the sequencer knows the sequence.
+///
+/// A client who was told that a payment is final may spend what it brought. The decision and the next payment reach the
+/// approver in different partitions, the decision possibly later. So before it says no it asks how far the sequence goes, and
+/// reads up to there.
+#[derive(Debug, Default)]
+pub struct Known {
+    /// By feed of the proposals, those before this position had come when the sequence was last asked for its end.
+    proposals: Vec<u64>,
+    /// Those ends, by feed of the sequence.
+    until: Vec<u64>,
 }
 
 /// The assembler, of so many, that joins the answers to an accepted batch.
@@ -148,6 +163,11 @@ impl Stage for ApproverShell {
 
     fn poll(&mut self, now: Timestamp) -> Result<bool, StageError> {
         let mut progress = false;
+        let has_room = self.state.has_room() && self.approvals.iter().all(Topic::has_room);
+        // Proposals first: what was decided before they were made is in the sequence by then.
+        if has_room && self.held.is_none() {
+            self.held = self.proposals.poll().map_err(|refusal| error(self, refusal))?;
+        }
         while let Some(decided) = self.sequence.poll().map_err(|refusal| error(self, refusal))? {
             self.state.decide(&decided.value);
             if !self.state.is_open(decided.value.source) {
@@ -155,24 +175,22 @@ impl Stage for ApproverShell {
             }
             progress = true;
         }
-        if !self.state.has_room() || !self.approvals.iter().all(Topic::has_room) {
+        if !has_room {
             return Ok(progress);
         }
-        let proposals = match self.held.take() {
-            Some(held) => Some(held),
-            None => self.proposals.poll().map_err(|refusal| error(self, refusal))?,
-        };
-        if let Some(proposals) = proposals {
-            // What one assembler decides comes in the order of the answers; what two decide does not, and orders are
-            // made true in the order of the sequence.
-            let has_orders = !proposals.value.orders.is_empty();
-            if has_orders && self.approvals.len() > 1 && self.state.orders_under_way() > 0 {
-                self.held = Some(proposals);
-                return Ok(progress);
-            }
-            let Polled { feed, position, value } = proposals;
-            let source = value.source;
-            if let Some(approvals) = self.state.propose(now, value) {
+        let Some(proposals) = self.held.take() else { return Ok(progress) };
+        // What one assembler decides comes in the order of the answers; what two decide does not, and orders are
+        // made true in the order of the sequence.
+        let has_orders = !proposals.value.orders.is_empty();
+        if has_orders && self.approvals.len() > 1 && self.state.orders_under_way() > 0 {
+            self.held = Some(proposals);
+            return Ok(progress);
+        }
+        let Polled { feed, position, value } = proposals;
+        let source = value.source;
+        match self.answer(now, feed, position, value) {
+            Ok(None) => {}
+            Ok(Some(approvals)) => {
                 let assembler = assembler_of(source, self.approvals.len());
                 let sent = self.approvals[assembler].append(Arc::new(approvals));
                 let (at, _) = sent.map_err(|refusal| error(self, refusal))?;
@@ -181,9 +199,40 @@ impl Stage for ApproverShell {
                     self.under_way.note(source, approvals_stream(assembler), at);
                 }
             }
-            progress = true;
+            Err(value) => {
+                self.held = Some(Polled { feed, position, value });
+                return Ok(progress);
+            }
         }
-        Ok(progress)
+        Ok(true)
+    }
+}
+
+impl ApproverShell {
+    /// The answer to proposals, or the proposals where more of the sequence has to be known first.
+    fn answer(
+        &mut self,
+        now: Timestamp,
+        feed: usize,
+        position: u64,
+        proposals: Arc<ProposalBatch>,
+    ) -> Result<Option<ApprovalBatch>, Arc<ProposalBatch>> {
+        let Some(sequence) = self.sequence.feeds() else { return Ok(self.state.propose(now, proposals)) };
+        if !sequence.has_reached(&self.known.until) {
+            return Err(proposals);
+        }
+        if self.known.proposals.get(feed).is_some_and(|known| position < *known) {
+            return Ok(self.state.propose(now, proposals));
+        }
+        let proposals = match self.state.propose_if_sure(now, proposals) {
+            Err(proposals) => proposals,
+            sure => return sure,
+        };
+        let come = self.proposals.feeds().map(Feeds::come).unwrap_or_default();
+        let Some(until) = sequence.ends() else { return Err(proposals) };
+        let reached = sequence.has_reached(&until);
+        self.known = Known { proposals: come, until };
+        if reached { Ok(self.state.propose(now, proposals)) } else { Err(proposals) }
     }
 }
 

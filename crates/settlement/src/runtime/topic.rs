@@ -176,6 +176,15 @@ impl<T: Message> Reader<T> {
         Self(Backing::Shared(feeds))
     }
 
+    /// What other processes append; none where the topic is this process's own. Then everything that was appended before
+    /// something else was can be read before it.
+    pub(crate) fn feeds(&self) -> Option<&Feeds> {
+        match &self.0 {
+            Backing::Local(_) => None,
+            Backing::Shared(feeds) => Some(feeds),
+        }
+    }
+
     /// The next batch with its place, if one is there that this reader may see.
     ///
     /// # Errors

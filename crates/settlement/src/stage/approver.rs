@@ -64,6 +64,22 @@ struct Open {
     undecided: usize,
 }
 
+/// What is said to each proposal of a batch, and where its legs begin.
+struct Judged {
+    verdicts: Vec<u16>,
+    first_leg: Vec<u32>,
+}
+
+/// Whether a verdict rests on what payments and orders have made of the accounts, so that one more decision may change it.
+fn may_pass(verdict: u16) -> bool {
+    use Refusal::{
+        BalanceOverflow, BlockedAccount, InsufficientFunds, NotEmpty, OrderNotPossible, UnknownAccount,
+    };
+    [InsufficientFunds, UnknownAccount, BlockedAccount, BalanceOverflow, NotEmpty, OrderNotPossible]
+        .iter()
+        .any(|refusal| refusal.number() == verdict)
+}
+
 /// What was decided of proposals that an approver had not answered when it stopped.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Recovered {
@@ -201,21 +217,63 @@ impl Approver {
         &self.accounts
     }
 
-    /// Answers a batch of proposals. A batch that was answered before is not answered again.
+    /// Answers a batch of proposals by what is known. A batch that was answered before is not answered again.
     pub fn propose(&mut self, now: Timestamp, batch: Arc<ProposalBatch>) -> Option<ApprovalBatch> {
+        let judged = self.judge_unless_answered(now, &batch);
+        self.answer_as(judged, batch)
+    }
+
+    /// Answers a batch of proposals as [`Self::propose`] does, if no decision that is sequenced and has not come here could
+    /// turn a no into a yes; else gives the batch back, and nothing has changed.
+    ///
+    /// # Errors
+    /// The batch, to be put here again when the sequence has been read as far as it goes now.
+    pub fn propose_if_sure(
+        &mut self,
+        now: Timestamp,
+        batch: Arc<ProposalBatch>,
+    ) -> Result<Option<ApprovalBatch>, Arc<ProposalBatch>> {
+        // What an order promised is not taken back: orders wait beforehand. They are rare.
+        if !batch.orders.is_empty() && !self.is_answered(&batch) {
+            return Err(batch);
+        }
+        let judged = self.judge_unless_answered(now, &batch);
+        if let Some(judged) = &judged
+            && judged.verdicts.iter().any(|verdict| may_pass(*verdict))
+        {
+            self.take_back(&batch, judged);
+            return Err(batch);
+        }
+        Ok(self.answer_as(judged, batch))
+    }
+
+    /// Whether an answer to the batch would say nothing new.
+    fn is_answered(&self, batch: &ProposalBatch) -> bool {
+        let source = batch.source;
+        let below = self.recovered.below.get(&source.scheduler).is_some_and(|below| source.number < *below);
+        batch.participant != self.participant
+            || self.open.contains_key(&source)
+            || (below && !self.recovered.open.contains_key(&source))
+    }
+
+    fn judge_unless_answered(&mut self, now: Timestamp, batch: &ProposalBatch) -> Option<Judged> {
         self.clock = self.clock.max(now);
+        (!self.is_answered(batch)).then(|| self.judge(batch))
+    }
+
+    fn answer_as(&mut self, judged: Option<Judged>, batch: Arc<ProposalBatch>) -> Option<ApprovalBatch> {
         if batch.participant != self.participant || self.open.contains_key(&batch.source) {
             return None;
         }
         let source = batch.source;
         let seen = self.seen.entry(source.scheduler).or_default();
         *seen = (*seen).max(source.number + 1);
-        if self.recovered.below.get(&source.scheduler).is_some_and(|below| source.number < *below) {
-            let decided = self.recovered.open.remove(&source)?;
+        let judged = judged?;
+        if let Some(decided) = self.recovered.open.remove(&source) {
             let indices = batch.indices.iter().zip(decided).filter(|(_, decided)| *decided);
             self.early.extend(indices.map(|(index, _)| (source, *index)));
         }
-        let approval = (!batch.is_empty()).then(|| self.answer_all(batch));
+        let approval = (!batch.is_empty()).then(|| self.answer_all(judged, batch));
         // What is left is about transactions that do not concern this participant.
         while let Some(left) = self.early.range((source, 0)..=(source, u32::MAX)).next().copied() {
             self.early.remove(&left);
@@ -223,20 +281,10 @@ impl Approver {
         approval
     }
 
-    fn answer_all(&mut self, batch: Arc<ProposalBatch>) -> ApprovalBatch {
-        let ids = self.ids(&batch);
-        let mut approval = ApprovalBatch {
-            source: batch.source,
-            source_len: batch.source_len,
-            participant: self.participant,
-            indices: batch.indices.clone(),
-            ids,
-            verdicts: Vec::with_capacity(batch.len()),
-            participants: batch.headers.iter().map(|header| header.participants).collect(),
-            expiries: batch.headers.iter().map(|header| header.expiry).collect(),
-            signature: Signature::from_bytes([0; 64]),
-        };
+    /// Judges all proposals of a batch, one after the other, and reserves what those that are approved need.
+    fn judge(&mut self, batch: &ProposalBatch) -> Judged {
         const AHEAD: usize = 64;
+        let mut verdicts = Vec::with_capacity(batch.len());
         let mut first_leg = Vec::with_capacity(batch.len());
         for proposal in batch.iter() {
             if proposal.item % AHEAD == 0 {
@@ -245,9 +293,34 @@ impl Approver {
                 self.accounts.touch(ahead.iter().map(|leg| leg.account));
             }
             first_leg.push(u32::try_from(proposal.first_leg).expect("batches are bounded"));
-            let verdict = self.answer(&proposal, Answered { batch: &batch, verdicts: &approval.verdicts });
-            approval.verdicts.push(verdict_number(verdict));
+            let verdict = self.answer(&proposal, Answered { batch, verdicts: &verdicts });
+            verdicts.push(verdict_number(verdict));
         }
+        Judged { verdicts, first_leg }
+    }
+
+    /// Takes back what was reserved for a batch without orders.
+    fn take_back(&mut self, batch: &ProposalBatch, judged: &Judged) {
+        for (proposal, verdict) in batch.iter().zip(&judged.verdicts) {
+            if *verdict == 0 {
+                self.outcome(batch, proposal.item, judged.first_leg[proposal.item], false);
+            }
+        }
+    }
+
+    fn answer_all(&mut self, judged: Judged, batch: Arc<ProposalBatch>) -> ApprovalBatch {
+        let Judged { verdicts, first_leg } = judged;
+        let mut approval = ApprovalBatch {
+            source: batch.source,
+            source_len: batch.source_len,
+            participant: self.participant,
+            indices: batch.indices.clone(),
+            ids: self.ids(&batch),
+            verdicts,
+            participants: batch.headers.iter().map(|header| header.participants).collect(),
+            expiries: batch.headers.iter().map(|header| header.expiry).collect(),
+            signature: Signature::from_bytes([0; 64]),
+        };
         self.signer.sign(&mut approval, &self.key);
         let mut approved: Vec<bool> = approval.verdicts.iter().map(|number| *number == 0).collect();
         let mut undecided = batch.len();

@@ -235,7 +235,7 @@ impl Log for ReachedLog {
         self.log.first(topic)
     }
     fn next(&self, topic: TopicId) -> Offset {
-        self.log.next(topic)
+        if self.outage.is_out() { Offset(u64::MAX) } else { self.log.next(topic) }
     }
     fn release(&self, topic: TopicId, before: Offset) -> Result<(), LogError> {
         self.log.release(topic, before)

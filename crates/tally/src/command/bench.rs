@@ -20,6 +20,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tally_bench::limits::{Area, Limit, Options};
+use tally_bench::report::page::{Page, Section};
 use tally_bench::result::{Commit, Record, ResultWriter};
 use tally_bench::{limits as measure, report, table};
 use tally_ops::process;
@@ -99,6 +100,8 @@ struct Machine {
 struct Report {
     writer: ResultWriter,
     common: Common,
+    /// What was said, for a page.
+    sections: Vec<Section>,
 }
 
 impl Report {
@@ -106,11 +109,28 @@ impl Report {
         let writer = ResultWriter::create(&common.out.join("results"))?;
         show(&report::heading(&process::machine(), &Commit::of_this_build()));
         print::line("");
-        Ok(Self { writer, common: common.clone() })
+        Ok(Self { writer, common: common.clone(), sections: Vec::new() })
     }
 
     fn append(&mut self, records: impl IntoIterator<Item = Record>) -> anyhow::Result<()> {
         Ok(records.into_iter().try_for_each(|record| self.writer.append(&record))?)
+    }
+
+    /// Shows a section, and keeps it for the page.
+    fn say(&mut self, section: Section) {
+        show(&section.text(styled()));
+        print::line("");
+        self.sections.push(section);
+    }
+
+    /// Writes what was said to a file, as a page.
+    fn write_page(&mut self, title: &str, file: Option<&Path>) -> anyhow::Result<()> {
+        let Some(file) = file else { return Ok(()) };
+        let sections = std::mem::take(&mut self.sections);
+        let page: Page = report::cluster::page(title, sections, chain::about());
+        std::fs::write(file, page.render()).with_context(|| format!("cannot write {}", file.display()))?;
+        print::line(&format!("Page: {}", file.display()));
+        Ok(())
     }
 
     /// Says where the results lie.

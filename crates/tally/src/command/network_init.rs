@@ -91,7 +91,10 @@ impl Init {
 }
 
 /// Has everything made beside the directory, which gets its name at the end: all or nothing.
-fn all_or_nothing<T>(directory: &Path, make: impl FnOnce(&Path) -> anyhow::Result<T>) -> anyhow::Result<T> {
+pub(super) fn all_or_nothing<T>(
+    directory: &Path,
+    make: impl FnOnce(&Path) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
     ensure!(!directory.exists(), "{} exists already", directory.display());
     let parent = parent(directory)?;
     std::fs::create_dir_all(&parent).with_context(|| format!("cannot make {}", parent.display()))?;

@@ -131,7 +131,7 @@ impl Plan {
         print::line(&format!(
             "layout: {schedulers} schedulers, {assemblers} assemblers, {gateways} gateways, {participants} participants: {} \
              topics, {partitions} partitions",
-            10 + 4 * participants
+            10 + 5 * participants
         ));
         if self.write {
             self.write(&directory, (schedulers, assemblers, gateways))?;

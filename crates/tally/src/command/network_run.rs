@@ -5,6 +5,7 @@ use crate::configuration::Configuration;
 use crate::connection::{ConnectionArguments, RunFile};
 use crate::flows_network::layout::NetworkDirectory;
 use crate::layout::Layout;
+use crate::stages::InstitutionError;
 use crate::{keys, passphrase, server};
 use anyhow::{Context, ensure};
 use std::net::{SocketAddr, TcpListener};
@@ -115,8 +116,15 @@ pub(super) fn institution_key(
     public: &tally_crypto::PublicKey,
     passphrase: &passphrase::Passphrase,
 ) -> anyhow::Result<SigningKey> {
-    let key = keys::read(directory, bic, passphrase)?;
-    ensure!(key.public_key() == *public, "the key file of {bic} does not hold the key in network.toml");
+    let path = directory.join(format!("{bic}.pem"));
+    let bic = bic.to_owned();
+    if !path.exists() {
+        return Err(InstitutionError::NoKey { bic, path }.into());
+    }
+    let key = keys::read(directory, &bic, passphrase)?;
+    if key.public_key() != *public {
+        return Err(InstitutionError::WrongKey { bic, path }.into());
+    }
     Ok(key)
 }
 

@@ -1,5 +1,5 @@
 //! `tally stage ROLE --network DIR`. The directory has network.toml, genesis.toml, cluster.toml, and the keys that the stage signs
-//! with.
+//! with. An institution's own, as `tally network hand-over` makes it, has its key and its certificate and nobody else's.
 
 use super::network_run::{institution_key, write_run_file};
 use super::{Ended, print};
@@ -15,6 +15,7 @@ use std::sync::Arc;
 use tally_crypto::SigningKey;
 use tally_ledger::ParticipantId;
 use tally_log::cluster::Cluster;
+use tally_log::kafka::KafkaCluster;
 use tally_ops::shutdown::Shutdown;
 use tally_settlement::process::{Layout, Role};
 
@@ -48,8 +49,9 @@ pub(super) struct GatewayArguments {
 /// Arguments of every stage.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
-    /// The BIC of a participant for whom an approver or updater works, or about whose accounts a gateway answers; may be repeated. If not given: all but those that
-    /// cluster.toml's [principals] names, who run their own
+    /// The BIC of a participant for whom an approver or updater works, or about whose accounts a gateway answers; may be
+    /// repeated. If not given: all but those that cluster.toml's [principals] names, who run their own; in an institution's
+    /// own directory that institution
     #[arg(long, value_name = "BIC")]
     participant: Vec<String>,
     /// Where /health, /ready and /metrics are served; port 0 takes a free one
@@ -90,6 +92,8 @@ impl GatewayArguments {
         let shutdown = Shutdown::install()?;
         let directory = connection.directory()?;
         let Read { network, configuration, layout } = self.stage.read(&directory)?;
+        let participants =
+            stages::works_for(Role::Gateway, &self.stage.participant, &configuration, &network)?;
         let listen = self.listen.unwrap_or(network.http.listen);
         ensure!(
             listen.ip().is_loopback(),
@@ -99,17 +103,9 @@ impl GatewayArguments {
         let address = listener.local_addr().context("cannot tell where it listens")?;
 
         let cluster = configuration.cluster()?;
-        if self.stage.participant.is_empty() {
-            stages::check(&cluster, &stages::plans(&configuration, &layout))?;
-        }
+        self.stage.check(&cluster, &configuration, &layout, &participants)?;
         let telemetry = Arc::new(Telemetry::new(Role::Gateway)?);
         let metrics = stages::serve(self.stage.metrics, Arc::clone(&telemetry))?;
-        let participants = layout
-            .everybody()
-            .zip(&layout.participants)
-            .filter(|(_, bic)| self.stage.participant.is_empty() || self.stage.participant.contains(bic))
-            .map(|(participant, _)| participant)
-            .collect();
         let run = RunFile { pid: std::process::id(), address };
         write_run_file(&directory.run_file(), &run)?;
         print::line(&format!(
@@ -139,13 +135,11 @@ impl Arguments {
         let shutdown = Shutdown::install()?;
         let directory = connection.directory()?;
         let Read { network, configuration, layout } = self.read(&directory)?;
-        let (participants, operator) = self.keys(role, &directory, (&network, &configuration), connection)?;
+        let works_for = stages::works_for(role, &self.participant, &configuration, &network)?;
+        let (participants, operator) = keys(role, &directory, &works_for, &network, connection)?;
 
         let cluster = configuration.cluster()?;
-        // A process that may not see every topic checks its own when it opens them.
-        if self.participant.is_empty() {
-            stages::check(&cluster, &stages::plans(&configuration, &layout))?;
-        }
+        self.check(&cluster, &configuration, &layout, &works_for)?;
         let telemetry = Arc::new(Telemetry::new(role)?);
         let address = stages::serve(self.metrics, Arc::clone(&telemetry))?;
         print::line(&format!(
@@ -169,60 +163,72 @@ impl Arguments {
     }
 
     fn read(&self, directory: &Directory) -> anyhow::Result<Read> {
-        let of_network = |setting: &&String| setting.starts_with("http.") || setting.starts_with("messages.");
-        let (to_network, to_cluster): (Vec<_>, Vec<_>) = self.settings.iter().partition(of_network);
+        let of_cluster =
+            |setting: &&String| stages::is_section(setting.split('.').next().unwrap_or_default());
+        let (to_cluster, to_network): (Vec<_>, Vec<_>) = self.settings.iter().partition(of_cluster);
         let owned = |settings: Vec<&String>| -> Vec<String> { settings.into_iter().cloned().collect() };
         let network = Configuration::read(directory, &owned(to_network))?;
         let configuration = ClusterConfiguration::read(directory, &owned(to_cluster))?;
         let layout = configuration.layout(&network)?;
-        for bic in &self.participant {
-            ensure!(
-                network.participants.iter().any(|participant| participant.bic == *bic),
-                "--participant {bic}: the network has no such participant"
-            );
-        }
         Ok(Read { network, configuration, layout })
     }
 
-    /// For whom the stage works, and the keys that it signs with.
-    fn keys(
+    /// That the topics are as they have to be: all of them, for the operator; whoever may not see every one asks for its own.
+    fn check(
         &self,
-        role: Role,
-        directory: &Directory,
-        (configuration, cluster): (&Configuration, &ClusterConfiguration),
-        connection: &ConnectionArguments,
-    ) -> anyhow::Result<(ParticipantKeys, Option<SigningKey>)> {
-        ensure!(
-            self.participant.is_empty() || matches!(role, Role::Approver | Role::Updater),
-            "--participant is for approvers and updaters: a {} works for everybody",
-            role.name()
-        );
-        let signs = matches!(role, Role::Approver | Role::Sequencer);
-        let passphrase = if signs {
-            let file = connection.passphrase_file.as_deref();
-            Some(passphrase::of_network(directory, file).context("the stage signs, and needs its keys")?)
-        } else {
-            None
-        };
-        let key = |at: usize| -> anyhow::Result<Option<SigningKey>> {
-            let Some(passphrase) = &passphrase else { return Ok(None) };
-            let participant = &configuration.participants[at];
-            let keys = directory.institution_keys();
-            institution_key(&keys, &participant.bic, &participant.key, passphrase).map(Some)
-        };
-        let operator = if role == Role::Sequencer { key(0)? } else { None };
-        let mut participants = BTreeMap::new();
-        for (id, (at, participant)) in (0u16..).zip(configuration.participants.iter().enumerate()) {
-            let mine = if self.participant.is_empty() {
-                !cluster.principals.contains_key(&participant.bic)
-            } else {
-                self.participant.contains(&participant.bic)
-            };
-            if mine {
-                let key = if role == Role::Approver { key(at)? } else { None };
-                participants.insert(ParticipantId(id), key);
-            }
+        cluster: &KafkaCluster,
+        configuration: &ClusterConfiguration,
+        layout: &Layout,
+        participants: &[ParticipantId],
+    ) -> anyhow::Result<()> {
+        if configuration.institution.is_none() && self.participant.is_empty() {
+            return stages::check(cluster, &stages::plans(configuration, layout));
         }
-        Ok((participants, operator))
+        let names: Vec<_> = participants
+            .iter()
+            .map(|participant| layout.participants[participant.index()].as_str())
+            .collect();
+        let certificate = if configuration.kafka.tls.is_some() {
+            "kafka.tls the certificate whose name has access to these topics by the operator's [principals] and \
+             `tally network apply`"
+        } else {
+            "it names no certificate (kafka.tls): brokers that keep access lists let nobody in without one"
+        };
+        stages::reach(cluster, layout, participants.iter().copied()).with_context(|| {
+            format!(
+                "the topics of {} cannot be reached: in cluster.toml kafka.brokers must name the network's brokers, \
+                 and {certificate}",
+                names.join(", ")
+            )
+        })
     }
+}
+
+/// Those for whom the stage works, and the keys that it signs with.
+fn keys(
+    role: Role,
+    directory: &Directory,
+    works_for: &[ParticipantId],
+    configuration: &Configuration,
+    connection: &ConnectionArguments,
+) -> anyhow::Result<(ParticipantKeys, Option<SigningKey>)> {
+    let signs = matches!(role, Role::Approver | Role::Sequencer);
+    let passphrase = if signs {
+        let file = connection.passphrase_file.as_deref();
+        Some(passphrase::of_network(directory, file).context("the stage signs, and needs its keys")?)
+    } else {
+        None
+    };
+    let key = |id: ParticipantId| -> anyhow::Result<Option<SigningKey>> {
+        let Some(passphrase) = &passphrase else { return Ok(None) };
+        let participant = &configuration.participants[id.index()];
+        let keys = directory.institution_keys();
+        institution_key(&keys, &participant.bic, &participant.key, passphrase).map(Some)
+    };
+    let operator = if role == Role::Sequencer { key(ParticipantId(0))? } else { None };
+    let mut participants = BTreeMap::new();
+    for id in works_for {
+        participants.insert(*id, if role == Role::Approver { key(*id)? } else { None });
+    }
+    Ok((participants, operator))
 }

@@ -1,7 +1,7 @@
 //! `GET /v1/accounts/…`
 
 use super::failure::Failure;
-use super::{App, looking_up};
+use super::{App, catching_up, looking_up};
 use crate::codec;
 use crate::connection::account_number;
 use crate::wire::{AccountBody, BooksView, EntryView, StatementBody};
@@ -15,21 +15,56 @@ use tally_settlement::engine::AccountView;
 /// The most entries of one answer.
 const MAX_ENTRIES: usize = 1000;
 
+/// Of when an answer is.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Consistency {
+    /// Not older than the question: everything that anybody was told before shows in it.
+    #[default]
+    Latest,
+    /// What is known here, at once, also where the others cannot be reached.
+    Local,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct When {
+    #[serde(default)]
+    consistency: Consistency,
+}
+
+fn catch_up(app: &App, consistency: Consistency) -> Result<(), Failure> {
+    if consistency == Consistency::Latest {
+        app.catch_up()?;
+    }
+    Ok(())
+}
+
 pub(super) async fn books(
     State(app): State<Arc<App>>,
     Path(bic): Path<String>,
+    Query(when): Query<When>,
 ) -> Result<Json<BooksView>, Failure> {
-    let (participant, found) = participant(&app, &bic)?;
-    let next = app.desk.next_account(participant).map_or(0, |number| number.0);
-    Ok(Json(BooksView { institution: found.bic.clone(), next_account: next }))
+    catching_up(app, move |app| {
+        catch_up(app, when.consistency)?;
+        let (participant, found) = participant(app, &bic)?;
+        let next = app.desk.next_account(participant).map_or(0, |number| number.0);
+        Ok(Json(BooksView { institution: found.bic.clone(), next_account: next }))
+    })
+    .await
 }
 
 pub(super) async fn account(
     State(app): State<Arc<App>>,
     Path((bic, name)): Path<(String, String)>,
+    Query(when): Query<When>,
 ) -> Result<Json<AccountBody>, Failure> {
-    let (view, alias) = find(&app, &bic, &name)?;
-    Ok(Json(body(&app, &view, alias)))
+    catching_up(app, move |app| {
+        catch_up(app, when.consistency)?;
+        let (view, alias) = find(app, &bic, &name)?;
+        Ok(Json(body(app, &view, alias)))
+    })
+    .await
 }
 
 #[derive(Deserialize)]
@@ -37,6 +72,8 @@ pub(super) async fn account(
 pub(super) struct Page {
     limit: Option<usize>,
     before: Option<u64>,
+    #[serde(default)]
+    consistency: Consistency,
 }
 
 pub(super) async fn statement(
@@ -48,6 +85,8 @@ pub(super) async fn statement(
     if !(1..=MAX_ENTRIES).contains(&limit) {
         return Err(Failure::form(format!("limit: 1 to {MAX_ENTRIES} entries can be asked for")));
     }
+    let consistency = page.consistency;
+    catching_up(Arc::clone(&app), move |app| catch_up(app, consistency)).await?;
     looking_up(app, move |app| {
         let (view, alias) = find(app, &bic, &name)?;
         let entries = app.desk.statement(view.id, page.before, limit)?;

@@ -31,6 +31,7 @@ impl From<EngineError> for Failure {
     fn from(error: EngineError) -> Self {
         match &error {
             EngineError::Busy(_) => Self::new(503, "AB10", error.to_string()),
+            EngineError::Behind => Self::new(503, "behind", error.to_string()),
             EngineError::Stopped(_) => Self::new(503, "AB04", error.to_string()),
             _ => {
                 tracing::error!(%error, "the engine failed");

@@ -39,7 +39,7 @@ pub(super) async fn prepare(State(app): State<Arc<App>>, body: Body) -> Result<J
                 return Ok(Json(PreparedBody { refused, payments: Vec::new() }));
             }
         };
-        let orders = app.gateway().orders(&message, gateway::today(app.desk.now()));
+        let orders = app.orders(&message)?;
         let payments = (0..).zip(orders).map(|(position, order)| app.prepared(&message, position, order));
         Ok(Json(PreparedBody { refused: None, payments: payments.collect::<Result<_, _>>()? }))
     })
@@ -65,6 +65,17 @@ pub(super) async fn submit(State(app): State<Arc<App>>, body: Body) -> Result<im
 impl App {
     fn gateway(&self) -> Gateway<'_> {
         Gateway { network: self.desk.network(), configuration: &self.configuration, accounts: self }
+    }
+
+    /// The payments of a message. An account that is not known here may have been opened elsewhere a moment ago.
+    fn orders(&self, message: &Message) -> Result<Vec<Result<Order, Reason>>, Failure> {
+        let read = || self.gateway().orders(message, gateway::today(self.desk.now()));
+        let orders = read();
+        if orders.iter().all(Result::is_ok) {
+            return Ok(orders);
+        }
+        self.catch_up()?;
+        Ok(read())
     }
 
     fn prepared(
@@ -108,7 +119,7 @@ impl App {
                 return Err(Failure::form(format!("signed: position {} is there twice", draft.position)));
             }
         }
-        let orders = self.gateway().orders(message, gateway::today(self.desk.now()));
+        let orders = self.orders(message)?;
         let mut transactions = Vec::new();
         let mut results: Vec<Result<Order, Reason>> = Vec::with_capacity(orders.len());
         for (position, order) in orders.into_iter().enumerate() {

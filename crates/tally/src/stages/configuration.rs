@@ -18,6 +18,8 @@ const MAX_BYTES: u64 = 1 << 20;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ClusterConfiguration {
+    /// The BIC of the institution whose directory this is, where it is an institution's own: nobody else's stages run from it.
+    pub institution: Option<String>,
     /// How the stages are split: for the life of the network, and the same for everybody.
     pub layout: LayoutSection,
     /// How the topics are made.
@@ -88,8 +90,14 @@ impl Default for StagesSection {
     }
 }
 
+/// Whether cluster.toml has a section of that name.
+pub fn is_section(name: &str) -> bool {
+    ["layout", "topics", "stages", "principals", "kafka"].contains(&name)
+}
+
 impl ClusterConfiguration {
-    /// Reads the file; the environment (`TALLY_KAFKA__BROKERS` and the like) and `flags` override it.
+    /// Reads the file; the environment (`TALLY_KAFKA__BROKERS` and the like) and `flags` override it. Certificates' files are
+    /// looked for from the network's directory on.
     ///
     /// # Errors
     /// With file, line and key when it cannot be read or says something that does not fit.
@@ -101,8 +109,17 @@ impl ClusterConfiguration {
                 directory.root().display()
             );
         }
-        let configuration: Self =
-            Loader::new().file(&file).max_bytes(MAX_BYTES).environment(environment()).flags(flags).load()?;
+        let mut configuration: Self = Loader::new()
+            .file(&file)
+            .max_bytes(MAX_BYTES)
+            .environment(environment(true))
+            .flags(flags)
+            .load()?;
+        if let Some(tls) = &mut configuration.kafka.tls {
+            for file in [&mut tls.authority, &mut tls.certificate, &mut tls.key] {
+                *file = directory.root().join(&*file);
+            }
+        }
         configuration.check().with_context(|| format!("{}", file.display()))?;
         Ok(configuration)
     }
@@ -133,11 +150,13 @@ impl ClusterConfiguration {
 
     /// Checks what concerns the participants.
     fn fits(&self, configuration: &Configuration) -> anyhow::Result<()> {
+        let takes_part =
+            |bic: &str| configuration.participants.iter().any(|participant| participant.bic == bic);
+        if let Some(bic) = &self.institution {
+            ensure!(takes_part(bic), "institution is {bic}: the network has no such participant");
+        }
         for (bic, principal) in &self.principals {
-            ensure!(
-                configuration.participants.iter().any(|participant| participant.bic == *bic),
-                "principals.{bic}: the network has no such participant"
-            );
+            ensure!(takes_part(bic), "principals.{bic}: the network has no such participant");
             let name = principal.strip_prefix("User:").unwrap_or_default();
             ensure!(!name.is_empty(), "principals.{bic} is {principal:?}, and must be User: and a name");
         }
@@ -163,8 +182,18 @@ impl ClusterConfiguration {
     /// The cluster.
     ///
     /// # Errors
-    /// When the options do not fit each other.
+    /// When the options do not fit each other, or a certificate's file is not there.
     pub fn cluster(&self) -> anyhow::Result<KafkaCluster> {
+        if let Some(tls) = &self.kafka.tls {
+            let files = [("authority", &tls.authority), ("certificate", &tls.certificate), ("key", &tls.key)];
+            for (name, file) in files {
+                ensure!(
+                    file.is_file(),
+                    "kafka.tls.{name} in cluster.toml: there is no file {}",
+                    file.display()
+                );
+            }
+        }
         KafkaCluster::new(self.kafka.clone()).context("cannot use the cluster")
     }
 }

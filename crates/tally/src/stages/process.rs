@@ -1,7 +1,6 @@
 //! One process of a stage: it shares the stage's shards with the others of its group, and runs those that are its own.
 
 use super::ClusterConfiguration;
-use super::standby::Standby;
 use super::telemetry::{Telemetry, Watched};
 use anyhow::{Context, anyhow};
 use std::collections::BTreeMap;
@@ -16,7 +15,7 @@ use tally_log::cluster::{Cluster, Members, Partition};
 use tally_ops::shutdown::Shutdown;
 use tally_settlement::engine::wall_clock;
 use tally_settlement::process::{
-    Layout, Role, Shard, ShardError, Stop, approve, assemble, schedule, sequence, update,
+    Layout, Role, Shard, ShardError, Standby, Stop, approve, assemble, schedule, sequence, update,
 };
 
 /// How long a shard that failed rests before it is opened again; twice as long after each failure.
@@ -50,6 +49,13 @@ impl Membership for InGroup {
     fn lost(&mut self, _shard: u16) -> Result<bool, LogError> {
         // The group will say whose it is; until then this process may be right.
         Ok(false)
+    }
+}
+
+impl Membership for Standby {
+    fn lost(&mut self, _shard: u16) -> Result<bool, LogError> {
+        self.stand_by()?;
+        Ok(true)
     }
 }
 

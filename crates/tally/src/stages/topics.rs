@@ -3,11 +3,15 @@
 use super::ClusterConfiguration;
 use anyhow::Context;
 use std::collections::BTreeMap;
+use tally_ledger::ParticipantId;
+use tally_log::TopicId;
+use tally_log::cluster::{Binding, Cluster, Partition};
 use tally_log::kafka::KafkaCluster;
 use tally_log::kafka::access::{Grant, Name};
 use tally_log::kafka::topics::TopicPlan;
 use tally_settlement::process::Layout;
 use tally_settlement::process::gateway::MAX_SUBMISSION_BYTES;
+use tally_settlement::process::layout::Access;
 
 /// Every topic as it has to be.
 pub fn plans(configuration: &ClusterConfiguration, layout: &Layout) -> Vec<TopicPlan> {
@@ -47,6 +51,34 @@ pub fn apply(cluster: &KafkaCluster, plans: &[TopicPlan]) -> anyhow::Result<()> 
 /// Naming the topic that is not.
 pub fn check(cluster: &KafkaCluster, plans: &[TopicPlan]) -> anyhow::Result<()> {
     cluster.check_topics(plans).context("the topics are not as planned")
+}
+
+/// Checks that this process is let in, and that the topics of those for whom it works are there for it.
+///
+/// # Errors
+/// Naming the topic that is not, or why the brokers let nobody in.
+pub fn reach(
+    cluster: &KafkaCluster,
+    layout: &Layout,
+    participants: impl Iterator<Item = ParticipantId>,
+) -> anyhow::Result<()> {
+    let mut mine: Vec<_> = participants
+        .flat_map(|participant| {
+            let Access { reads, writes, .. } = layout.access(participant);
+            reads.into_iter().chain(writes)
+        })
+        .collect();
+    mine.sort_unstable();
+    mine.dedup();
+    let plans = layout.topics().into_iter().filter(|plan| mine.contains(&plan.name));
+    let partitions = plans.flat_map(|plan| (0..plan.partitions).map(move |at| (plan.name.clone(), at)));
+    let bindings: Vec<_> = (0..)
+        .map(TopicId)
+        .zip(partitions)
+        .map(|(id, (topic, number))| Binding { id, partition: Partition::new(topic, number), writes: false })
+        .collect();
+    cluster.reader(&bindings)?;
+    Ok(())
 }
 
 /// What the institutions that run their own stages may do: their own, and nothing else.

@@ -1,7 +1,9 @@
-//! `tally bench chain|rpc|import|evm` with real processes and very small numbers: everything that is measured is there, and
-//! nothing is left behind.
+//! `tally bench chain|rpc|import|evm`, and over Kafka, with real processes and very small numbers: everything that is measured
+//! is there, and nothing is left behind.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod kafka;
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

@@ -15,7 +15,6 @@ use tally_settlement::path;
 pub(crate) const OPENING: i64 = 100_000;
 pub(crate) const BANKS: [&str; 2] = ["ALPHDEFF", "BETAFRPP"];
 pub(crate) const CUSTOMERS: usize = 4;
-pub(crate) const CLIENTS: usize = 4;
 /// The largest batch of one request.
 const BATCH: u64 = 16;
 
@@ -37,18 +36,23 @@ impl Random {
 }
 
 pub(crate) fn plan() -> String {
+    plan_of(CUSTOMERS)
+}
+
+/// A network of two banks with so many customers each. A bank's reserves are more than its customers have.
+pub(crate) fn plan_of(customers: usize) -> String {
     let mut plan = String::from(
         r#"
 participant = [
     { bic = "TSCBDEFF", name = "O=Central Bank,C=DE", kind = "central-bank" },
-    { bic = "ALPHDEFF", name = "O=Alpha,C=DE", kind = "bank", reserves = { EUR = "5000.00" } },
-    { bic = "BETAFRPP", name = "O=Beta,C=FR", kind = "bank", reserves = { EUR = "5000.00" } },
+    { bic = "ALPHDEFF", name = "O=Alpha,C=DE", kind = "bank", reserves = { EUR = "50000.00" } },
+    { bic = "BETAFRPP", name = "O=Beta,C=FR", kind = "bank", reserves = { EUR = "50000.00" } },
 ]
 asset = [{ code = "EUR", exponent = 2, settled_at = "TSCBDEFF" }]
 "#,
     );
     for bic in BANKS {
-        for customer in 0..CUSTOMERS {
+        for customer in 0..customers {
             plan.push_str(&format!(
                 "[[account]]\ninstitution = \"{bic}\"\nalias = \"{bic}-{customer}\"\ncurrency = \"EUR\"\nopening = \"1000.00\"\n"
             ));
@@ -88,6 +92,8 @@ pub(crate) fn told(outcome: &OutcomeView) -> Option<Told> {
 pub(crate) struct World {
     pub(crate) network: tally_ledger::Network,
     pub(crate) customers: Vec<Customer>,
+    /// Customers pay within their group; how many groups there are.
+    pub(crate) groups: usize,
     pub(crate) sent: Mutex<HashMap<Uetr, Sent>>,
     pub(crate) acknowledged: AtomicU64,
 }
@@ -95,12 +101,17 @@ pub(crate) struct World {
 impl World {
     /// The customers of [`plan`]'s network in that directory.
     pub(crate) fn new(layout: &Layout) -> Self {
+        Self::of(layout, CUSTOMERS, 1)
+    }
+
+    /// The customers of the network of [`plan_of`] so many, in so many groups.
+    pub(crate) fn of(layout: &Layout, each: usize, groups: usize) -> Self {
         let configuration = tally::configuration::Configuration::read(layout, &[]).unwrap();
         let network = configuration.network().unwrap();
         let passphrase = tally::passphrase::of_network(layout, None).unwrap();
         let mut customers = Vec::new();
         for bic in BANKS {
-            for customer in 0..CUSTOMERS {
+            for customer in 0..each {
                 let name = format!("{bic}-{customer}");
                 let key = tally::keys::read(&layout.customer_keys(), &name, &passphrase).unwrap();
                 let (participant, _) = network.participant(bic).unwrap();
@@ -109,7 +120,7 @@ impl World {
                 customers.push(Customer { account: AccountId { participant, number }, key });
             }
         }
-        Self { network, customers, sent: Mutex::default(), acknowledged: AtomicU64::new(0) }
+        Self { network, customers, groups, sent: Mutex::default(), acknowledged: AtomicU64::new(0) }
     }
 
     /// How many payments there are, and how many of them were made.
@@ -121,9 +132,22 @@ impl World {
 
     pub(crate) fn transaction(&self, random: &mut Random) -> Sent {
         let from = random.below(self.customers.len() as u64) as usize;
-        let to = (from + 1 + random.below(self.customers.len() as u64 - 1) as usize) % self.customers.len();
+        let others = self.customers.len() / self.groups - 1;
+        let step = self.groups * (1 + random.below(others as u64) as usize);
+        let to = (from + step) % self.customers.len();
         // Now and then more than anybody has.
         let amount = if random.below(8) == 0 { 10_000_000 } else { 1 + random.below(20_000) as i64 };
+        self.payment(random, (from, to), amount, 3_600_000)
+    }
+
+    /// A payment that may be decided for so long.
+    pub(crate) fn payment(
+        &self,
+        random: &mut Random,
+        (from, to): (usize, usize),
+        amount: i64,
+        valid_ms: u64,
+    ) -> Sent {
         let (payer, payee) = (&self.customers[from], &self.customers[to]);
         let legs = path::payment(&self.network, payer.account, payee.account, AssetId(0), Amount(amount));
         let mut uetr = [0; 16];
@@ -134,7 +158,7 @@ impl World {
         let terms = Terms {
             network: self.network.id,
             uetr: Uetr(uetr),
-            expiry: now().plus_ms(3_600_000),
+            expiry: now().plus_ms(valid_ms),
             details: Hash::ZERO,
             seed,
         };
@@ -173,49 +197,6 @@ impl World {
         assert!(known.is_none_or(|known| known == told), "{uetr}: {known:?} became {told:?}");
     }
 
-    /// After a restart: what clients were not told is found out; some of it, and some of what they were told, is
-    /// sent once more. All that was told stands.
-    pub(crate) fn settle_accounts(&self, client: &Client, random: &mut Random, round: &Round) {
-        let (mut unknown, mut known) = (Vec::new(), Vec::new());
-        for (uetr, sent) in self.sent.lock().unwrap().iter() {
-            match sent.told {
-                None => unknown.push(*uetr),
-                Some(told) => known.push((*uetr, told)),
-            }
-        }
-        unknown.sort();
-        known.sort_by_key(|(_, told)| told.sequence);
-        // Everything of this round, and some of what is older.
-        let older = known.partition_point(|(_, told)| told.sequence < round.first_sequence);
-        let mut checked: Vec<_> = known[older..].to_vec();
-        checked.extend((0..round.samples.min(older)).map(|_| known[random.below(older as u64) as usize]));
-        for (uetr, told_before) in &checked {
-            let found = client.status(&uetr.to_string()).unwrap();
-            assert_eq!(told(&found), Some(*told_before), "{uetr} was acknowledged otherwise");
-        }
-        let again: Vec<Uetr> = unknown
-            .iter()
-            .copied()
-            .filter(|_| random.below(2) == 0)
-            .chain(checked.iter().take(16).map(|(uetr, _)| *uetr))
-            .collect();
-        if !again.is_empty() {
-            let all = self.sent.lock().unwrap();
-            let batch = batch(again.iter().map(|uetr| &all[uetr].transaction));
-            drop(all);
-            for (uetr, outcome) in again.iter().zip(client.submit(&batch).unwrap().outcomes) {
-                self.acknowledge(uetr, &outcome);
-            }
-        }
-        for uetr in unknown.iter().filter(|uetr| !again.contains(uetr)) {
-            match decided(client, uetr) {
-                Some(outcome) => self.acknowledge(uetr, &outcome),
-                // It never arrived, and nobody will send it again.
-                None => drop(self.sent.lock().unwrap().remove(uetr)),
-            }
-        }
-    }
-
     /// Replays what was settled, in its order, and compares with what the network says.
     pub(crate) fn compare(&self, client: &Client) {
         let mut order: BTreeMap<u64, Sent> = BTreeMap::new();
@@ -240,31 +221,10 @@ impl World {
     }
 }
 
-/// What is checked after one kill.
-pub(crate) struct Round {
-    pub(crate) first_sequence: u64,
-    pub(crate) samples: usize,
-}
-
 pub(crate) fn batch<'a>(transactions: impl Iterator<Item = &'a Transaction>) -> TransactionBatch {
     let mut batch = TransactionBatch::default();
     for transaction in transactions {
         assert!(batch.push(transaction));
     }
     batch
-}
-
-/// The outcome of a transaction that may have arrived; waits while it is under way.
-pub(crate) fn decided(client: &Client, uetr: &Uetr) -> Option<OutcomeView> {
-    loop {
-        match client.status(&uetr.to_string()) {
-            Ok(outcome) if outcome.status == Status::Pending => std::thread::yield_now(),
-            Ok(outcome) => return Some(outcome),
-            Err(error) => {
-                let refused = error.downcast_ref::<tally::client::Refused>();
-                assert_eq!(refused.map(|refused| refused.status), Some(404), "{error:#}");
-                return None;
-            }
-        }
-    }
 }

@@ -4,12 +4,83 @@
 //! `TALLY_KILLS` sets how often (default 50), `TALLY_SEED` which run. The clients' choices and the moments follow
 //! from the seed; what the processes make of it does not, which is the point.
 
-use super::payments::{BANKS, CLIENTS, CUSTOMERS, Random, Round, World, plan};
+use super::payments::{BANKS, CUSTOMERS, Random, World, batch, plan, told};
 use super::support::{Network, Running};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use tally::client::Client;
+use tally::wire::{OutcomeView, Status};
+use tally_ledger::Uetr;
 use tally_settlement::audit::{AuditOptions, audit};
+
+const CLIENTS: usize = 4;
+
+/// What is checked after one kill.
+struct Round {
+    first_sequence: u64,
+    samples: usize,
+}
+
+impl World {
+    /// After a restart: what clients were not told is found out; some of it, and some of what they were told, is
+    /// sent once more. All that was told stands.
+    fn settle_accounts(&self, client: &Client, random: &mut Random, round: &Round) {
+        let (mut unknown, mut known) = (Vec::new(), Vec::new());
+        for (uetr, sent) in self.sent.lock().unwrap().iter() {
+            match sent.told {
+                None => unknown.push(*uetr),
+                Some(told) => known.push((*uetr, told)),
+            }
+        }
+        unknown.sort();
+        known.sort_by_key(|(_, told)| told.sequence);
+        // Everything of this round, and some of what is older.
+        let older = known.partition_point(|(_, told)| told.sequence < round.first_sequence);
+        let mut checked: Vec<_> = known[older..].to_vec();
+        checked.extend((0..round.samples.min(older)).map(|_| known[random.below(older as u64) as usize]));
+        for (uetr, told_before) in &checked {
+            let found = client.status(&uetr.to_string()).unwrap();
+            assert_eq!(told(&found), Some(*told_before), "{uetr} was acknowledged otherwise");
+        }
+        let again: Vec<Uetr> = unknown
+            .iter()
+            .copied()
+            .filter(|_| random.below(2) == 0)
+            .chain(checked.iter().take(16).map(|(uetr, _)| *uetr))
+            .collect();
+        if !again.is_empty() {
+            let all = self.sent.lock().unwrap();
+            let batch = batch(again.iter().map(|uetr| &all[uetr].transaction));
+            drop(all);
+            for (uetr, outcome) in again.iter().zip(client.submit(&batch).unwrap().outcomes) {
+                self.acknowledge(uetr, &outcome);
+            }
+        }
+        for uetr in unknown.iter().filter(|uetr| !again.contains(uetr)) {
+            match decided(client, uetr) {
+                Some(outcome) => self.acknowledge(uetr, &outcome),
+                // It never arrived, and nobody will send it again.
+                None => drop(self.sent.lock().unwrap().remove(uetr)),
+            }
+        }
+    }
+}
+
+/// The outcome of a transaction that may have arrived; waits while it is under way.
+fn decided(client: &Client, uetr: &Uetr) -> Option<OutcomeView> {
+    loop {
+        match client.status(&uetr.to_string()) {
+            Ok(outcome) if outcome.status == Status::Pending => std::thread::yield_now(),
+            Ok(outcome) => return Some(outcome),
+            Err(error) => {
+                let refused = error.downcast_ref::<tally::client::Refused>();
+                assert_eq!(refused.map(|refused| refused.status), Some(404), "{error:#}");
+                return None;
+            }
+        }
+    }
+}
 
 /// Kills the network after so many more acknowledgements and a moment.
 fn kill_under_load(world: &Arc<World>, running: Running<'_>, random: &mut Random) {

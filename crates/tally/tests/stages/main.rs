@@ -3,10 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it must be")]
 
 mod faults;
+mod history;
+mod institutions;
+mod load;
 mod network;
 #[path = "../common/payments.rs"]
-#[allow(dead_code, reason = "the tests of one process try more of it")]
 mod payments;
 #[path = "../common/said.rs"]
-#[allow(dead_code, reason = "read where a command fails")]
 mod said;

@@ -2,14 +2,15 @@
 
 pub(crate) use crate::said::{Said, tally};
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 use tally::client::Client;
 use tally::layout::Layout;
-use tally_log::kafka::KafkaOptions;
 use tally_log::kafka::broker::{Brokers, Setup};
+use tally_log::kafka::{KafkaOptions, Tls};
 use tempfile::TempDir;
 
 /// How long anything may take before a test gives up.
@@ -37,6 +38,10 @@ pub(crate) struct Network {
     // Fields end in this order: processes before the brokers that they use.
     processes: BTreeMap<(&'static str, usize), Process>,
     pub(crate) brokers: Brokers,
+    /// How many brokers.
+    pub(crate) nodes: u16,
+    /// Whether the second process of each stage reaches them by a way that can be cut.
+    far: bool,
     home: TempDir,
     directory: PathBuf,
 }
@@ -49,7 +54,8 @@ impl Network {
         let file = home.path().join("plan.toml");
         std::fs::write(&file, plan).unwrap();
         let directory = home.path().join("network");
-        let network = Self { processes: BTreeMap::new(), brokers, home, directory };
+        let network =
+            Self { processes: BTreeMap::new(), brokers, nodes: setup.nodes, far: setup.far, home, directory };
         let made = tally()
             .args(["network", "init", "--weak-keys", "--plan"])
             .args([&file, &network.directory])
@@ -63,14 +69,17 @@ impl Network {
         network
     }
 
-    /// Writes cluster.toml.
-    fn write(&self, options: &KafkaOptions, replicas: u16, more: &str) {
+    /// Writes cluster.toml, with `more` sections of it.
+    pub(crate) fn write(&self, options: &KafkaOptions, replicas: u16, more: &str) {
         let brokers: Vec<String> = options.brokers.iter().map(|broker| format!("{broker:?}")).collect();
+        let tls = options.tls.as_ref().map_or_else(String::new, |Tls { authority, certificate, key }| {
+            format!("tls = {{ authority = {authority:?}, certificate = {certificate:?}, key = {key:?} }}\n")
+        });
         let text = format!(
             "[layout]\nschedulers = 2\nassemblers = 2\ngateways = 3\n\
              [topics]\nreplicas = {replicas}\nin_sync = {}\n\
              [stages]\nsnapshot_every_ms = 1000\ntakeover_after_ms = 1000\n{more}\n\
-             [kafka]\nbrokers = [{}]\nsession_timeout_ms = 2000\nsync_timeout_ms = 2000\n",
+             [kafka]\nbrokers = [{}]\nsession_timeout_ms = 2000\nsync_timeout_ms = 2000\nrequest_timeout_ms = 5000\n{tls}",
             replicas / 2 + 1,
             brokers.join(", ")
         );
@@ -109,17 +118,10 @@ impl Network {
         if stage == "gateway" {
             command.args(["--set", "http.answer_timeout_ms=3000"]);
         }
-        let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
-        let mut out = BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        out.read_line(&mut line).unwrap();
-        let address = |name: &str| {
-            let (_, after) = line.split_once(name)?;
-            Some(after.split(|c: char| c == ';' || c.is_whitespace()).next()?.to_owned())
-        };
-        let metrics = address("metrics on ").unwrap_or_else(|| panic!("{stage} {number} said {line:?}"));
-        let http = address("listens on ");
-        let process = Process { child, _out: out, metrics, http };
+        if self.far && number == 1 {
+            command.args(["--set", &format!("kafka.brokers={:?}", self.brokers.far_options().brokers)]);
+        }
+        let process = Process::spawn(command, &format!("{stage} {number}"), log);
         assert!(self.processes.insert((stage, number), process).is_none());
     }
 
@@ -134,9 +136,7 @@ impl Network {
 
     /// SIGTERM; how it ended.
     pub(crate) fn stop(&mut self, stage: &'static str, number: usize) -> Option<i32> {
-        let mut process = self.processes.remove(&(stage, number)).unwrap();
-        process.signal("TERM");
-        process.child.wait().unwrap().code()
+        self.processes.remove(&(stage, number)).unwrap().stop()
     }
 
     /// Where gateways answer.
@@ -166,13 +166,35 @@ pub(crate) struct Process {
 }
 
 impl Process {
+    /// Starts a stage, and waits until it has said where it answers.
+    #[track_caller]
+    pub(crate) fn spawn(mut command: Command, name: &str, log: File) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        out.read_line(&mut line).unwrap();
+        let address = |name: &str| {
+            let (_, after) = line.split_once(name)?;
+            Some(after.split(|c: char| c == ';' || c.is_whitespace()).next()?.to_owned())
+        };
+        let metrics = address("metrics on ").unwrap_or_else(|| panic!("{name} said {line:?}"));
+        let http = address("listens on ");
+        Self { child, _out: out, metrics, http }
+    }
+
+    /// SIGTERM; how it ended.
+    pub(crate) fn stop(mut self) -> Option<i32> {
+        self.signal("TERM");
+        self.child.wait().unwrap().code()
+    }
+
     /// Sends it a signal.
     pub(crate) fn signal(&self, name: &str) {
         let sent = Command::new("kill").arg(format!("-{name}")).arg(self.child.id().to_string()).status();
         assert!(sent.unwrap().success());
     }
 
-    fn is_ready(&self) -> bool {
+    pub(crate) fn is_ready(&self) -> bool {
         get(&format!("{}/ready", self.metrics)).is_some_and(|(status, _)| status == 200)
     }
 

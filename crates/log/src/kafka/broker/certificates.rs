@@ -28,7 +28,11 @@ fn made(error: rcgen::Error) -> BrokerError {
 }
 
 impl Authority {
-    pub(super) fn new(directory: &Path) -> Result<Self, BrokerError> {
+    /// An authority whose files, and those of its certificates, lie in `directory`. Brokers trust the one that they were started with.
+    ///
+    /// # Errors
+    /// When the files cannot be written.
+    pub fn new(directory: &Path) -> Result<Self, BrokerError> {
         let key = KeyPair::generate().map_err(made)?;
         let mut params = CertificateParams::new([]).map_err(made)?;
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -43,11 +47,15 @@ impl Authority {
     }
 
     /// A certificate for `name`, valid for the loopback addresses too.
-    pub(super) fn issue(&self, name: &str) -> Result<Identity, BrokerError> {
+    ///
+    /// # Errors
+    /// When the files cannot be written.
+    pub fn issue(&self, name: &str) -> Result<Identity, BrokerError> {
         issue(&self.directory, &self.issuer, name)
     }
 
-    /// What a broker that trusts this authority alone, and gives nothing to whom no access list names, is told.
+    /// What a broker that trusts this authority alone, and gives nothing to whom no access list names, is told. Topics cannot be
+    /// deleted: for Kafka, who may release a topic's records may delete it.
     pub(super) fn server_properties(&self) -> String {
         let (tls, directory) = (&self.server.tls, self.directory.display());
         format!(
@@ -55,7 +63,8 @@ impl Authority {
              ssl.truststore.location={}\nssl.client.auth=required\n\
              ssl.principal.mapping.rules=RULE:^.*CN=([^,]+).*$/$1/,DEFAULT\n\
              authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n\
-             super.users=User:{SERVER};User:{ADMINISTRATOR}\nallow.everyone.if.no.acl.found=false\n",
+             super.users=User:{SERVER};User:{ADMINISTRATOR}\nallow.everyone.if.no.acl.found=false\n\
+             delete.topic.enable=false\n",
             tls.authority.display(),
         )
     }

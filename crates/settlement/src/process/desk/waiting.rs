@@ -32,6 +32,8 @@ pub(super) struct Waiting {
     next: u64,
     /// Everything below has been heard of.
     heard: u64,
+    /// Records of the sequence that are in the balances.
+    records: u64,
     head: Option<SignedTreeHead>,
     counts: Counts,
     looked: Instant,
@@ -42,7 +44,8 @@ const KEPT: Duration = Duration::from_secs(600);
 const LOOK: Duration = Duration::from_secs(30);
 
 impl Waiting {
-    pub(super) fn new(next: u64, head: Option<SignedTreeHead>) -> Self {
+    /// Everything before decision `next`, which is in the first `records` records of the sequence, is in the balances.
+    pub(super) fn new(next: u64, records: u64, head: Option<SignedTreeHead>) -> Self {
         Self {
             submitted: HashMap::new(),
             accepted: HashMap::new(),
@@ -50,6 +53,7 @@ impl Waiting {
             recent: Recent::default(),
             next,
             heard: next,
+            records,
             head,
             counts: Counts::default(),
             looked: Instant::now(),
@@ -61,6 +65,9 @@ impl Waiting {
     }
     pub(super) fn heard(&self) -> u64 {
         self.heard
+    }
+    pub(super) fn records(&self) -> u64 {
+        self.records
     }
     pub(super) fn head(&self) -> Option<SignedTreeHead> {
         self.head
@@ -153,6 +160,7 @@ impl Waiting {
     /// Tells the outcomes of a record of the sequence that is in the balances.
     pub(super) fn sequenced(&mut self, batch: &Arc<SequenceBatch>) {
         let now = Instant::now();
+        self.records += 1;
         self.next = batch.first + u64::from(batch.count);
         self.head = Some(batch.tree_head());
         self.recent.push(Arc::clone(batch), now);

@@ -117,7 +117,7 @@ pub(super) fn finish(report: Report, outcomes: &[Outcome], html: Option<&Path>) 
 }
 
 /// Where it was measured, and of which source.
-fn about() -> Vec<(String, String)> {
+pub(super) fn about() -> Vec<(String, String)> {
     let (machine, commit) = (process::machine(), Commit::of_this_build());
     let dirty = if commit.dirty == Some(true) { ", with changes" } else { "" };
     let bytes = machine.memory_bytes.map_or("unknown".to_owned(), |bytes| table::bytes(bytes as f64));

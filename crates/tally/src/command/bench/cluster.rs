@@ -1,15 +1,18 @@
 //! What the measurements over Kafka have in common, and a stage's process of theirs.
 
-use super::{Ended, Report, show, styled};
+use super::{Ended, Report};
 use anyhow::Context;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tally_bench::cluster::alone::{Both, Repeated};
 use tally_bench::cluster::member::Member;
 use tally_bench::cluster::network::{Broker, Launcher, Outcome, Running};
-use tally_bench::cluster::{ClusterError, Shape, alone, limits, takeover};
-use tally_bench::limits::{Limit, render};
+use tally_bench::cluster::{Shape, alone, limits, takeover};
+use tally_bench::limits::Limit;
 use tally_bench::report::cluster as tables;
 use tally_bench::settlement::{Load, Run};
 use tally_bench::stages;
+use tally_bench::suite::Plan;
 use tally_bench::workload::{Mix, Workload};
 
 /// Which log joins the stages.
@@ -31,6 +34,18 @@ pub(in crate::command) struct Joined {
     /// With --log kafka: compress records
     #[arg(long)]
     lz4: bool,
+    /// With --log kafka: write a page with the tables to this file
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+/// An option that means nothing with this log.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("{option} does not go with --log {log}: {why}")]
+pub(in crate::command) struct Unfit {
+    option: &'static str,
+    log: &'static str,
+    why: &'static str,
 }
 
 impl Joined {
@@ -42,6 +57,35 @@ impl Joined {
     /// Whether it is Kafka.
     pub(super) fn by_kafka(&self) -> bool {
         self.log.as_deref() == Some("kafka")
+    }
+
+    /// Where a page is to be written.
+    pub(super) fn html(&self) -> Option<&Path> {
+        self.html.as_deref()
+    }
+
+    /// Whether there is more than one scheduler or assembler.
+    pub(super) fn is_split(&self) -> bool {
+        self.schedulers > 1 || self.assemblers > 1
+    }
+
+    /// Refuses options that mean nothing with this log. `files_only` are those that Kafka has no use for: name, whether it
+    /// was given, and why it means nothing.
+    ///
+    /// # Errors
+    /// [`Unfit`], naming the first.
+    pub(super) fn check(&self, files_only: &[(&'static str, bool, &'static str)]) -> Result<(), Unfit> {
+        let why = "try it with --log kafka";
+        let kafka_only = [
+            ("--brokers", !self.brokers.is_empty(), why),
+            ("--schedulers", self.schedulers > 1, why),
+            ("--assemblers", self.assemblers > 1, why),
+            ("--lz4", self.lz4, why),
+            ("--html", self.html.is_some(), why),
+        ];
+        let (log, unfit) = if self.by_kafka() { ("kafka", files_only) } else { ("file", &kafka_only[..]) };
+        let given = unfit.iter().find(|(_, given, _)| *given);
+        given.map_or(Ok(()), |(option, _, why)| Err(Unfit { option, log, why }))
     }
 
     /// The broker: the one that is named, or one that is started here.
@@ -61,6 +105,7 @@ impl Joined {
             prefix: format!("bench-{}-{now}", std::process::id()),
             schedulers: self.schedulers,
             assemblers: self.assemblers,
+            banks: run.workload.spread,
             signed: run.workload.is_signed(),
             validity_ms: u64::try_from(run.workload.validity.as_millis()).unwrap_or(u64::MAX),
             // Longer than any run: a crash is not what is measured here.
@@ -83,40 +128,60 @@ impl Joined {
     }
 }
 
-/// The broker's limits.
-///
-/// With `batches_only` only of records that hold many payments.
-pub(super) fn limits(report: &mut Report, broker: &Broker, batches_only: bool) -> anyhow::Result<Vec<Limit>> {
+/// Of which records the broker's limits are measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sizes {
+    /// Of a payment's and of those that hold many.
+    All,
+    /// Only of those that hold many payments, with which others are compared.
+    Batches,
+}
+
+/// The broker's limits, in about `total` where that is given.
+pub(super) fn limits(
+    report: &mut Report,
+    broker: &Broker,
+    sizes: Sizes,
+    total: Option<Duration>,
+) -> anyhow::Result<Vec<Limit>> {
     report.note("limits of the broker");
     let mut options = limits::Options::default();
-    if report.common.quick {
-        options.sizes = vec![256 << 10];
-    } else if batches_only {
+    if sizes == Sizes::Batches {
         options.sizes.retain(|size| *size > 1 << 10);
+    }
+    if report.common.quick {
+        options.sizes.retain(|size| [200, 256 << 10].contains(size));
+        (options.warm_up, options.repetition) = (Duration::from_secs(2), Duration::from_millis(300));
+    }
+    if let Some(total) = total {
+        options = options.within(total);
     }
     let found = limits::run(&broker.cluster()?, &options)?;
     report.append(found.iter().map(|limit| limits::record(limit, &options)))?;
-    show(&render(&found, styled()));
+    report.say(tables::limits(&found));
     Ok(found)
 }
 
-/// Measures a run, and shows it.
+/// Measures a run as often as planned, and shows it.
 pub(super) fn settlement(
     report: &mut Report,
     joined: &Joined,
     broker: &Broker,
     run: &Run,
+    plan: &Plan,
     limits: &[Limit],
-    progress: Option<&str>,
+    verified: Option<f64>,
 ) -> anyhow::Result<()> {
-    report.note("settlement over Kafka");
-    let outcome = joined.measure(broker, run, progress)?;
-    report.append([tables::record(&outcome, run, joined.settings(), limits)])?;
-    show(&tables::runs([("payments", &outcome)], styled()));
-    super::print::line("");
-    show(&tables::processes(&outcome, styled()));
-    super::print::line("");
-    show(&tables::hops(&outcome, &tables::Hops::of(&outcome), limits, styled()));
+    let mut outcomes = Vec::new();
+    for number in 1..=plan.runs {
+        report.note(&format!("settlement over Kafka, run {number} of {}", plan.runs));
+        let outcome = joined.measure(broker, run, plan.progress.then_some("settlement over Kafka"))?;
+        report.append([tables::record(&outcome, run, joined.settings(), limits)])?;
+        outcomes.push(outcome);
+    }
+    for section in tables::settlement(&outcomes, limits, verified) {
+        report.say(section);
+    }
     Ok(())
 }
 
@@ -127,60 +192,97 @@ pub(super) fn takeover(
     broker: &Broker,
     run: &Run,
 ) -> anyhow::Result<()> {
+    /// Accounts are not what is measured, and take long to open.
+    const ACCOUNTS: u32 = 10_000;
     report.note("the sequencer's takeover");
-    let options = takeover::Options::default();
-    // Accounts are not what is measured, and take long to open.
-    let workload = Workload { accounts: run.workload.accounts.min(10_000), ..run.workload.clone() };
+    let usual = takeover::Options::default();
+    let kills = if report.common.quick { 2 } else { usual.kills };
+    let options = takeover::Options { kills, ..usual };
+    let (accounts, payers) = (run.workload.accounts.min(ACCOUNTS), run.workload.payers.min(ACCOUNTS));
+    let workload = Workload { accounts, payers, ..run.workload.clone() };
     let run = Run { workload, ..run.clone() };
     let found = takeover::run(broker, &joined.shape(&run), &run, &Launcher::this_program()?, &options)?;
-    report.append([tables::takeover_record(&found, &options)])?;
-    show(&tables::takeovers(&found, styled()));
+    report.append([tables::takeover::record(&found, &options)])?;
+    report.say(tables::takeover::section(&found, &options));
     Ok(())
 }
 
-/// Payments that pass each stage alone.
-const ALONE_BATCHES: usize = 150;
+/// How often each stage is measured.
+pub(super) const REPETITIONS: usize = 3;
+/// Batches that pass each stage alone.
+const ALONE_BATCHES: usize = 200;
 /// So long what is prepared must be valid.
 const ALONE_VALIDITY: Duration = Duration::from_secs(900);
 
-/// Each stage alone, beside what it takes in memory; one instance, and several where they are not named.
-pub(super) fn stages(report: &mut Report, joined: &Joined, options: &stages::Options) -> anyhow::Result<()> {
+/// Each stage alone on Kafka, beside what it takes in files and in memory; with as many instances as `levels` say, the first
+/// of them beside files.
+pub(super) fn stages(
+    report: &mut Report,
+    joined: &Joined,
+    options: &stages::Options,
+    levels: &[u16],
+) -> anyhow::Result<()> {
     let broker = joined.broker()?;
+    let limits = limits(report, &broker, Sizes::Batches, None)?;
     report.note("each stage alone in memory");
-    let memory = stages::run_each(&stages::Options { payers: 0, repetitions: 3, ..options.clone() }, |_| {});
-    let workload = Workload {
-        mix: Mix::Inside,
-        accounts: options.accounts,
-        payers: 0,
-        validity: ALONE_VALIDITY,
-        seed: options.seed,
-    };
-    let run = Run {
-        workload,
+    let repetition = if report.common.quick { options.repetition / 4 } else { options.repetition };
+    let in_memory = stages::Options { payers: 0, repetitions: 3, repetition, ..options.clone() };
+    let memory = stages::run_each(&in_memory, |_| {});
+    let batches = if report.common.quick { ALONE_BATCHES / 4 } else { ALONE_BATCHES };
+    let batches = batches.min(alone::MOST / options.batch).max(1);
+    let run = |spread: u16| Run {
+        workload: Workload {
+            mix: Mix::Inside,
+            accounts: options.accounts,
+            payers: 0,
+            validity: ALONE_VALIDITY,
+            seed: options.seed,
+            spread,
+        },
         load: Load::Closed(1),
         duration: Duration::ZERO,
         warm_up: Duration::ZERO,
         batch: options.batch,
         prepared: 0,
     };
-    let batches = if report.common.quick { ALONE_BATCHES / 3 } else { ALONE_BATCHES };
-    let measure = |instances: u16| -> Result<_, ClusterError> {
+    // Its disk is the one measured.
+    let networks = Plan { directory: report.common.out.clone(), ..Plan::default() };
+    let measure = |instances: u16, with_files: bool| -> anyhow::Result<Both> {
         let joined = Joined { schedulers: instances, assemblers: instances, ..joined.clone() };
-        alone::run(&broker, &joined.shape(&run), &run, batches, &Launcher::this_program()?)
+        let run = run(instances);
+        let files = if with_files { Some(networks.directory()?) } else { None };
+        let files = files.as_ref().map(tempfile::TempDir::path);
+        Ok(alone::run(&broker, &joined.shape(&run), &run, batches, &Launcher::this_program()?, files)?)
     };
-    report.note("warming the broker up");
-    measure(1)?;
-    for instances in [1, 2, 4] {
-        report.note(&format!("each stage alone over Kafka, {instances} instances of those that split"));
-        let found = measure(instances)?;
-        report.append(found.iter().map(|one| tables::alone_record(one, instances, &run)))?;
-        show(&tables::stages(&found, &memory, 2, styled()));
-        super::print::line("");
-        if instances == 1 {
-            let cores = std::thread::available_parallelism().map_or(1, usize::from);
-            show(&tables::predictions(&found, cores, styled()));
-            super::print::line("");
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut found: Vec<(u16, Vec<Repeated>)> = Vec::new();
+    for instances in levels {
+        let (mut kafka, mut files) = (Vec::new(), Vec::new());
+        for number in 1..=options.repetitions {
+            let with_files = *instances == 1;
+            let of = options.repetitions;
+            report.note(&format!(
+                "each stage alone, {instances} instances of those that split, {number} of {of}"
+            ));
+            let both = measure(*instances, with_files)?;
+            kafka.push(both.kafka);
+            files.push(both.files);
         }
+        let (kafka, files) = (Repeated::of(kafka), Repeated::of(files));
+        let run = run(*instances);
+        let record = |stage: &Repeated, log| tables::stages::record(stage, log, *instances, &run, &limits);
+        report.append(kafka.iter().map(|stage| record(stage, "kafka")))?;
+        report.append(files.iter().map(|stage| record(stage, "file")))?;
+        report.say(tables::stages::alone(&kafka, *instances, &limits));
+        if !files.is_empty() {
+            report.say(tables::stages::cost(&kafka, &files, &memory, 2));
+        }
+        found.push((*instances, kafka));
+    }
+    if let Some(at) = found.iter().position(|(instances, _)| *instances == 1) {
+        found.swap(0, at);
+        report.say(tables::stages::scaling(&found, cores));
+        report.say(tables::stages::predictions(&found[0].1, cores, options.batch));
     }
     Ok(())
 }
@@ -198,5 +300,40 @@ impl StageProcess {
             serde_json::from_str(&self.member).context("a stage's process is told what it is")?;
         member.serve()?;
         Ok(Ended::Well)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        joined: Joined,
+    }
+
+    fn joined(words: &[&str]) -> Joined {
+        Line::try_parse_from([&["bench"], words].concat()).unwrap().joined
+    }
+
+    #[test]
+    fn what_means_nothing_with_a_log_is_refused_and_named() {
+        let memory = [("--memory", true, "why")];
+        assert_eq!(joined(&[]).check(&memory), Ok(()));
+        let refused = joined(&["--log", "kafka"]).check(&memory).unwrap_err().to_string();
+        assert_eq!(refused, "--memory does not go with --log kafka: why");
+        assert_eq!(
+            joined(&["--log", "kafka", "--lz4", "--html", "a.html"]).check(&[("--x", false, "")]),
+            Ok(())
+        );
+        for words in
+            [["--html", "a.html"], ["--brokers", "a:1"], ["--schedulers", "2"], ["--assemblers", "2"]]
+        {
+            let refused = joined(&words).check(&memory).unwrap_err();
+            assert_eq!((refused.option, refused.log), (words[0], "file"));
+        }
+        assert!(joined(&["--lz4"]).check(&[]).is_err());
     }
 }

@@ -6,9 +6,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 use tally_bench::limits::Area;
 use tally_bench::report;
-use tally_bench::settlement::{Load, Run};
+use tally_bench::settlement::Load;
 use tally_bench::stages::Measured;
-use tally_bench::suite::{Outcome, Plan, ceilings};
+use tally_bench::suite::{Outcome, Plan, ceilings, verified};
 use tally_bench::workload::Mix;
 
 /// Arguments of `tally bench settlement`.
@@ -68,11 +68,18 @@ fn mix(text: &str) -> Result<Mix, String> {
 /// Batches under way at each scheduler in closed loop over Kafka.
 const KAFKA_WINDOW: usize = 16;
 
+/// Signed payments are prepared beforehand for so many a second at most; a run ends when there are no more.
+const KAFKA_SIGNED: f64 = 300_000.0;
+
 /// How many accounts the memory is to be bounded for.
 const MEMORY_ACCOUNTS: u32 = 10_000_000;
 
 impl Settlement {
     pub(super) fn run(self) -> anyhow::Result<Ended> {
+        self.joined.check(&[
+            ("--memory", self.memory.is_some(), "the memory of one process is measured with files"),
+            ("--full", self.full, "one experiment at a time: try --mix, --rate and --signed"),
+        ])?;
         let mut plan = plan(&self.common);
         plan.accounts = self.accounts.unwrap_or(plan.accounts).max(2);
         plan.payers = self.payers.unwrap_or(plan.payers).max(1);
@@ -84,6 +91,7 @@ impl Settlement {
         let mut report = Report::begin(&self.common)?;
         if self.joined.by_kafka() {
             self.over_kafka(&mut report, &plan)?;
+            report.write_page("the whole network", self.joined.html())?;
             return Ok(report.end());
         }
         if let Some(accounts) = self.memory {
@@ -102,22 +110,24 @@ impl Settlement {
     fn over_kafka(&self, report: &mut Report, plan: &Plan) -> anyhow::Result<()> {
         let broker = self.joined.broker()?;
         let mix = self.mix.unwrap_or(Mix::Inside);
-        let workload = plan.workload(mix, 0);
-        let run = match self.rate {
+        let workload = plan.workload(mix, if self.signed { plan.payers } else { 0 });
+        let mut run = match self.rate {
             Some(rate) => plan.open(workload, rate),
             None => plan.closed(workload),
         };
         // Each payment passes the log several times before it is final.
-        let run = match run.load {
-            Load::Closed(_) => Run { load: Load::Closed(self.window.unwrap_or(KAFKA_WINDOW)), ..run },
-            Load::Open(_) => run,
-        };
-        let machine = super::cluster::limits(report, &broker, true)?;
-        super::print::line("");
-        let progress = plan.progress.then_some("settlement over Kafka");
-        super::cluster::settlement(report, &self.joined, &broker, &run, &machine, progress)?;
+        if let Load::Closed(window) = &mut run.load {
+            *window = self.window.unwrap_or(KAFKA_WINDOW);
+        }
+        let mut verified = None;
+        if self.signed {
+            let most = verified.insert(verified_now(report)?);
+            let rate = self.rate.map_or(KAFKA_SIGNED.min(*most), |rate| rate as f64);
+            run.prepared = (rate * (plan.warm_up + plan.duration).as_secs_f64()) as usize + run.batch;
+        }
+        let limits = super::cluster::limits(report, &broker, super::cluster::Sizes::Batches, None)?;
+        super::cluster::settlement(report, &self.joined, &broker, &run, plan, &limits, verified)?;
         if self.rate.is_none() {
-            super::print::line("");
             super::cluster::takeover(report, &self.joined, &broker, &run)?;
         }
         Ok(())
@@ -143,6 +153,11 @@ impl Settlement {
         }
         Ok(())
     }
+}
+
+fn verified_now(report: &Report) -> anyhow::Result<f64> {
+    report.note("how many signatures this machine verifies");
+    Ok(verified()?)
 }
 
 /// The usual plan.

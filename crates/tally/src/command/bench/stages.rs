@@ -4,6 +4,7 @@ use super::{Common, Ended, Machine, Report, show, styled};
 use std::time::Duration;
 use tally_bench::limits::Area;
 use tally_bench::stages::{self, Measured, Options};
+use tally_bench::workload::MAX_BANKS;
 
 /// Arguments of `tally bench stages`.
 #[derive(Debug, clap::Args)]
@@ -24,10 +25,20 @@ pub(in crate::command) struct Stages {
     /// How long each time
     #[arg(long, value_name = "DURATION", value_parser = super::duration)]
     duration: Option<Duration>,
+    /// With --log kafka: how many instances of each stage, one measurement after the other
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1,2,4",
+        value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_BANKS)))]
+    instances: Vec<u16>,
 }
 
 impl Stages {
     pub(super) fn run(self) -> anyhow::Result<Ended> {
+        let fixed = "a stage takes what lies ready for it, and is timed until that is done";
+        let split = "--instances says how many of each stage there are";
+        self.joined.check(&[
+            ("--duration", self.duration.is_some(), fixed),
+            ("--schedulers", self.joined.is_split(), split),
+        ])?;
         let mut options = options(&self.common);
         options.accounts = self.accounts.unwrap_or(options.accounts).max(2);
         options.batch = self.batch.unwrap_or(options.batch).clamp(1, tally_ledger::batch::MAX_BATCH);
@@ -35,7 +46,10 @@ impl Stages {
         options.repetition = self.duration.unwrap_or(options.repetition);
         let mut report = Report::begin(&self.common)?;
         if self.joined.by_kafka() {
-            super::cluster::stages(&mut report, &self.joined, &options)?;
+            let usual = if self.common.quick { 1 } else { super::cluster::REPETITIONS };
+            options.repetitions = self.repetitions.unwrap_or(usual).max(1);
+            super::cluster::stages(&mut report, &self.joined, &options, &self.instances)?;
+            report.write_page("each stage alone", self.joined.html())?;
             return Ok(report.end());
         }
         let total = Duration::from_secs(if self.common.quick { 3 } else { 8 });

@@ -33,7 +33,7 @@ fn sequences(mailbox: &Mailbox) -> Vec<Option<u64>> {
 #[test]
 fn a_decision_may_be_heard_before_the_schedulers_word_or_after_it() {
     let (early, late) = (Source::new(0, 7), Source::new(1, 3));
-    let mut waiting = Waiting::new(10, None);
+    let mut waiting = Waiting::new(10, 4, None);
     let mailbox = Mailbox::new(4);
     waiting.submit(1, [mailbox.waiter(0), mailbox.waiter(1)].into_iter());
     waiting.submit(2, [mailbox.waiter(2), mailbox.waiter(3)].into_iter());
@@ -58,7 +58,7 @@ fn a_decision_may_be_heard_before_the_schedulers_word_or_after_it() {
 
 #[test]
 fn what_is_said_of_others_submissions_concerns_nobody() {
-    let mut waiting = Waiting::new(0, None);
+    let mut waiting = Waiting::new(0, 0, None);
     waiting.intake(&intake(5, Source::new(0, 0), vec![Intake::Accepted(0)]));
     waiting.sequenced(&decided(0, Source::new(0, 0), &[0]));
     assert_eq!((waiting.unanswered(), waiting.counts().accepted), (0, 0));
@@ -66,7 +66,7 @@ fn what_is_said_of_others_submissions_concerns_nobody() {
 
 #[test]
 fn a_gap_in_the_sequence_is_noticed() {
-    let mut waiting = Waiting::new(5, None);
+    let mut waiting = Waiting::new(5, 2, None);
     assert!(waiting.hear(&decided(6, Source::new(0, 0), &[0])).is_err());
     assert!(waiting.hear(&decided(5, Source::new(0, 0), &[0])).is_ok());
     assert!(waiting.hear(&decided(5, Source::new(0, 0), &[0])).is_err());
@@ -74,7 +74,7 @@ fn a_gap_in_the_sequence_is_noticed() {
 
 #[test]
 fn those_who_wait_when_it_ends_wait_no_longer() {
-    let mut waiting = Waiting::new(0, None);
+    let mut waiting = Waiting::new(0, 0, None);
     let mailbox = Mailbox::new(2);
     waiting.submit(1, [mailbox.waiter(0)].into_iter());
     waiting.wait(Source::new(0, 0), 0, mailbox.waiter(1));
