@@ -79,6 +79,8 @@ struct State {
     synced_names: BTreeMap<String, u64>,
     unsynced_names: Vec<NameChange>,
     locks: BTreeSet<String>,
+    /// How many open files each inode has, of this generation.
+    open: BTreeMap<u64, u64>,
     faults: Faults,
     counts: DiskCounts,
 }
@@ -91,6 +93,14 @@ enum NameChange {
 }
 
 impl NameChange {
+    /// What gets a name by it.
+    fn inode(&self) -> Option<u64> {
+        match self {
+            Self::Add { inode, .. } | Self::Rename { inode, .. } => Some(*inode),
+            Self::Remove { .. } => None,
+        }
+    }
+
     fn apply(&self, names: &mut BTreeMap<String, u64>) {
         match self {
             Self::Add { name, inode } => {
@@ -120,6 +130,7 @@ impl SimDisk {
             synced_names: BTreeMap::new(),
             unsynced_names: Vec::new(),
             locks: BTreeSet::new(),
+            open: BTreeMap::new(),
             faults: Faults::default(),
             counts: DiskCounts::default(),
         };
@@ -146,7 +157,7 @@ impl SimDisk {
         state.next_inode += 1;
         state.inodes.insert(inode, Inode::default());
         state.change_names(NameChange::Add { name: name.to_owned(), inode });
-        Ok(SimFile { disk: self.clone(), inode, generation: state.generation })
+        Ok(state.opened(self, inode))
     }
 
     /// Opens the file `name`.
@@ -154,10 +165,10 @@ impl SimDisk {
     /// # Errors
     /// `NotFound`, or an injected fault.
     pub fn open(&self, name: &str) -> io::Result<SimFile> {
-        let state = self.state();
+        let mut state = self.state();
         state.faults.check_power()?;
         let inode = *state.names.get(name).ok_or(io::ErrorKind::NotFound)?;
-        Ok(SimFile { disk: self.clone(), inode, generation: state.generation })
+        Ok(state.opened(self, inode))
     }
 
     /// The names of all files, sorted.
@@ -230,9 +241,7 @@ impl SimDisk {
     /// locks of before are gone and injected faults end.
     pub fn crash(&self, rng: &mut Rng) {
         let mut state = self.state();
-        state.generation += 1;
-        state.locks.clear();
-        state.faults.end_with_run();
+        state.end_run();
         for inode in state.inodes.values_mut() {
             inode.crash(rng);
         }
@@ -251,9 +260,8 @@ impl SimDisk {
     /// write is kept, though no more durable than it was.
     pub fn kill(&self) {
         let mut state = self.state();
-        state.faults.end_with_run();
-        state.generation += 1;
-        state.locks.clear();
+        state.end_run();
+        state.forget_unnamed();
     }
 
     /// Everything on the disk, to [`restore`](Self::restore) later.
@@ -269,6 +277,7 @@ impl SimDisk {
         *state = snapshot.state.clone();
         state.generation = generation;
         state.locks.clear();
+        state.open.clear();
     }
 
     /// The content of `name`, as a read would see it; none if there is no such file.
@@ -349,11 +358,38 @@ impl State {
         self.inodes.values().map(|inode| inode.current().len() as u64).sum()
     }
 
-    /// Drops what no name, present or coming back in a crash, can reach. An open handle of a removed file
-    /// keeps its content only until the directory is synced; no user of a journal needs more.
+    /// Another open file of an inode.
+    fn opened(&mut self, disk: &SimDisk, inode: u64) -> SimFile {
+        *self.open.entry(inode).or_default() += 1;
+        SimFile { disk: disk.clone(), inode, generation: self.generation }
+    }
+
+    /// One open file less of an inode, whose content goes with the last if it has no name.
+    fn closed(&mut self, inode: u64) {
+        let left = self.open.get_mut(&inode).expect("it was open");
+        *left -= 1;
+        if *left == 0 {
+            self.open.remove(&inode);
+            self.forget_unnamed();
+        }
+    }
+
+    /// The process that used the disk is gone, and with it its open files, its locks and the faults.
+    fn end_run(&mut self) {
+        self.generation += 1;
+        self.locks.clear();
+        self.open.clear();
+        self.faults.end_with_run();
+    }
+
+    /// Drops what no open file and no name, present or coming back in a crash, can reach.
     fn forget_unnamed(&mut self) {
-        let named: BTreeSet<u64> = self.names.values().chain(self.synced_names.values()).copied().collect();
-        self.inodes.retain(|inode, _| named.contains(inode));
+        let mut reached: BTreeSet<u64> =
+            self.names.values().chain(self.synced_names.values()).copied().collect();
+        // A name that was removed may come back, and one that was added be lost, until names are synced.
+        reached.extend(self.unsynced_names.iter().filter_map(NameChange::inode));
+        reached.extend(self.open.keys());
+        self.inodes.retain(|inode, _| reached.contains(inode));
     }
 }
 

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `kafka-produce-SIZE` | payload bytes of records of that size appended and committed |
 //! | `kafka-consume-SIZE` | the same bytes read back, from the beginning |
-//! | `kafka-both-SIZE` | appended and committed while others read them; each byte counts once |
+//! | `kafka-both-SIZE` | appended and committed while others read them, until all is read; each byte counts once |
 //!
 //! With `-records` it is records a second. As many writers and readers as cores, each with a partition of its own.
 
@@ -175,13 +175,11 @@ impl<'a> Topic<'a> {
             false => Vec::new(),
         };
         let over = AtomicBool::new(false);
+        let end = &|log: &dyn SharedLog| over.load(Ordering::Relaxed).then(|| log.next(ID));
         let began = Instant::now();
         let (written, read) = std::thread::scope(|scope| {
-            let over = &over;
-            let reading: Vec<_> = readers
-                .iter()
-                .map(|log| scope.spawn(move || read_until(&**log, || over.load(Ordering::Relaxed), u64::MAX)))
-                .collect();
+            let reading: Vec<_> =
+                readers.iter().map(|log| scope.spawn(move || read_to(&**log, || end(&**log)))).collect();
             let writing: Vec<_> = writers
                 .iter()
                 .map(|log| scope.spawn(move || write_for(&**log, size, options.repetition)))
@@ -191,22 +189,22 @@ impl<'a> Topic<'a> {
             (written, reading.into_iter().map(joined).collect::<Vec<_>>())
         });
         let elapsed = began.elapsed().as_secs_f64();
-        let written = written.into_iter().sum::<Result<u64, LogError>>()? as f64;
-        let read = read.into_iter().sum::<Result<u64, LogError>>()? as f64;
-        // What was written and not read has not gone both ways.
-        Ok(if reads { written.min(read) } else { written } / elapsed)
+        let written = written.into_iter().sum::<Result<u64, LogError>>()?;
+        let read = read.into_iter().sum::<Result<u64, LogError>>()?;
+        assert!(!reads || read == written, "{read} bytes read of {written} written");
+        Ok(written as f64 / elapsed)
     }
 
     /// Reads everything; bytes a second.
     fn consume(&self) -> Result<f64, ClusterError> {
         let readers = self.each(|number| self.cluster.reader(&[self.binding(number, false)]))?;
-        let ends: Vec<u64> = readers.iter().map(|log| log.next(ID).0).collect();
+        let ends: Vec<Offset> = readers.iter().map(|log| log.next(ID)).collect();
         let began = Instant::now();
         let read: Vec<_> = std::thread::scope(|scope| {
             let reading: Vec<_> = readers
                 .iter()
                 .zip(ends)
-                .map(|(log, end)| scope.spawn(move || read_until(&**log, || false, end)))
+                .map(|(log, end)| scope.spawn(move || read_to(&**log, || Some(end))))
                 .collect();
             reading.into_iter().map(joined).collect()
         });
@@ -239,14 +237,15 @@ fn write_for(log: &dyn SharedLog, size: usize, time: Duration) -> Result<u64, Lo
     Ok(bytes)
 }
 
-/// Reads until `over`, or until the record at `end`; the payload bytes read.
-fn read_until(log: &dyn SharedLog, over: impl Fn() -> bool, end: u64) -> Result<u64, LogError> {
-    let (mut at, mut bytes) = (0, 0);
+/// Reads up to the end, once there is one; the payload bytes read.
+fn read_to(log: &dyn SharedLog, end: impl Fn() -> Option<Offset>) -> Result<u64, LogError> {
+    let (mut at, mut bytes, mut known) = (Offset(0), 0, None);
     let mut records = Vec::new();
     loop {
-        at = log.read(ID, Offset(at), READ_BYTES, Visibility::Durable, &mut records)?.0;
+        known = known.or_else(&end);
+        at = log.read(ID, at, READ_BYTES, Visibility::Durable, &mut records)?;
         bytes += records.iter().map(|record| record.payload.len() as u64).sum::<u64>();
-        if at >= end || (records.is_empty() && over()) {
+        if known.is_some_and(|end| at >= end) {
             return Ok(bytes);
         }
         if records.is_empty() {

@@ -4,7 +4,8 @@ use super::inode::Change;
 use super::{SimDisk, State};
 use std::io;
 
-/// An open file of a [`SimDisk`]. Fails for ever after a crash of its disk.
+/// An open file of a [`SimDisk`], readable and writable after its name was removed. Fails for ever after a crash
+/// of its disk.
 #[derive(Debug)]
 pub struct SimFile {
     pub(super) disk: SimDisk,
@@ -126,5 +127,14 @@ impl SimFile {
     /// As [`len`](Self::len).
     pub fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
+    }
+}
+
+impl Drop for SimFile {
+    fn drop(&mut self) {
+        let mut state = self.disk.state();
+        if state.generation == self.generation {
+            state.closed(self.inode);
+        }
     }
 }

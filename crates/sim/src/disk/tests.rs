@@ -24,6 +24,34 @@ fn reads_see_writes_before_any_sync() {
 }
 
 #[test]
+fn an_open_file_outlives_its_name_and_then_gives_its_room_back() {
+    let disk = disk_with_file(1);
+    disk.limit_space(Some(SECTOR_BYTES as u64));
+    let (file, again) = (disk.open("a").unwrap(), disk.open("a").unwrap());
+    disk.remove("a").unwrap();
+    disk.sync_dir().unwrap();
+    drop(again);
+    let mut buffer = [0; 1];
+    assert_eq!((file.read_at(&mut buffer, 0).unwrap(), buffer), (1, [1]));
+    let next = disk.create("b").unwrap();
+    assert_eq!(next.write_at(&[2], 0).unwrap_err().kind(), ErrorKind::StorageFull);
+    drop(file);
+    assert_eq!(next.write_at(&[2], 0).unwrap(), 1);
+}
+
+#[test]
+fn a_process_that_is_gone_has_no_file_open() {
+    let disk = disk_with_file(1);
+    let file = disk.open("a").unwrap();
+    disk.remove("a").unwrap();
+    disk.sync_dir().unwrap();
+    disk.kill();
+    file.read_at(&mut [0], 0).unwrap_err();
+    disk.limit_space(Some(SECTOR_BYTES as u64));
+    disk.create("b").unwrap().write_at(&[2; SECTOR_BYTES], 0).unwrap();
+}
+
+#[test]
 fn never_loses_what_was_synced() {
     for seed in 0..500 {
         let disk = disk_with_file(4);
