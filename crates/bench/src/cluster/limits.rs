@@ -12,7 +12,8 @@ use super::ClusterError;
 use crate::limits::{EXPERIMENT, Limit, find};
 use crate::result::{Better, Record};
 use crate::statistics::median;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tally_log::cluster::{Binding, Cluster, Partition, SharedLog};
 use tally_log::kafka::KafkaCluster;
@@ -83,11 +84,12 @@ pub fn run(cluster: &KafkaCluster, options: &Options) -> Result<Vec<Limit>, Clus
         let (mut produce, mut consume, mut both) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..REPETITIONS {
             let topic = Topic::make(cluster, options.clients)?;
-            produce.push(topic.write(options, *size, false)?);
-            consume.push(topic.consume()?);
+            let written = topic.write(options, *size, false)?;
+            produce.push(written.rate());
+            consume.push(topic.consume(&written)?.rate());
             topic.delete()?;
             let topic = Topic::make(cluster, options.clients)?;
-            both.push(topic.write(options, *size, true)?);
+            both.push(topic.write(options, *size, true)?.rate());
             topic.delete()?;
         }
         for (what, samples) in [("produce", produce), ("consume", consume), ("both", both)] {
@@ -145,6 +147,19 @@ struct Topic<'a> {
 
 const ID: TopicId = TopicId(0);
 
+/// Payload bytes that were committed or read, by partition.
+struct Moved {
+    bytes: Vec<u64>,
+    time: Duration,
+}
+
+impl Moved {
+    /// Bytes a second.
+    fn rate(&self) -> f64 {
+        self.bytes.iter().sum::<u64>() as f64 / self.time.as_secs_f64()
+    }
+}
+
 impl<'a> Topic<'a> {
     fn make(cluster: &'a KafkaCluster, partitions: u16) -> Result<Self, ClusterError> {
         let number = TOPICS.fetch_add(1, Ordering::Relaxed);
@@ -164,8 +179,8 @@ impl<'a> Topic<'a> {
         Binding { id: ID, partition: Partition::new(self.name.clone(), number), writes }
     }
 
-    /// Writes for the time of a repetition, with readers beside it or without; bytes a second.
-    fn write(&self, options: &Options, size: usize, reads: bool) -> Result<f64, ClusterError> {
+    /// Writes for the time of a repetition, with readers beside it or without.
+    fn write(&self, options: &Options, size: usize, reads: bool) -> Result<Moved, ClusterError> {
         let writers = self.each(|number| {
             let name = format!("{}-{number}", self.name);
             self.cluster.open(&name, &[self.binding(number, true)])
@@ -174,41 +189,50 @@ impl<'a> Topic<'a> {
             true => self.each(|number| self.cluster.reader(&[self.binding(number, false)]))?,
             false => Vec::new(),
         };
-        let over = AtomicBool::new(false);
-        let end = &|log: &dyn SharedLog| over.load(Ordering::Relaxed).then(|| log.next(ID));
+        let written: Vec<OnceLock<u64>> = writers.iter().map(|_| OnceLock::new()).collect();
         let began = Instant::now();
-        let (written, read) = std::thread::scope(|scope| {
-            let reading: Vec<_> =
-                readers.iter().map(|log| scope.spawn(move || read_to(&**log, || end(&**log)))).collect();
+        let (writing, reading) = std::thread::scope(|scope| {
+            let reading: Vec<_> = readers
+                .iter()
+                .zip(&written)
+                .map(|(log, all)| scope.spawn(move || read_all(&**log, || all.get().copied())))
+                .collect();
             let writing: Vec<_> = writers
                 .iter()
-                .map(|log| scope.spawn(move || write_for(&**log, size, options.repetition)))
+                .zip(&written)
+                .map(|(log, all)| {
+                    scope.spawn(move || {
+                        let outcome = write_for(&**log, size, options.repetition);
+                        // Of a writer that failed nothing is waited for.
+                        let _ = all.set(*outcome.as_ref().unwrap_or(&0));
+                        outcome
+                    })
+                })
                 .collect();
-            let written: Vec<_> = writing.into_iter().map(joined).collect();
-            over.store(true, Ordering::Relaxed);
-            (written, reading.into_iter().map(joined).collect::<Vec<_>>())
+            (
+                writing.into_iter().map(joined).collect::<Vec<_>>(),
+                reading.into_iter().map(joined).collect::<Vec<_>>(),
+            )
         });
-        let elapsed = began.elapsed().as_secs_f64();
-        let written = written.into_iter().sum::<Result<u64, LogError>>()?;
-        let read = read.into_iter().sum::<Result<u64, LogError>>()?;
-        assert!(!reads || read == written, "{read} bytes read of {written} written");
-        Ok(written as f64 / elapsed)
+        let time = began.elapsed();
+        reading.into_iter().collect::<Result<Vec<_>, _>>()?;
+        Ok(Moved { bytes: writing.into_iter().collect::<Result<_, _>>()?, time })
     }
 
-    /// Reads everything; bytes a second.
-    fn consume(&self) -> Result<f64, ClusterError> {
+    /// Reads everything that was written.
+    fn consume(&self, written: &Moved) -> Result<Moved, ClusterError> {
         let readers = self.each(|number| self.cluster.reader(&[self.binding(number, false)]))?;
-        let ends: Vec<Offset> = readers.iter().map(|log| log.next(ID)).collect();
         let began = Instant::now();
         let read: Vec<_> = std::thread::scope(|scope| {
             let reading: Vec<_> = readers
                 .iter()
-                .zip(ends)
-                .map(|(log, end)| scope.spawn(move || read_to(&**log, || Some(end))))
+                .zip(&written.bytes)
+                .map(|(log, all)| scope.spawn(move || read_all(&**log, || Some(*all))))
                 .collect();
             reading.into_iter().map(joined).collect()
         });
-        Ok(read.into_iter().sum::<Result<u64, LogError>>()? as f64 / began.elapsed().as_secs_f64())
+        let time = began.elapsed();
+        Ok(Moved { bytes: read.into_iter().collect::<Result<_, _>>()?, time })
     }
 
     fn each<T>(&self, open: impl Fn(u16) -> Result<T, LogError>) -> Result<Vec<T>, ClusterError> {
@@ -237,22 +261,20 @@ fn write_for(log: &dyn SharedLog, size: usize, time: Duration) -> Result<u64, Lo
     Ok(bytes)
 }
 
-/// Reads up to the end, once there is one; the payload bytes read.
-fn read_to(log: &dyn SharedLog, end: impl Fn() -> Option<Offset>) -> Result<u64, LogError> {
-    let (mut at, mut bytes, mut known) = (Offset(0), 0, None);
+/// Reads until it has all payload bytes, once it is known how many there are. The end of the
+/// partition does not tell: a broker shows what was committed a moment after it said so.
+fn read_all(log: &dyn SharedLog, all: impl Fn() -> Option<u64>) -> Result<u64, LogError> {
+    let (mut at, mut bytes) = (Offset(0), 0);
     let mut records = Vec::new();
-    loop {
-        known = known.or_else(&end);
+    while all().is_none_or(|all| bytes < all) {
         at = log.read(ID, at, READ_BYTES, Visibility::Durable, &mut records)?;
         bytes += records.iter().map(|record| record.payload.len() as u64).sum::<u64>();
-        if known.is_some_and(|end| at >= end) {
-            return Ok(bytes);
-        }
         if records.is_empty() {
             log.wait(Duration::from_millis(5));
         }
         records.clear();
     }
+    Ok(bytes)
 }
 
 #[cfg(test)]
