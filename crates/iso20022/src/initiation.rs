@@ -5,7 +5,9 @@ use crate::message::{Agent, Party, Transfer};
 use crate::parties::{self, MAX_ID, Side};
 use crate::payment::{self, Debit, Entry};
 use crate::reason::{Reason, StatusReason};
+use crate::remittance;
 use crate::shapes;
+use crate::terms::{self, ChargesBearer};
 use crate::totals;
 use crate::tree::{Children, Element, Fault};
 
@@ -41,6 +43,7 @@ fn read_block(block: Element<'_>, most: usize, entries: &mut Vec<Entry>) -> Resu
             |fields, amount| {
                 let (creditor, creditor_agent) = read_credit(element, fields)?;
                 let shared = debit.as_ref().ok();
+                let remittance = remittance::read(fields.get("RmtInf"))?;
                 Ok(Transfer {
                     amount,
                     debtor: shared.map(|debit| debit.debtor.clone()).unwrap_or_default(),
@@ -49,7 +52,15 @@ fn read_block(block: Element<'_>, most: usize, entries: &mut Vec<Entry>) -> Resu
                     creditor_agent,
                     intermediary_agents: payment::intermediaries(fields)?,
                     requested_date: shared.map(|debit| debit.requested_date),
-                    remittance: parties::remittance(fields.get("RmtInf"))?,
+                    remittance: remittance.summary(),
+                    remittance_information: remittance,
+                    charges: ChargesBearer::read(fields)?.or(shared.and_then(|debit| debit.charges)),
+                    purpose: terms::purpose(fields)?,
+                    category_purpose: terms::category_purpose(fields)?
+                        .or_else(|| shared.and_then(|debit| debit.category_purpose.clone())),
+                    ultimate_debtor: parties::optional(fields, "UltmtDbtr")?
+                        .or_else(|| shared.and_then(|debit| debit.ultimate_debtor.clone())),
+                    ultimate_creditor: parties::optional(fields, "UltmtCdtr")?,
                 })
             },
         );
@@ -82,7 +93,14 @@ fn read_debit(fields: &Children<'_>) -> Result<Debit, Fault> {
     parties::account(&mut debtor, Some(account), Side::Debtor)?;
     let agent = fields.require("DbtrAgt").map_err(|fault| fault.with_code(StatusReason::RC03))?;
     let debtor_agent = parties::identified_agent(agent, Side::Debtor)?;
-    Ok(Debit { debtor, debtor_agent, requested_date })
+    Ok(Debit {
+        debtor,
+        debtor_agent,
+        requested_date,
+        charges: ChargesBearer::read(fields)?,
+        category_purpose: terms::category_purpose(fields)?,
+        ultimate_debtor: parties::optional(fields, "UltmtDbtr")?,
+    })
 }
 
 fn read_credit(payment: Element<'_>, fields: &Children<'_>) -> Result<(Party, Option<Agent>), Fault> {

@@ -3,11 +3,13 @@
 
 use crate::amount::Money;
 use crate::date::Date;
-use crate::message::{Agent, MessageKind, Transfer};
+use crate::message::{Agent, MessageKind, Party, Transfer};
 use crate::parties::{self, Side};
 use crate::payment::{self, Entry};
 use crate::reason::StatusReason;
+use crate::remittance;
 use crate::shapes;
+use crate::terms::{self, ChargesBearer, Coded};
 use crate::totals;
 use crate::tree::{Children, Fault};
 
@@ -27,7 +29,10 @@ pub(crate) fn read(
 ) -> Result<Interbank, Fault> {
     header.require("SttlmInf")?;
     let total = header.get("TtlIntrBkSttlmAmt").map(parties::money).transpose()?;
-    let date = header.get("IntrBkSttlmDt").map(parties::date).transpose()?;
+    let group = Group {
+        date: header.get("IntrBkSttlmDt").map(parties::date).transpose()?,
+        category_purpose: terms::category_purpose(header)?,
+    };
     let instructing_agent = header.get("InstgAgt").map(parties::agent).transpose()?;
     let instructed_agent = header.get("InstdAgt").map(parties::agent).transpose()?;
     body.require("CdtTrfTxInf")?;
@@ -46,17 +51,23 @@ pub(crate) fn read(
                 let amount = fields.require("IntrBkSttlmAmt");
                 parties::money(amount.map_err(|fault| fault.with_code(StatusReason::AM12))?)
             },
-            |fields, amount| transfer(kind, fields, amount, date),
+            |fields, amount| transfer(kind, fields, amount, &group),
         ));
     }
     Ok(Interbank { total, instructing_agent, instructed_agent, entries })
+}
+
+/// What the header says for payments that do not say otherwise.
+struct Group {
+    date: Option<Date>,
+    category_purpose: Option<Coded>,
 }
 
 fn transfer(
     kind: MessageKind,
     fields: &Children<'_>,
     amount: Money,
-    group_date: Option<Date>,
+    group: &Group,
 ) -> Result<Transfer, Fault> {
     let institutions = kind == MessageKind::FinancialInstitutionCreditTransfer;
     let party = |name, side| {
@@ -71,6 +82,11 @@ fn transfer(
     if !institutions {
         fields.require("ChrgBr")?;
     }
+    let ultimate = |name: &str| match fields.get(name) {
+        Some(element) if institutions => parties::agent(element).map(|agent| Some(Party::from(agent))),
+        _ => parties::optional(fields, name),
+    };
+    let remittance = remittance::read(fields.get("RmtInf"))?;
     let mut debtor = party("Dbtr", Side::Debtor)?;
     parties::account(&mut debtor, fields.get("DbtrAcct"), Side::Debtor)?;
     let mut creditor = party("Cdtr", Side::Creditor)?;
@@ -82,7 +98,13 @@ fn transfer(
         creditor,
         creditor_agent: agent("CdtrAgt", Side::Creditor)?,
         intermediary_agents: payment::intermediaries(fields)?,
-        requested_date: fields.get("IntrBkSttlmDt").map(parties::date).transpose()?.or(group_date),
-        remittance: parties::remittance(fields.get("RmtInf"))?,
+        requested_date: fields.get("IntrBkSttlmDt").map(parties::date).transpose()?.or(group.date),
+        remittance: remittance.summary(),
+        remittance_information: remittance,
+        charges: if institutions { None } else { ChargesBearer::read(fields)? },
+        purpose: terms::purpose(fields)?,
+        category_purpose: terms::category_purpose(fields)?.or_else(|| group.category_purpose.clone()),
+        ultimate_debtor: ultimate("UltmtDbtr")?,
+        ultimate_creditor: ultimate("UltmtCdtr")?,
     })
 }

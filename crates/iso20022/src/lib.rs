@@ -32,8 +32,10 @@ mod message;
 mod parties;
 mod payment;
 mod reason;
+mod remittance;
 mod report;
 mod shapes;
+mod terms;
 mod totals;
 mod tree;
 mod uetr;
@@ -49,11 +51,13 @@ pub use identifier::{Bic, Iban, format_uetr};
 pub use limits::Limits;
 pub use message::{AccountId, Agent, Alias, AppHeader, Message, MessageKind, Party, Payment, Transfer};
 pub use reason::{Reason, StatusReason};
+pub use remittance::{CreditorReference, ReferredDocument, Remittance, StructuredRemittance};
 pub use report::{
     Outcome, ReportContext, ReportError, ReportedReason, STATUS_REPORT_DEFINITION, StatusReport,
     TransactionReport, TransactionStatus, group_status_report, parse_status_report, refused_by_form,
     status_report,
 };
+pub use terms::{ChargesBearer, Coded};
 pub use uetr::derived_uetr;
 
 use envelope::Envelope;

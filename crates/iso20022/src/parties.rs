@@ -11,10 +11,9 @@ use crate::tree::{Children, Element, Fault};
 
 /// Longest identification of a message, payment or party (`Max35Text`).
 pub(crate) const MAX_ID: usize = 35;
-const MAX_ACCOUNT: usize = 34;
-const MAX_NAME: usize = 140;
+pub(crate) const MAX_ACCOUNT: usize = 34;
+pub(crate) const MAX_NAME: usize = 140;
 const MAX_ALIAS: usize = 2_048;
-const MAX_UNSTRUCTURED: usize = 140;
 
 /// Which side of a payment a party is on; decides the codes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -61,6 +60,11 @@ pub(crate) fn party(element: Element<'_>) -> Result<Party, Fault> {
         }
     }
     Ok(party)
+}
+
+/// A customer that need not be there.
+pub(crate) fn optional(fields: &Children<'_>, name: &str) -> Result<Option<Party>, Fault> {
+    fields.get(name).map(party).transpose()
 }
 
 fn other_id(fields: &Children<'_>) -> Result<Option<String>, Fault> {
@@ -120,8 +124,7 @@ pub(crate) fn identified_agent(element: Element<'_>, side: Side) -> Result<Agent
 
 /// An institution as a party of a payment.
 pub(crate) fn institution(element: Element<'_>, side: Side) -> Result<Party, Fault> {
-    let agent = identified_agent(element, side)?;
-    Ok(Party { name: agent.name, bic: agent.bic, member_id: agent.member_id, ..Party::default() })
+    identified_agent(element, side).map(Party::from)
 }
 
 /// Adds the account to a party.
@@ -165,25 +168,6 @@ fn account_id(element: Element<'_>) -> Result<AccountId, Fault> {
 fn code_or_proprietary(element: Element<'_>) -> Result<Option<String>, Fault> {
     let choice = element.children(shapes::CODE_CHOICE)?;
     choice.get("Cd").or(choice.get("Prtry")).map(|name| name.text_up_to(MAX_ID)).transpose()
-}
-
-/// The unstructured text; without one, the first creditor's reference of the structured part.
-pub(crate) fn remittance(element: Option<Element<'_>>) -> Result<Option<String>, Fault> {
-    let Some(element) = element else { return Ok(None) };
-    let fields = element.children(shapes::REMITTANCE)?;
-    let mut lines = Vec::new();
-    for line in fields.all("Ustrd") {
-        lines.push(line.text_up_to(MAX_UNSTRUCTURED)?);
-    }
-    if lines.is_empty() {
-        // The structured part has dozens of elements that nothing here depends on, so only the one
-        // that is used is looked at.
-        let reference = fields.all("Strd").find_map(|structured| {
-            structured.find("CdtrRefInf").and_then(|information| information.find("Ref"))
-        });
-        return reference.map(|reference| reference.text_up_to(MAX_ID)).transpose();
-    }
-    Ok(Some(lines.join("\n")))
 }
 
 /// A unique end-to-end transaction reference.

@@ -6,6 +6,7 @@ use crate::message::{Agent, Party, Payment, Transfer};
 use crate::parties::{self, MAX_ID};
 use crate::reason::{Reason, StatusReason};
 use crate::shapes;
+use crate::terms::{ChargesBearer, Coded};
 use crate::tree::{Children, Element, Fault, Shape};
 
 /// What `EndToEndId` is if the debtor gave none.
@@ -115,6 +116,9 @@ pub(crate) struct Debit {
     pub(crate) debtor: Party,
     pub(crate) debtor_agent: Agent,
     pub(crate) requested_date: Date,
+    pub(crate) charges: Option<ChargesBearer>,
+    pub(crate) category_purpose: Option<Coded>,
+    pub(crate) ultimate_debtor: Option<Party>,
 }
 
 /// The amount of a payment in a pain.001.

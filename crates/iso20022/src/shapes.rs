@@ -237,8 +237,28 @@ pub(crate) const ACCOUNT: Shape = &[one("Id"), one("Tp"), one("Ccy"), one("Nm"),
 pub(crate) const ACCOUNT_ID: Shape = &[one("IBAN"), one("Othr")];
 /// Another name of an account.
 pub(crate) const PROXY: Shape = &[one("Tp"), one("Id")];
+/// What kind of payment it is.
+pub(crate) const PAYMENT_TYPE: Shape =
+    &[one("InstrPrty"), one("ClrChanl"), many("SvcLvl"), one("LclInstrm"), one("SeqTp"), one("CtgyPurp")];
 /// What a payment is for.
 pub(crate) const REMITTANCE: Shape = &[many("Ustrd"), many("Strd")];
+/// The same in structured form.
+pub(crate) const STRUCTURED_REMITTANCE: Shape = &[
+    many("RfrdDocInf"),
+    one("RfrdDocAmt"),
+    one("CdtrRefInf"),
+    one("Invcr"),
+    one("Invcee"),
+    one("TaxRmt"),
+    one("GrnshmtRmt"),
+    many("AddtlRmtInf"),
+];
+/// A document that is paid.
+pub(crate) const REFERRED_DOCUMENT: Shape = &[one("Tp"), one("Nb"), one("RltdDt"), many("LineDtls")];
+/// The creditor's reference.
+pub(crate) const CREDITOR_REFERENCE: Shape = &[one("Tp"), one("Ref")];
+/// The kind of a document or reference.
+pub(crate) const REFERENCE_KIND: Shape = &[one("CdOrPrtry"), one("Issr")];
 
 /// pacs.002.001.10, as this program writes it.
 pub(crate) const STATUS_REPORT: Shape =
@@ -294,6 +314,8 @@ pub(crate) const ALL: &[Shape] = &[
     TRANSACTION_STATUS,
     ORIGINAL_GROUP,
     INSTITUTION_ID,
+    PAYMENT_TYPE,
+    STRUCTURED_REMITTANCE,
 ];
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 mod bad_files;
 mod bad_payments;
+mod kept;
 mod samples;
 mod versions;
 
