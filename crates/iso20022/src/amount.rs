@@ -6,7 +6,7 @@ use crate::reason::{Reason, StatusReason};
 
 /// Most digits of an amount or control sum (`totalDigits` of `ActiveCurrencyAndAmount` and
 /// `DecimalNumber`).
-const MAX_DIGITS: usize = 18;
+pub(crate) const MAX_DIGITS: u8 = 18;
 /// Most decimals of an amount (`fractionDigits` of `ActiveCurrencyAndAmount`).
 pub(crate) const MAX_AMOUNT_SCALE: u8 = 5;
 /// Most decimals of a control sum (`fractionDigits` of `DecimalNumber`).
@@ -87,7 +87,7 @@ impl Decimal {
         if fraction.len() > usize::from(max_scale) {
             return Err(DecimalFault::TooManyDecimals);
         }
-        if whole.len() + fraction.len() > MAX_DIGITS {
+        if whole.len() + fraction.len() > usize::from(MAX_DIGITS) {
             return Err(DecimalFault::TooManyDigits);
         }
         let digits =

@@ -1,5 +1,7 @@
 //! From the file to its document and header.
 
+use std::ops::RangeInclusive;
+
 use roxmltree::{Document, Node, ParsingOptions};
 
 use crate::error::ParseError;
@@ -117,6 +119,14 @@ fn definition<'a>(document: &Node<'a, 'a>) -> Result<&'a str, String> {
     namespace.strip_prefix(NAMESPACE).ok_or_else(|| {
         format!("the document's namespace is {}; {NAMESPACE}<message> is expected", guard::quoted(namespace))
     })
+}
+
+/// The version of a definition, if it is of that message and the version among those: 3 for
+/// `pain.001.001.03`.
+pub(crate) fn version(definition: &str, message: &str, versions: RangeInclusive<u8>) -> Option<u8> {
+    let version = definition.strip_prefix(message)?.strip_prefix(".001.")?;
+    let digits = version.len() == 2 && version.bytes().all(|digit| digit.is_ascii_digit());
+    version.parse().ok().filter(|version| digits && versions.contains(version))
 }
 
 fn header_version(header: &Node<'_, '_>) -> Result<u8, String> {

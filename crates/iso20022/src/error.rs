@@ -72,3 +72,36 @@ impl ParseError {
         Reason::new(self.reason, text)
     }
 }
+
+/// Why a message cannot be written. Always a mistake of the caller, never of the sender of an original
+/// message.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// Not one outcome for each payment.
+    #[error(
+        "the message has {payments} payments, {outcomes} outcomes were given; give one for each, in order"
+    )]
+    OutcomeCount {
+        /// Payments of the original message.
+        payments: usize,
+        /// Outcomes given.
+        outcomes: usize,
+    },
+    /// Another outcome than a refusal for a payment that is refused for its form or with its message.
+    #[error("payment {payment} of the message, from 0, must not be made; report it as refused")]
+    Forbidden {
+        /// Which payment, from 0.
+        payment: usize,
+    },
+    /// A text that the schema does not allow.
+    #[error("{field} of the message is {value:?}; {expected} is expected")]
+    Field {
+        /// The element, as names from the message's element down.
+        field: String,
+        /// What was given.
+        value: String,
+        /// What the schema allows.
+        expected: String,
+    },
+}

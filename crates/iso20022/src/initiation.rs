@@ -1,7 +1,7 @@
 //! pain.001: CustomerCreditTransferInitiation, versions 03 to 12.
 
 use crate::amount::Decimal;
-use crate::message::{Agent, Party, Transfer};
+use crate::message::{Agent, Party, PaymentBlock, Transfer};
 use crate::parties::{self, MAX_ID, Side};
 use crate::payment::{self, Debit, Entry};
 use crate::reason::{Reason, StatusReason};
@@ -15,19 +15,19 @@ use crate::tree::{Children, Element, Fault};
 pub(crate) struct Initiation {
     pub(crate) initiating_party: Party,
     pub(crate) entries: Vec<Entry>,
+    pub(crate) blocks: Vec<PaymentBlock>,
 }
 
 pub(crate) fn read(body: &Children<'_>, header: &Children<'_>, most: usize) -> Result<Initiation, Fault> {
     let initiating_party = parties::party(header.require("InitgPty")?)?;
     body.require("PmtInf")?;
     let mut entries = Vec::new();
-    for block in body.all("PmtInf") {
-        read_block(block, most, &mut entries)?;
-    }
-    Ok(Initiation { initiating_party, entries })
+    let blocks = body.all("PmtInf").map(|block| read_block(block, most, &mut entries));
+    let blocks = blocks.collect::<Result<_, _>>()?;
+    Ok(Initiation { initiating_party, entries, blocks })
 }
 
-fn read_block(block: Element<'_>, most: usize, entries: &mut Vec<Entry>) -> Result<(), Fault> {
+fn read_block(block: Element<'_>, most: usize, entries: &mut Vec<Entry>) -> Result<PaymentBlock, Fault> {
     let fields = block.children(shapes::PAYMENT_INFORMATION)?;
     let id = fields.require("PmtInfId")?.text_up_to(MAX_ID)?;
     fields.require("CdtTrfTxInf")?;
@@ -64,18 +64,23 @@ fn read_block(block: Element<'_>, most: usize, entries: &mut Vec<Entry>) -> Resu
                 })
             },
         );
-        if let Err(reason) = &debit {
-            payment::refuse(&mut entry.payment, reason);
-        }
         entry.payment.payment_information_id = Some(id.clone());
         entries.push(entry);
     }
-    if let Some(reason) = block_rejection(&fields, &entries[first..])? {
+    let (number, sum) = (stated_number(&fields), stated_sum(&fields));
+    let rejection = totals_rejection(&fields, &number, &sum, &entries[first..]).or(debit.err());
+    if let Some(reason) = &rejection {
         for entry in &mut entries[first..] {
-            payment::refuse(&mut entry.payment, &reason);
+            payment::refuse(&mut entry.payment, reason);
         }
     }
-    Ok(())
+    Ok(PaymentBlock {
+        id,
+        number_of_transactions: number.ok().flatten(),
+        control_sum: sum.ok().flatten(),
+        payments: first..entries.len(),
+        rejection,
+    })
 }
 
 /// What the block says of the debtor; anything wrong there refuses the payments of the block.
@@ -116,25 +121,41 @@ fn read_credit(payment: Element<'_>, fields: &Children<'_>) -> Result<(Party, Op
     Ok((creditor, agent.transpose()?))
 }
 
-/// Compares the block's own number and sum with its payments.
-fn block_rejection(fields: &Children<'_>, entries: &[Entry]) -> Result<Option<Reason>, Fault> {
-    if let Some(element) = fields.get("NbOfTxs") {
-        let stated = match parties::number_of_transactions(element, StatusReason::AM20) {
-            Ok(stated) => stated,
-            Err(fault) => return Ok(Some(fault.into_reason())),
-        };
-        if let Some(what) = totals::number_differs(stated, entries.len()) {
-            return Ok(Some(element.fault(StatusReason::AM20, what).into_reason()));
+/// How many payments the block says that it has.
+fn stated_number(fields: &Children<'_>) -> Result<Option<u32>, Fault> {
+    let element = fields.get("NbOfTxs");
+    element.map(|element| parties::number_of_transactions(element, StatusReason::AM20)).transpose()
+}
+
+/// What the block says that its payments add up to.
+fn stated_sum(fields: &Children<'_>) -> Result<Option<Decimal>, Fault> {
+    let element = fields.get("CtrlSum");
+    element.map(|element| parties::control_sum(element, StatusReason::AM17)).transpose()
+}
+
+/// Compares what the block states of its payments with them.
+fn totals_rejection(
+    fields: &Children<'_>,
+    number: &Result<Option<u32>, Fault>,
+    sum: &Result<Option<Decimal>, Fault>,
+    entries: &[Entry],
+) -> Option<Reason> {
+    let refuse = |name: &str, code, what: Option<String>| {
+        fields.get(name).zip(what).map(|(element, what)| element.fault(code, what).into_reason())
+    };
+    match number {
+        Err(fault) => return Some(fault.clone().into_reason()),
+        Ok(number) => {
+            let what = number.and_then(|number| totals::number_differs(number, entries.len()));
+            if let Some(reason) = refuse("NbOfTxs", StatusReason::AM20, what) {
+                return Some(reason);
+            }
         }
     }
-    if let Some(element) = fields.get("CtrlSum") {
-        let stated: Decimal = match parties::control_sum(element, StatusReason::AM17) {
-            Ok(stated) => stated,
-            Err(fault) => return Ok(Some(fault.into_reason())),
-        };
-        if let Some(what) = totals::sum_differs(stated, entries) {
-            return Ok(Some(element.fault(StatusReason::AM17, what).into_reason()));
+    match sum {
+        Err(fault) => Some(fault.clone().into_reason()),
+        Ok(sum) => {
+            refuse("CtrlSum", StatusReason::AM17, sum.and_then(|sum| totals::sum_differs(sum, entries)))
         }
     }
-    Ok(None)
 }

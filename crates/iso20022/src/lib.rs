@@ -29,6 +29,7 @@ mod initiation;
 mod interbank;
 mod limits;
 mod message;
+mod output;
 mod parties;
 mod payment;
 mod reason;
@@ -46,19 +47,24 @@ mod tests;
 
 pub use amount::{Decimal, Money};
 pub use date::Date;
-pub use error::{Original, ParseError, Position};
+pub use error::{Original, ParseError, Position, WriteError};
 pub use identifier::{Bic, Iban, format_uetr};
 pub use limits::Limits;
-pub use message::{AccountId, Agent, Alias, AppHeader, Message, MessageKind, Party, Payment, Transfer};
+pub use message::{
+    AccountId, Agent, Alias, AppHeader, Message, MessageKind, Party, Payment, PaymentBlock, Transfer,
+};
 pub use reason::{Reason, StatusReason};
 pub use remittance::{CreditorReference, ReferredDocument, Remittance, StructuredRemittance};
 pub use report::{
-    Outcome, ReportContext, ReportError, ReportedReason, STATUS_REPORT_DEFINITION, StatusReport,
-    TransactionReport, TransactionStatus, group_status_report, parse_status_report, refused_by_form,
-    status_report,
+    BlockReport, Outcome, ReportContext, ReportedReason, STATUS_REPORT_DEFINITION, StatusReport,
+    TransactionReport, TransactionStatus, answer, group_answer, group_initiation_report, group_status_report,
+    initiation_report, parse_status_report, refused_by_form, status_report,
 };
 pub use terms::{ChargesBearer, Coded};
 pub use uetr::derived_uetr;
+
+/// Why a report cannot be written.
+pub use error::WriteError as ReportError;
 
 use envelope::Envelope;
 use tree::{Children, Fault, Source};
@@ -139,11 +145,13 @@ fn message(
         instructing_agent: None,
         instructed_agent: None,
         payments: Vec::new(),
+        blocks: Vec::new(),
         group_rejection: None,
     };
     let entries = if kind == MessageKind::CustomerCreditTransferInitiation {
         let read = initiation::read(body, header, limits.payments)?;
         message.initiating_party = Some(read.initiating_party);
+        message.blocks = read.blocks;
         read.entries
     } else {
         let read = interbank::read(kind, body, header, limits.payments)?;
@@ -166,11 +174,7 @@ fn supported(definition: &str) -> Result<(MessageKind, u8), ParseError> {
         (MessageKind::FinancialInstitutionCreditTransfer, 2..=11),
     ];
     for (kind, versions) in kinds {
-        let version = definition.strip_prefix(kind.name()).and_then(|rest| rest.strip_prefix(".001."));
-        let version = version
-            .filter(|version| version.len() == 2 && version.bytes().all(|digit| digit.is_ascii_digit()));
-        let version = version.and_then(|version| version.parse().ok());
-        if let Some(version) = version.filter(|version| versions.contains(version)) {
+        if let Some(version) = envelope::version(definition, kind.name(), versions) {
             return Ok((kind, version));
         }
     }

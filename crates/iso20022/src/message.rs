@@ -1,6 +1,7 @@
 //! What a message says, whatever its version.
 
 use std::fmt;
+use std::ops::Range;
 
 use crate::amount::{Decimal, Money};
 use crate::date::Date;
@@ -81,6 +82,8 @@ pub struct Message {
     pub instructed_agent: Option<Agent>,
     /// The payments, in the order of the message; at least one.
     pub payments: Vec<Payment>,
+    /// The blocks that the payments stand in (pain.001 only).
+    pub blocks: Vec<PaymentBlock>,
     /// Set if the header contradicts the payments: AM19 for the number, AM10 for the control sum
     /// or total. Then no payment of the message may be made, see [`Message::instructions`].
     pub group_rejection: Option<Reason>,
@@ -98,6 +101,21 @@ impl Message {
             (payment, verdict)
         })
     }
+}
+
+/// A block of payments from one account (`PmtInf`).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PaymentBlock {
+    /// The sender's identification of the block, 1 to 35 characters.
+    pub id: String,
+    /// How many payments the block states, if it does and it is a number.
+    pub number_of_transactions: Option<u32>,
+    /// The sum of all amounts that the block states, if it does and it is a number.
+    pub control_sum: Option<Decimal>,
+    /// Which of the message's payments are the block's.
+    pub payments: Range<usize>,
+    /// Why the block as a whole is refused, if it is: each of its payments then has the same refusal.
+    pub rejection: Option<Reason>,
 }
 
 /// One payment: how it is called, and what it asks for.
@@ -181,6 +199,8 @@ pub struct Party {
     pub name: Option<String>,
     /// An identification that is not a BIC: of the organisation or person.
     pub identification: Option<String>,
+    /// Whether the identification is that of a person.
+    pub is_person: bool,
     /// The BIC of an organisation or institution.
     pub bic: Option<Bic>,
     /// For an institution: its identification at a clearing system.

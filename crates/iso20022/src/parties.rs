@@ -13,7 +13,7 @@ use crate::tree::{Children, Element, Fault};
 pub(crate) const MAX_ID: usize = 35;
 pub(crate) const MAX_ACCOUNT: usize = 34;
 pub(crate) const MAX_NAME: usize = 140;
-const MAX_ALIAS: usize = 2_048;
+pub(crate) const MAX_ALIAS: usize = 2_048;
 
 /// Which side of a payment a party is on; decides the codes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -56,6 +56,7 @@ pub(crate) fn party(element: Element<'_>) -> Result<Party, Fault> {
             party.bic = fields.get("AnyBIC").or(fields.get("BICOrBEI")).map(bic).transpose()?;
             party.identification = other_id(&fields)?;
         } else if let Some(person) = choice.get("PrvtId") {
+            party.is_person = true;
             party.identification = other_id(&person.children(shapes::PERSON_ID)?)?;
         }
     }

@@ -1,5 +1,9 @@
-//! pacs.002.001.10: FIToFIPaymentStatusReport, written and read.
+//! Status reports, written and read: pacs.002.001.10 FIToFIPaymentStatusReport, and pain.002
+//! CustomerPaymentStatusReport.
 
+mod initiation;
+#[cfg(test)]
+mod initiation_tests;
 mod read;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -8,14 +12,14 @@ mod write;
 use std::fmt;
 
 use crate::date::Date;
-use crate::error::ParseError;
 use crate::message::{Agent, Message};
 use crate::reason::Reason;
 
+pub use initiation::{answer, group_answer, group_initiation_report, initiation_report};
 pub use read::parse_status_report;
 pub use write::{group_status_report, status_report};
 
-/// The definition of the reports that are written.
+/// The definition of the reports on messages between institutions.
 pub const STATUS_REPORT_DEFINITION: &str = "pacs.002.001.10";
 
 /// How far a payment came (`ExternalPaymentTransactionStatus1Code`).
@@ -102,32 +106,6 @@ pub struct ReportContext {
     pub instructed_agent: Option<Agent>,
 }
 
-/// Why a report cannot be written. Always a mistake of the caller, never of the sender of the
-/// original message.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum ReportError {
-    /// Not one outcome for each payment.
-    #[error(
-        "the message has {payments} payments, {outcomes} outcomes were given; give one for each, in order"
-    )]
-    OutcomeCount {
-        /// Payments of the original message.
-        payments: usize,
-        /// Outcomes given.
-        outcomes: usize,
-    },
-    /// A text that the schema does not allow.
-    #[error("{field} of the report is {value:?}; {expected} is expected")]
-    Field {
-        /// The element.
-        field: &'static str,
-        /// What was given.
-        value: String,
-        /// What the schema allows.
-        expected: &'static str,
-    },
-}
-
 /// A status report as read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StatusReport {
@@ -143,13 +121,29 @@ pub struct StatusReport {
     pub group_status: Option<String>,
     /// Why, if the message as a whole was refused.
     pub group_reasons: Vec<ReportedReason>,
-    /// The payments reported on, in order; none if the message was refused unread.
+    /// The blocks reported on, in order (pain.002 only).
+    pub blocks: Vec<BlockReport>,
+    /// The payments reported on, in order; none if the message was refused unread, and in a pain.002
+    /// none of a message or block that was refused as a whole.
     pub transactions: Vec<TransactionReport>,
+}
+
+/// What a pain.002 says of a block of payments.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BlockReport {
+    /// The payment information identification of the block.
+    pub id: String,
+    /// The status of the block as a whole, as a code.
+    pub status: Option<String>,
+    /// Why, if the block as a whole was refused.
+    pub reasons: Vec<ReportedReason>,
 }
 
 /// What a report says of one payment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TransactionReport {
+    /// The block that the payment belongs to (pain.002 only).
+    pub payment_information_id: Option<String>,
     /// The payment's instruction identification.
     pub instruction_id: Option<String>,
     /// Its end-to-end identification.
@@ -187,6 +181,3 @@ pub fn refused_by_form(message: &Message) -> Vec<Option<Outcome>> {
         .map(|(_, verdict)| verdict.err().map(|reason| Outcome::Rejected(reason.clone())))
         .collect()
 }
-
-/// The result of reading a report.
-pub(crate) type ReadResult = Result<StatusReport, ParseError>;

@@ -277,7 +277,23 @@ pub(crate) const ORIGINAL_GROUP: Shape = &[
     many("StsRsnInf"),
     many("NbOfTxsPerSts"),
 ];
-/// What it says of a payment.
+/// pain.002.001.03 to .14.
+pub(crate) const INITIATION_REPORT: Shape =
+    &[one("GrpHdr"), one("OrgnlGrpInfAndSts"), many("OrgnlPmtInfAndSts"), many("SplmtryData")];
+/// Its group header.
+pub(crate) const INITIATION_REPORT_HEADER: Shape =
+    &[one("MsgId"), one("CreDtTm"), one("InitgPty"), one("FwdgAgt"), one("DbtrAgt"), one("CdtrAgt")];
+/// What it says of a block.
+pub(crate) const BLOCK_STATUS: Shape = &[
+    one("OrgnlPmtInfId"),
+    one("OrgnlNbOfTxs"),
+    one("OrgnlCtrlSum"),
+    one("PmtInfSts"),
+    many("StsRsnInf"),
+    many("NbOfTxsPerSts"),
+    many("TxInfAndSts"),
+];
+/// What a report of either kind says of a payment.
 pub(crate) const TRANSACTION_STATUS: Shape = &[
     one("StsId"),
     one("OrgnlGrpInf"),
@@ -288,6 +304,7 @@ pub(crate) const TRANSACTION_STATUS: Shape = &[
     one("TxSts"),
     many("StsRsnInf"),
     many("ChrgsInf"),
+    one("TrckrData"),
     one("AccptncDtTm"),
     one("FctvIntrBkSttlmDt"),
     one("AcctSvcrRef"),

@@ -1,57 +1,98 @@
-//! Writing XML: elements, text and one namespace, always well formed.
+//! Writing XML: elements, text and one namespace, always well formed, and within the schema's limits or
+//! refused.
 
 use std::fmt::Write as _;
 
-/// A document under way.
+use crate::date::day_of_date_time;
+use crate::error::WriteError;
+use crate::parties::MAX_ID;
+
+/// A document under way. The first text that the schema does not allow is remembered, and the document
+/// refused at its end.
 pub(crate) struct Writer {
     text: String,
-    depth: usize,
+    open: Vec<&'static str>,
+    fault: Option<WriteError>,
 }
 
 impl Writer {
     pub(crate) fn new() -> Self {
-        Self { text: "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n".to_owned(), depth: 0 }
+        Self { text: DECLARATION.to_owned(), open: Vec::new(), fault: None }
     }
 
     /// The outermost element, with the namespace of all others.
-    pub(crate) fn root(&mut self, name: &str, namespace: &str, content: impl FnOnce(&mut Self)) {
-        self.text.push('<');
-        self.text.push_str(name);
-        self.text.push_str(" xmlns=\"");
+    pub(crate) fn root(&mut self, name: &'static str, namespace: &str, content: impl FnOnce(&mut Self)) {
+        self.indent();
+        let _ = write!(self.text, "<{name} xmlns=\"");
         self.escape(namespace);
         self.text.push_str("\">\n");
         self.close(name, content);
     }
 
     /// An element with elements in it.
-    pub(crate) fn element(&mut self, name: &str, content: impl FnOnce(&mut Self)) {
+    pub(crate) fn element(&mut self, name: &'static str, content: impl FnOnce(&mut Self)) {
         self.indent();
         let _ = writeln!(self.text, "<{name}>");
         self.close(name, content);
     }
 
-    /// An element with text in it.
-    pub(crate) fn text(&mut self, name: &str, text: &str) {
+    /// An element with text in it that the schema allows whatever it is.
+    pub(crate) fn text(&mut self, name: &'static str, text: &str) {
         self.indent();
         let _ = write!(self.text, "<{name}>");
         self.escape(text);
         let _ = writeln!(self.text, "</{name}>");
     }
 
-    pub(crate) fn finish(self) -> String {
-        self.text
+    /// An element with 1 to `longest` characters in it.
+    pub(crate) fn limited(&mut self, name: &'static str, text: &str, longest: usize) {
+        if !(1..=longest).contains(&text.chars().count()) {
+            self.refuse(name, text, format!("a text of 1 to {longest} characters"));
+        }
+        self.text(name, text);
     }
 
-    fn close(&mut self, name: &str, content: impl FnOnce(&mut Self)) {
-        self.depth += 1;
+    /// An identification of 1 to 35 characters.
+    pub(crate) fn id(&mut self, name: &'static str, id: &str) {
+        self.limited(name, id, MAX_ID);
+    }
+
+    /// An identification, if there is one.
+    pub(crate) fn optional_id(&mut self, name: &'static str, id: Option<&str>) {
+        if let Some(id) = id {
+            self.id(name, id);
+        }
+    }
+
+    /// An `ISODateTime`.
+    pub(crate) fn time(&mut self, name: &'static str, time: &str) {
+        if day_of_date_time(time).is_none() {
+            self.refuse(name, time, "a time as YYYY-MM-DDThh:mm:ssZ".to_owned());
+        }
+        self.text(name, time);
+    }
+
+    /// Notes that the schema does not allow that text there.
+    pub(crate) fn refuse(&mut self, name: &'static str, value: &str, expected: String) {
+        let field = self.open.iter().skip(1).chain([&name]).copied().collect::<Vec<_>>().join("/");
+        self.fault.get_or_insert(WriteError::Field { field, value: value.to_owned(), expected });
+    }
+
+    /// The document.
+    pub(crate) fn finish(self) -> Result<String, WriteError> {
+        self.fault.map_or(Ok(self.text), Err)
+    }
+
+    fn close(&mut self, name: &'static str, content: impl FnOnce(&mut Self)) {
+        self.open.push(name);
         content(self);
-        self.depth -= 1;
+        self.open.pop();
         self.indent();
         let _ = writeln!(self.text, "</{name}>");
     }
 
     fn indent(&mut self) {
-        self.text.extend(std::iter::repeat_n("  ", self.depth));
+        self.text.extend(std::iter::repeat_n("  ", self.open.len()));
     }
 
     /// Characters that XML 1.0 cannot carry at all (section 2.2) become U+FFFD.
@@ -70,6 +111,9 @@ impl Writer {
     }
 }
 
+/// What every document begins with.
+pub(crate) const DECLARATION: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,10 +123,28 @@ mod tests {
         let text = "a<b>&c \"d\" 'e' ]]> \u{0} \u{1F4B6} \u{FFFE}";
         let mut xml = Writer::new();
         xml.root("r", "urn:\"n", |xml| xml.element("e", |xml| xml.text("t", text)));
-        let written = xml.finish();
+        let written = xml.finish().expect("nothing is refused");
         let tree = roxmltree::Document::parse(&written).expect("well-formed");
         let read =
             tree.descendants().find(|node| node.has_tag_name(("urn:\"n", "t"))).and_then(|node| node.text());
         assert_eq!(read, Some("a<b>&c \"d\" 'e' ]]> \u{FFFD} \u{1F4B6} \u{FFFD}"));
+    }
+
+    #[test]
+    fn what_the_schema_does_not_allow_is_refused_at_its_place() {
+        let refused = |content: fn(&mut Writer)| {
+            let mut xml = Writer::new();
+            xml.root("Document", "urn:n", |xml| xml.element("Body", content));
+            match xml.finish() {
+                Err(WriteError::Field { field, .. }) => field,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(refused(|xml| xml.id("MsgId", "")), "Body/MsgId");
+        assert_eq!(refused(|xml| xml.element("A", |xml| xml.id("Id", &"é".repeat(36)))), "Body/A/Id");
+        assert_eq!(refused(|xml| xml.time("CreDtTm", "today")), "Body/CreDtTm");
+        let mut xml = Writer::new();
+        xml.id("Id", &"é".repeat(35));
+        assert!(xml.finish().is_ok());
     }
 }

@@ -5,41 +5,74 @@ use crate::error::ParseError;
 use crate::guard;
 use crate::limits::Limits;
 use crate::parties::{self, MAX_ID};
-use crate::report::{ReadResult, ReportedReason, StatusReport, TransactionReport};
+use crate::report::{BlockReport, ReportedReason, StatusReport, TransactionReport};
 use crate::shapes;
-use crate::tree::{Element, Fault, Source};
+use crate::tree::{Children, Element, Fault, Source};
 
 /// Longest code of a status or reason that is kept.
 const MAX_CODE: usize = 35;
 
-/// Reads a status report pacs.002.001.10, with or without a business application header.
+/// Reads a status report, pacs.002.001.10 or pain.002.001.03 to .14, with or without a business
+/// application header.
 ///
 /// # Errors
 /// If the file is not such a report.
-pub fn parse_status_report(xml: &[u8], limits: &Limits) -> ReadResult {
+pub fn parse_status_report(xml: &[u8], limits: &Limits) -> Result<StatusReport, ParseError> {
     let (tree, text) = envelope::tree(xml, limits)?;
     let source = Source::new(text);
     let envelope = Envelope::open(&tree, &source)?;
-    if envelope.definition != super::STATUS_REPORT_DEFINITION {
-        return Err(ParseError::new(format!(
-            "a status report {} is expected, this is {}",
-            super::STATUS_REPORT_DEFINITION,
-            guard::quoted(envelope.definition)
-        )));
-    }
     envelope.header()?;
-    read(envelope.body("FIToFIPmtStsRpt", 10)?, limits).map_err(Fault::into_error)
+    read(&envelope, limits)
 }
 
-fn read(report: Element<'_>, limits: &Limits) -> Result<StatusReport, Fault> {
+/// Reads the report in the envelope.
+pub(crate) fn read(envelope: &Envelope<'_>, limits: &Limits) -> Result<StatusReport, ParseError> {
+    if envelope.definition == super::STATUS_REPORT_DEFINITION {
+        let body = envelope.body("FIToFIPmtStsRpt", 10)?;
+        return read_institutions(body, limits).map_err(Fault::into_error);
+    }
+    match envelope::version(envelope.definition, "pain.002", 3..=14) {
+        Some(version) => {
+            let body = envelope.body("CstmrPmtStsRpt", version)?;
+            read_initiation(body, limits).map_err(Fault::into_error)
+        }
+        None => Err(ParseError::new(format!(
+            "a status report {} or pain.002.001.03 to .14 is expected, this is {}",
+            super::STATUS_REPORT_DEFINITION,
+            guard::quoted(envelope.definition)
+        ))),
+    }
+}
+
+fn read_institutions(report: Element<'_>, limits: &Limits) -> Result<StatusReport, Fault> {
     let parts = report.children(shapes::STATUS_REPORT)?;
     let header = parts.require("GrpHdr")?.children(shapes::STATUS_REPORT_HEADER)?;
-    let group = parts.require("OrgnlGrpInfAndSts")?.children(shapes::ORIGINAL_GROUP)?;
-    let mut transactions = Vec::new();
-    for transaction in parts.all("TxInfAndSts") {
-        crate::totals::check_room(transaction, transactions.len(), limits.payments)?;
-        transactions.push(read_transaction(transaction)?);
+    let mut report = read_group(&header, parts.require("OrgnlGrpInfAndSts")?)?;
+    read_transactions(&parts, None, limits, &mut report.transactions)?;
+    Ok(report)
+}
+
+fn read_initiation(report: Element<'_>, limits: &Limits) -> Result<StatusReport, Fault> {
+    let parts = report.children(shapes::INITIATION_REPORT)?;
+    let header = parts.require("GrpHdr")?.children(shapes::INITIATION_REPORT_HEADER)?;
+    let mut report = read_group(&header, parts.require("OrgnlGrpInfAndSts")?)?;
+    for (read, block) in parts.all("OrgnlPmtInfAndSts").enumerate() {
+        crate::totals::check_room(block, read, limits.payments)?;
+        let fields = block.children(shapes::BLOCK_STATUS)?;
+        let id = fields.require("OrgnlPmtInfId")?.text_up_to(MAX_ID)?;
+        read_transactions(&fields, Some(&id), limits, &mut report.transactions)?;
+        report.blocks.push(BlockReport {
+            id,
+            status: fields.text("PmtInfSts", MAX_CODE)?,
+            reasons: fields.all("StsRsnInf").map(read_reason).collect::<Result<_, _>>()?,
+        });
     }
+    Ok(report)
+}
+
+/// What a report says of itself and of the message as a whole.
+fn read_group(header: &Children<'_>, group: Element<'_>) -> Result<StatusReport, Fault> {
+    let group = group.children(shapes::ORIGINAL_GROUP)?;
     Ok(StatusReport {
         message_id: header.require("MsgId")?.text_up_to(MAX_ID)?,
         created: parties::date_time(header.require("CreDtTm")?)?,
@@ -47,13 +80,29 @@ fn read(report: Element<'_>, limits: &Limits) -> Result<StatusReport, Fault> {
         original_definition: group.require("OrgnlMsgNmId")?.text_up_to(MAX_ID)?,
         group_status: group.text("GrpSts", MAX_CODE)?,
         group_reasons: group.all("StsRsnInf").map(read_reason).collect::<Result<_, _>>()?,
-        transactions,
+        blocks: Vec::new(),
+        transactions: Vec::new(),
     })
+}
+
+fn read_transactions(
+    parent: &Children<'_>,
+    block: Option<&str>,
+    limits: &Limits,
+    into: &mut Vec<TransactionReport>,
+) -> Result<(), Fault> {
+    for transaction in parent.all("TxInfAndSts") {
+        crate::totals::check_room(transaction, into.len(), limits.payments)?;
+        let read = read_transaction(transaction)?;
+        into.push(TransactionReport { payment_information_id: block.map(str::to_owned), ..read });
+    }
+    Ok(())
 }
 
 fn read_transaction(transaction: Element<'_>) -> Result<TransactionReport, Fault> {
     let fields = transaction.children(shapes::TRANSACTION_STATUS)?;
     Ok(TransactionReport {
+        payment_information_id: None,
         instruction_id: fields.text("OrgnlInstrId", MAX_ID)?,
         end_to_end_id: fields.text("OrgnlEndToEndId", MAX_ID)?,
         transaction_id: fields.text("OrgnlTxId", MAX_ID)?,

@@ -1,13 +1,13 @@
 //! Reports are read back, and are in the order of the schema.
 
-use crate::report::{Outcome, ReportContext, ReportError, TransactionStatus, refused_by_form};
+use crate::report::{Outcome, ReportContext, TransactionStatus, refused_by_form};
 use crate::tests::{batch, changed, read};
 use crate::{
-    Agent, Bic, Date, Limits, Message, Reason, StatusReason, group_status_report, parse, parse_status_report,
-    status_report,
+    Agent, Bic, Date, Limits, Message, Reason, StatusReason, WriteError, group_status_report, parse,
+    parse_status_report, status_report,
 };
 
-fn context() -> ReportContext {
+pub(crate) fn context() -> ReportContext {
     ReportContext {
         message_id: "REPORT-1".to_owned(),
         created: "2025-03-03T09:30:01Z".to_owned(),
@@ -20,7 +20,7 @@ fn context() -> ReportContext {
     }
 }
 
-fn settled() -> Outcome {
+pub(crate) fn settled() -> Outcome {
     Outcome::Settled {
         accepted: Some("2025-03-03T09:30:00.5Z".to_owned()),
         settled_on: Date::new(2025, 3, 3),
@@ -140,16 +140,25 @@ fn a_file_that_is_no_message_is_reported_too() {
 fn a_report_that_the_schema_forbids_is_not_written() {
     let message = message();
     let count = status_report(&message, &[settled()], &context());
-    assert_eq!(count, Err(ReportError::OutcomeCount { payments: 4, outcomes: 1 }));
+    assert_eq!(count, Err(WriteError::OutcomeCount { payments: 4, outcomes: 1 }));
     let outcomes = vec![settled(); 4];
     let field = |context: ReportContext| match status_report(&message, &outcomes, &context) {
-        Err(ReportError::Field { field, .. }) => field,
+        Err(WriteError::Field { field, .. }) => field,
         other => panic!("{other:?}"),
     };
-    assert_eq!(field(ReportContext { message_id: String::new(), ..context() }), "MsgId");
-    assert_eq!(field(ReportContext { created: "today".to_owned(), ..context() }), "CreDtTm");
+    assert_eq!(
+        field(ReportContext { message_id: String::new(), ..context() }),
+        "FIToFIPmtStsRpt/GrpHdr/MsgId"
+    );
+    assert_eq!(
+        field(ReportContext { created: "today".to_owned(), ..context() }),
+        "FIToFIPmtStsRpt/GrpHdr/CreDtTm"
+    );
     let agent = Agent { member_id: Some("1".repeat(36)), ..Agent::default() };
-    assert_eq!(field(ReportContext { instructing_agent: Some(agent), ..context() }), "InstgAgt");
+    assert_eq!(
+        field(ReportContext { instructing_agent: Some(agent), ..context() }),
+        "FIToFIPmtStsRpt/GrpHdr/InstgAgt/FinInstnId/ClrSysMmbId/MmbId"
+    );
     let mut outcomes = outcomes.clone();
     outcomes[3] = Outcome::Settled { accepted: None, settled_on: None, reference: Some("r".repeat(36)) };
     assert!(status_report(&message, &outcomes, &context()).is_err());
