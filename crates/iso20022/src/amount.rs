@@ -122,6 +122,17 @@ impl Money {
         Self { currency, digits: amount.digits(), scale: amount.scale() }
     }
 
+    /// So many minor units of a currency with that many decimals: `from_minor_units(*b"EUR", 1_020, 2)` is
+    /// written 10.20.
+    pub fn from_minor_units(currency: [u8; 3], units: u64, exponent: u8) -> Self {
+        Self { currency, digits: units, scale: exponent }
+    }
+
+    /// The amount in units of the fifth decimal, exactly; `None` if it has more decimals than amounts have.
+    pub(crate) fn in_smallest_units(&self) -> Option<u128> {
+        self.decimal().in_units(MAX_AMOUNT_SCALE)
+    }
+
     /// The amount as a number.
     pub fn decimal(&self) -> Decimal {
         Decimal::new(self.digits, self.scale)

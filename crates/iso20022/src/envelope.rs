@@ -160,20 +160,13 @@ fn read_header(header: Element<'_>, definition: &str) -> Result<AppHeader, Fault
             ),
         ));
     }
-    let possible_duplicate = match fields.get("PssblDplct") {
-        None => false,
-        Some(element) => element.read("true or false", |text| match text {
-            "true" | "1" => Some(true),
-            "false" | "0" => Some(false),
-            _ => None,
-        })?,
-    };
+    let possible_duplicate = fields.get("PssblDplct").map(parties::yes_or_no).transpose()?;
     Ok(AppHeader {
         from: party("Fr")?,
         to: party("To")?,
         business_message_id: fields.require("BizMsgIdr")?.text_up_to(35)?,
         definition: stated_definition,
         created: parties::date_time(fields.require("CreDt")?)?,
-        possible_duplicate,
+        possible_duplicate: possible_duplicate.unwrap_or_default(),
     })
 }

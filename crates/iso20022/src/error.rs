@@ -94,6 +94,28 @@ pub enum WriteError {
         /// Which payment, from 0.
         payment: usize,
     },
+    /// A statement whose entries do not lead from its opening to its closing balance.
+    #[error(
+        "statement {statement}: the opening balance and the booked entries make {found}, the closing balance is {stated}"
+    )]
+    Balance {
+        /// The statement's identification.
+        statement: String,
+        /// What the opening balance and the entries make; below zero for a debit.
+        found: String,
+        /// What the closing balance says, in the same form.
+        stated: String,
+    },
+    /// A statement with amounts of several currencies.
+    #[error("statement {statement}: an amount is in {found}, the first one in {expected}")]
+    Currency {
+        /// The statement's identification.
+        statement: String,
+        /// The currency of the first amount.
+        expected: String,
+        /// The other currency.
+        found: String,
+    },
     /// A text that the schema does not allow.
     #[error("{field} of the message is {value:?}; {expected} is expected")]
     Field {

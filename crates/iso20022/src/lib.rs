@@ -36,6 +36,7 @@ mod reason;
 mod remittance;
 mod report;
 mod shapes;
+mod statement;
 mod terms;
 mod totals;
 mod tree;
@@ -59,6 +60,12 @@ pub use report::{
     BlockReport, Outcome, ReportContext, ReportedReason, STATUS_REPORT_DEFINITION, StatusReport,
     TransactionReport, TransactionStatus, answer, group_answer, group_initiation_report, group_status_report,
     initiation_report, parse_status_report, refused_by_form, status_report,
+};
+pub use statement::{
+    AccountReport, Balance, BalanceKind, BankTransactionCode, CreditDebit, EntryDetails, EntryStatus,
+    NOTIFICATION_DEFINITION, NotificationMessage, Page, ReportHeader, ReportedAccount, ReturnNote,
+    STATEMENT_DEFINITION, Statement, StatementEntry, StatementMessage, notification, parse_notification,
+    parse_statement, statement,
 };
 pub use terms::{ChargesBearer, Coded};
 pub use uetr::derived_uetr;

@@ -1,9 +1,13 @@
-//! Parts that written messages have in common: institutions, references, reasons.
+//! Parts that written messages have in common: parties, institutions, accounts, references, reasons.
+
+mod party;
 
 use crate::identifier::format_uetr;
 use crate::message::Agent;
 use crate::parties::MAX_NAME;
 use crate::xml::Writer;
+
+pub(crate) use party::{account, account_id, party, party_choice};
 
 /// Longest piece of additional information (`Max105Text`).
 pub(crate) const MAX_INFORMATION: usize = 105;

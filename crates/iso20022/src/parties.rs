@@ -151,7 +151,8 @@ pub(crate) fn account(party: &mut Party, element: Option<Element<'_>>, side: Sid
     Ok(())
 }
 
-fn account_id(element: Element<'_>) -> Result<AccountId, Fault> {
+/// The number of an account.
+pub(crate) fn account_id(element: Element<'_>) -> Result<AccountId, Fault> {
     let choice = element.children(shapes::ACCOUNT_ID)?;
     match (choice.get("IBAN"), choice.get("Othr")) {
         (Some(iban), None) => iban.read("an IBAN", Iban::parse).map(AccountId::Iban),
@@ -198,6 +199,15 @@ pub(crate) fn date_time(element: Element<'_>) -> Result<String, Fault> {
     element
         .read("a time as YYYY-MM-DDThh:mm:ss", |text| date::day_of_date_time(text).map(|_| text.to_owned()))
         .map_err(|fault| fault.with_code(StatusReason::DT02))
+}
+
+/// An `xs:boolean`.
+pub(crate) fn yes_or_no(element: Element<'_>) -> Result<bool, Fault> {
+    element.read("true or false", |text| match text {
+        "true" | "1" => Some(true),
+        "false" | "0" => Some(false),
+        _ => None,
+    })
 }
 
 /// An amount with its currency; it may be zero.

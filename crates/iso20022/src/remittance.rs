@@ -6,6 +6,7 @@ use crate::parties::{self, MAX_ID};
 use crate::shapes;
 use crate::terms::Coded;
 use crate::tree::{Element, Fault};
+use crate::xml::Writer;
 
 /// Longest line of free text (`Max140Text`).
 pub(crate) const MAX_LINE: usize = 140;
@@ -111,4 +112,65 @@ fn creditor_reference(element: Element<'_>) -> Result<CreditorReference, Fault> 
 fn kind(element: Element<'_>) -> Result<(Coded, Option<String>), Fault> {
     let fields = element.children(shapes::REFERENCE_KIND)?;
     Ok((Coded::read(fields.require("CdOrPrtry")?)?, fields.text("Issr", MAX_ID)?))
+}
+
+/// The kinds of documents of the older versions (`DocumentType6Code`).
+const DOCUMENT_KINDS: &[&str] = &[
+    "MSIN", "CNFA", "DNFA", "CINV", "CREN", "DEBN", "HIRI", "SBIN", "CMCN", "SOAC", "DISP", "BOLD", "VCHR",
+    "AROI", "TSUT", "PUOR",
+];
+/// The kinds of references of the older versions (`DocumentType3Code`).
+const REFERENCE_KINDS: &[&str] = &["RADM", "RPIN", "FXDR", "DISP", "PUOR", "SCOR"];
+
+/// Writes what is known of the remittance, if anything is.
+pub(crate) fn write(xml: &mut Writer, remittance: &Remittance) {
+    if *remittance == Remittance::default() {
+        return;
+    }
+    xml.element("RmtInf", |xml| {
+        for line in &remittance.unstructured {
+            xml.limited("Ustrd", line, MAX_LINE);
+        }
+        for part in &remittance.structured {
+            xml.element("Strd", |xml| write_structured(xml, part));
+        }
+    });
+}
+
+fn write_structured(xml: &mut Writer, part: &StructuredRemittance) {
+    for document in &part.documents {
+        xml.element("RfrdDocInf", |xml| {
+            write_kind(xml, document.kind.as_ref(), None, DOCUMENT_KINDS);
+            xml.optional_id("Nb", document.number.as_deref());
+            if let Some(date) = document.date {
+                xml.text("RltdDt", &date.to_string());
+            }
+        });
+    }
+    if let Some(amount) = &part.remitted {
+        xml.element("RfrdDocAmt", |xml| xml.amount("RmtdAmt", amount));
+    }
+    if let Some(reference) = &part.creditor_reference {
+        xml.element("CdtrRefInf", |xml| {
+            write_kind(xml, reference.kind.as_ref(), reference.issuer.as_deref(), REFERENCE_KINDS);
+            xml.optional_id("Ref", reference.reference.as_deref());
+        });
+    }
+    for line in &part.additional {
+        xml.limited("AddtlRmtInf", line, MAX_LINE);
+    }
+}
+
+/// A kind. A code that only later versions have is written as a name.
+fn write_kind(xml: &mut Writer, kind: Option<&Coded>, issuer: Option<&str>, codes: &[&str]) {
+    let Some(kind) = kind else { return };
+    xml.element("Tp", |xml| {
+        match kind {
+            Coded::Code(code) if !codes.contains(&code.as_str()) => {
+                Coded::Proprietary(code.clone()).write(xml, "CdOrPrtry");
+            }
+            kind => kind.write(xml, "CdOrPrtry"),
+        }
+        xml.optional_id("Issr", issuer);
+    });
 }

@@ -1,6 +1,8 @@
 //! The order of elements: for each element that is read, what it may contain, as the union over the
 //! supported versions of the published schemas (whose orders do not contradict each other).
 
+pub(crate) mod statement;
+
 #[cfg(test)]
 use crate::tree::Child;
 use crate::tree::{Shape, many, one};
@@ -339,7 +341,7 @@ pub(crate) const ALL: &[Shape] = &[
 mod tests {
     #[test]
     fn a_name_is_in_a_shape_once() {
-        for shape in super::ALL {
+        for shape in super::ALL.iter().chain(super::statement::ALL) {
             let mut names: Vec<&str> = shape.iter().map(|child: &super::Child| child.name).collect();
             names.sort_unstable();
             assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");

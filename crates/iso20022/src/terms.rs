@@ -6,9 +6,10 @@ use crate::parties::MAX_ID;
 use crate::reason::StatusReason;
 use crate::shapes;
 use crate::tree::{Children, Element, Fault};
+use crate::xml::Writer;
 
 /// Longest code of an external code set (`maxLength` of `ExternalPurpose1Code` and its like).
-const MAX_CODE: usize = 4;
+pub(crate) const MAX_CODE: usize = 4;
 
 /// Who bears the charges of a payment (`ChargeBearerType1Code`).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -78,6 +79,13 @@ impl Coded {
             (None, Some(name)) => name.text_up_to(MAX_ID).map(Self::Proprietary),
             _ => Err(element.fault(StatusReason::CH16, "either Cd or Prtry is expected")),
         }
+    }
+
+    pub(crate) fn write(&self, xml: &mut Writer, name: &'static str) {
+        xml.element(name, |xml| match self {
+            Self::Code(code) => xml.limited("Cd", code, MAX_CODE),
+            Self::Proprietary(name) => xml.id("Prtry", name),
+        });
     }
 }
 

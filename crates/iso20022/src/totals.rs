@@ -58,7 +58,8 @@ fn sum(amounts: &[Money]) -> Option<u128> {
         .try_fold(0u128, |sum, amount| sum.checked_add(amount.decimal().in_units(MAX_AMOUNT_SCALE)?))
 }
 
-fn in_decimals(units: u128) -> String {
+/// Units of the fifth decimal as a number.
+pub(crate) fn in_decimals(units: u128) -> String {
     let one = 10u128.pow(u32::from(MAX_AMOUNT_SCALE));
     let fraction = format!("{:05}", units % one);
     match fraction.trim_end_matches('0') {

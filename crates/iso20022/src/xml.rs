@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use crate::amount::{MAX_AMOUNT_SCALE, MAX_DIGITS, Money};
 use crate::date::day_of_date_time;
 use crate::error::WriteError;
 use crate::parties::MAX_ID;
@@ -70,6 +71,29 @@ impl Writer {
             self.refuse(name, time, "a time as YYYY-MM-DDThh:mm:ssZ".to_owned());
         }
         self.text(name, time);
+    }
+
+    /// An amount with its currency, with the decimals that it was given.
+    pub(crate) fn amount(&mut self, name: &'static str, amount: &Money) {
+        let (digits, scale) = (amount.digits, usize::from(amount.scale));
+        let number = format!("{digits:0>width$}", width = scale + 1);
+        let (whole, fraction) = number.split_at(number.len() - scale);
+        let number = if fraction.is_empty() { number } else { format!("{whole}.{fraction}") };
+        let currency = amount.currency_code();
+        let fits = amount.scale <= MAX_AMOUNT_SCALE
+            && digits.checked_ilog10().unwrap_or(0) < u32::from(MAX_DIGITS)
+            && amount.currency.iter().all(u8::is_ascii_uppercase);
+        if !fits {
+            self.refuse(
+                name,
+                &format!("{currency} {number}"),
+                "at most 18 digits, 5 of them decimals".to_owned(),
+            );
+        }
+        self.indent();
+        let _ = write!(self.text, "<{name} Ccy=\"");
+        self.escape(&currency);
+        let _ = writeln!(self.text, "\">{number}</{name}>");
     }
 
     /// Notes that the schema does not allow that text there.
@@ -140,11 +164,21 @@ mod tests {
                 other => panic!("{other:?}"),
             }
         };
+        let money = |digits, scale| Money { currency: *b"EUR", digits, scale };
         assert_eq!(refused(|xml| xml.id("MsgId", "")), "Body/MsgId");
         assert_eq!(refused(|xml| xml.element("A", |xml| xml.id("Id", &"é".repeat(36)))), "Body/A/Id");
         assert_eq!(refused(|xml| xml.time("CreDtTm", "today")), "Body/CreDtTm");
+        for (digits, scale) in [(1_000_000_000_000_000_000, 2), (1, 6)] {
+            let mut xml = Writer::new();
+            xml.amount("Amt", &money(digits, scale));
+            assert!(xml.finish().is_err(), "{digits} {scale}");
+        }
         let mut xml = Writer::new();
         xml.id("Id", &"é".repeat(35));
-        assert!(xml.finish().is_ok());
+        xml.amount("Amt", &money(5, 2));
+        xml.amount("Amt", &money(999_999_999_999_999_999, 0));
+        let written = xml.finish().expect("nothing is refused");
+        assert!(written.contains("<Amt Ccy=\"EUR\">0.05</Amt>"));
+        assert!(written.contains("<Amt Ccy=\"EUR\">999999999999999999</Amt>"));
     }
 }

@@ -1,0 +1,7 @@
+//! What is written: the same bytes as the files in `tests/data/written`, which `scripts/check-iso20022` checks
+//! against the published schemas, and the same content when read back.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod golden;
+mod samples;
+mod statements;
