@@ -104,6 +104,31 @@ impl<'a> Envelope<'a> {
         }
     }
 
+    /// The version of the document, if it is of that message and the version among those; `expected` says
+    /// what that would be.
+    pub(crate) fn expect(
+        &self,
+        message: &str,
+        versions: RangeInclusive<u8>,
+        expected: &str,
+    ) -> Result<u8, ParseError> {
+        version(self.definition, message, versions).ok_or_else(|| {
+            let found = guard::quoted(self.definition);
+            ParseError::new(format!("{expected} is expected, this is {found}"))
+        })
+    }
+
+    /// The message's own identification, where it can be recognised.
+    pub(crate) fn message_id(&self) -> Option<String> {
+        let body = self.document.first_element_child()?;
+        let body = Element::new(body, self.source, 0);
+        let id = match body.find("GrpHdr") {
+            Some(header) => header.find("MsgId"),
+            None => body.find("Assgnmt").and_then(|assignment| assignment.find("Id")),
+        };
+        id?.text_up_to(parties::MAX_ID).ok()
+    }
+
     /// The header, read.
     pub(crate) fn header(&self) -> Result<Option<AppHeader>, ParseError> {
         let Some((node, version)) = self.header else { return Ok(None) };

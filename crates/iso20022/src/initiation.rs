@@ -1,6 +1,6 @@
 //! pain.001: CustomerCreditTransferInitiation, versions 03 to 12.
 
-use crate::amount::Decimal;
+use crate::amount::{Decimal, Money};
 use crate::message::{Agent, Party, PaymentBlock, Transfer};
 use crate::parties::{self, MAX_ID, Side};
 use crate::payment::{self, Debit, Entry};
@@ -68,7 +68,8 @@ fn read_block(block: Element<'_>, most: usize, entries: &mut Vec<Entry>) -> Resu
         entries.push(entry);
     }
     let (number, sum) = (stated_number(&fields), stated_sum(&fields));
-    let rejection = totals_rejection(&fields, &number, &sum, &entries[first..]).or(debit.err());
+    let rejection =
+        totals_rejection(&fields, &number, &sum, &payment::amounts(&entries[first..])).or(debit.err());
     if let Some(reason) = &rejection {
         for entry in &mut entries[first..] {
             payment::refuse(&mut entry.payment, reason);
@@ -138,7 +139,7 @@ fn totals_rejection(
     fields: &Children<'_>,
     number: &Result<Option<u32>, Fault>,
     sum: &Result<Option<Decimal>, Fault>,
-    entries: &[Entry],
+    amounts: &[Option<Money>],
 ) -> Option<Reason> {
     let refuse = |name: &str, code, what: Option<String>| {
         fields.get(name).zip(what).map(|(element, what)| element.fault(code, what).into_reason())
@@ -146,7 +147,7 @@ fn totals_rejection(
     match number {
         Err(fault) => return Some(fault.clone().into_reason()),
         Ok(number) => {
-            let what = number.and_then(|number| totals::number_differs(number, entries.len()));
+            let what = number.and_then(|number| totals::number_differs(number, amounts.len()));
             if let Some(reason) = refuse("NbOfTxs", StatusReason::AM20, what) {
                 return Some(reason);
             }
@@ -155,7 +156,7 @@ fn totals_rejection(
     match sum {
         Err(fault) => Some(fault.clone().into_reason()),
         Ok(sum) => {
-            refuse("CtrlSum", StatusReason::AM17, sum.and_then(|sum| totals::sum_differs(sum, entries)))
+            refuse("CtrlSum", StatusReason::AM17, sum.and_then(|sum| totals::sum_differs(sum, amounts)))
         }
     }
 }

@@ -20,7 +20,10 @@
 //! ```
 
 mod amount;
+mod assignment;
+mod cancellation;
 mod date;
+mod document;
 mod envelope;
 mod error;
 mod guard;
@@ -29,12 +32,15 @@ mod initiation;
 mod interbank;
 mod limits;
 mod message;
+mod original;
 mod output;
 mod parties;
 mod payment;
+mod payment_return;
 mod reason;
 mod remittance;
 mod report;
+mod resolution;
 mod shapes;
 mod statement;
 mod terms;
@@ -47,19 +53,34 @@ mod xml;
 mod tests;
 
 pub use amount::{Decimal, Money};
+pub use assignment::{Assignment, Case};
+pub use cancellation::{
+    CANCELLATION_DEFINITION, Cancellation, CancellationRequest, cancellation_request,
+    parse_cancellation_request,
+};
 pub use date::Date;
+pub use document::{Document, Received, parse_document};
 pub use error::{Original, ParseError, Position, WriteError};
 pub use identifier::{Bic, Iban, format_uetr};
 pub use limits::Limits;
 pub use message::{
     AccountId, Agent, Alias, AppHeader, Message, MessageKind, Party, Payment, PaymentBlock, Transfer,
 };
-pub use reason::{Reason, StatusReason};
+pub use original::{GivenReason, OriginalPayment};
+pub use payment_return::{
+    PaymentReturn, RETURN_DEFINITION, ReturnOrder, ReturnedPayment, SettlementMethod, parse_payment_return,
+    payment_return,
+};
+pub use reason::{CancellationRejection, Reason, StatusReason};
 pub use remittance::{CreditorReference, ReferredDocument, Remittance, StructuredRemittance};
 pub use report::{
     BlockReport, Outcome, ReportContext, ReportedReason, STATUS_REPORT_DEFINITION, StatusReport,
     TransactionReport, TransactionStatus, answer, group_answer, group_initiation_report, group_status_report,
-    initiation_report, parse_status_report, refused_by_form, status_report,
+    initiation_report, parse_status_report, refused_by_form, return_status_report, status_report,
+};
+pub use resolution::{
+    CancellationAnswer, CancellationDecision, CancellationVerdict, RESOLUTION_DEFINITION, Resolution,
+    parse_resolution, resolution,
 };
 pub use statement::{
     AccountReport, Balance, BalanceKind, BankTransactionCode, CreditDebit, EntryDetails, EntryStatus,
@@ -86,9 +107,13 @@ use tree::{Children, Fault, Source};
 pub fn parse(xml: &[u8], limits: &Limits) -> Result<Message, ParseError> {
     let (tree, text) = envelope::tree(xml, limits)?;
     let source = Source::new(text);
-    let envelope = Envelope::open(&tree, &source)?;
+    read_payments(&Envelope::open(&tree, &source)?, limits)
+}
+
+/// The payments in the envelope.
+fn read_payments(envelope: &Envelope<'_>, limits: &Limits) -> Result<Message, ParseError> {
     let mut known = None;
-    read(&envelope, limits, &mut known).map_err(|mut error| {
+    read(envelope, limits, &mut known).map_err(|mut error| {
         let definition = Some(envelope.definition.to_owned());
         error.original = Some(Box::new(Original { definition, message_id: known }));
         error
@@ -167,8 +192,13 @@ fn message(
         message.instructed_agent = read.instructed_agent;
         read.entries
     };
-    message.group_rejection =
-        totals::group_rejection(number, control_sum, message.total_settlement_amount, &entries);
+    message.group_rejection = totals::group_rejection(
+        number,
+        control_sum,
+        message.total_settlement_amount,
+        "TtlIntrBkSttlmAmt",
+        &payment::amounts(&entries),
+    );
     message.payments = entries.into_iter().map(|entry| entry.payment).collect();
     Ok(message)
 }

@@ -68,6 +68,25 @@ pub(crate) fn optional(fields: &Children<'_>, name: &str) -> Result<Option<Party
     fields.get(name).map(party).transpose()
 }
 
+/// A customer or an institution.
+pub(crate) fn party_choice(fields: &Children<'_>, name: &str) -> Result<Option<Party>, Fault> {
+    fields.get(name).map(read_choice).transpose()
+}
+
+/// A customer or an institution that has to be there.
+pub(crate) fn required_choice(fields: &Children<'_>, name: &str) -> Result<Party, Fault> {
+    fields.require(name).and_then(read_choice)
+}
+
+fn read_choice(element: Element<'_>) -> Result<Party, Fault> {
+    let choice = element.children(shapes::PARTY_CHOICE)?;
+    match (choice.get("Pty"), choice.get("Agt")) {
+        (Some(customer), None) => party(customer),
+        (None, Some(institution)) => agent(institution).map(Party::from),
+        _ => Err(element.fault(StatusReason::CH16, "either Pty or Agt is expected")),
+    }
+}
+
 fn other_id(fields: &Children<'_>) -> Result<Option<String>, Fault> {
     let Some(other) = fields.get("Othr") else { return Ok(None) };
     other.children(shapes::OTHER_ID)?.require("Id")?.text_up_to(256).map(Some)

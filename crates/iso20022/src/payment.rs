@@ -19,6 +19,11 @@ pub(crate) struct Entry {
     pub(crate) amount: Option<Money>,
 }
 
+/// The amounts of payments, where they can be read.
+pub(crate) fn amounts(entries: &[Entry]) -> Vec<Option<Money>> {
+    entries.iter().map(|entry| entry.amount).collect()
+}
+
 /// How a payment is called.
 #[derive(Default)]
 struct Names {

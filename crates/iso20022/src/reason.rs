@@ -2,20 +2,20 @@
 
 use std::fmt;
 
-macro_rules! status_reasons {
-    ($($code:ident $name:literal, $definition:literal, $sentence:literal;)+) => {
-        /// A reason code of the ISO 20022 external code set `ExternalStatusReason1Code`: those that
-        /// this program can give. Each has a page `docs/errors/<code>.md`.
+macro_rules! code_set {
+    ($(#[$about:meta])* $set:ident;
+     $($code:ident $name:literal, $definition:literal, $sentence:literal;)+) => {
+        $(#[$about])*
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-        pub enum StatusReason {
+        pub enum $set {
             $(#[doc = concat!($name, ": ", $definition)] $code,)+
         }
 
-        impl StatusReason {
+        impl $set {
             /// Every reason that this program can give.
             pub const ALL: &'static [Self] = &[$(Self::$code,)+];
 
-            /// The four-character code, as in `StsRsnInf/Rsn/Cd`.
+            /// The four-character code, as in `Rsn/Cd`.
             pub fn code(self) -> &'static str {
                 match self { $(Self::$code => stringify!($code),)+ }
             }
@@ -27,7 +27,7 @@ macro_rules! status_reasons {
             pub fn definition(self) -> &'static str {
                 match self { $(Self::$code => $definition,)+ }
             }
-            /// One plain sentence for the person who sent the payment.
+            /// One plain sentence for the person who asked.
             pub fn sentence(self) -> &'static str {
                 match self { $(Self::$code => $sentence,)+ }
             }
@@ -36,10 +36,23 @@ macro_rules! status_reasons {
                 match code { $(stringify!($code) => Some(Self::$code),)+ _ => None }
             }
         }
+
+        impl std::fmt::Display for $set {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.code())
+            }
+        }
     };
 }
 
-status_reasons! {
+mod cancellation;
+
+pub use cancellation::CancellationRejection;
+
+code_set! {
+    /// A reason code of the ISO 20022 external code set `ExternalStatusReason1Code`: those that
+    /// this program can give. Each has a page `docs/errors/<code>.md`.
+    StatusReason;
     AB05 "TimeoutCreditorAgent", "Transaction stopped due to timeout at the Creditor Agent.",
         "The creditor's bank did not answer in time.";
     AB10 "ErrorInstructedAgent", "Transaction stopped due to error at the Instructed Agent.",
@@ -142,12 +155,6 @@ status_reasons! {
     TM01 "InvalidCutOffTime",
         "Associated message, payment information block, or transaction was received after agreed processing cut-off time.",
         "The payment's time had run out when it was received or decided.";
-}
-
-impl fmt::Display for StatusReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.code())
-    }
 }
 
 /// A refusal: its code and what exactly was wrong.

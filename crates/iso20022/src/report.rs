@@ -17,7 +17,8 @@ use crate::reason::Reason;
 
 pub use initiation::{answer, group_answer, group_initiation_report, initiation_report};
 pub use read::parse_status_report;
-pub use write::{group_status_report, status_report};
+pub(crate) use read::read as read_status_report;
+pub use write::{group_status_report, return_status_report, status_report};
 
 /// The definition of the reports on messages between institutions.
 pub const STATUS_REPORT_DEFINITION: &str = "pacs.002.001.10";

@@ -1,6 +1,9 @@
 //! The order of elements: for each element that is read, what it may contain, as the union over the
 //! supported versions of the published schemas (whose orders do not contradict each other).
 
+pub(crate) mod investigation;
+pub(crate) mod payment_return;
+pub(crate) mod report;
 pub(crate) mod statement;
 
 #[cfg(test)]
@@ -214,6 +217,8 @@ pub(crate) const INTERBANK_PAYMENT_ID: Shape =
 
 /// A date, or a date and time.
 pub(crate) const DATE_CHOICE: Shape = &[one("Dt"), one("DtTm")];
+/// A customer or an institution.
+pub(crate) const PARTY_CHOICE: Shape = &[one("Pty"), one("Agt")];
 /// A person or organisation.
 pub(crate) const PARTY: Shape = &[one("Nm"), one("PstlAdr"), one("Id"), one("CtryOfRes"), one("CtctDtls")];
 /// How a person or organisation is identified.
@@ -262,63 +267,6 @@ pub(crate) const CREDITOR_REFERENCE: Shape = &[one("Tp"), one("Ref")];
 /// The kind of a document or reference.
 pub(crate) const REFERENCE_KIND: Shape = &[one("CdOrPrtry"), one("Issr")];
 
-/// pacs.002.001.10, as this program writes it.
-pub(crate) const STATUS_REPORT: Shape =
-    &[one("GrpHdr"), many("OrgnlGrpInfAndSts"), many("TxInfAndSts"), many("SplmtryData")];
-/// Its group header.
-pub(crate) const STATUS_REPORT_HEADER: Shape =
-    &[one("MsgId"), one("CreDtTm"), one("InstgAgt"), one("InstdAgt"), many("OrgnlBizQry")];
-/// What it says of the original message.
-pub(crate) const ORIGINAL_GROUP: Shape = &[
-    one("OrgnlMsgId"),
-    one("OrgnlMsgNmId"),
-    one("OrgnlCreDtTm"),
-    one("OrgnlNbOfTxs"),
-    one("OrgnlCtrlSum"),
-    one("GrpSts"),
-    many("StsRsnInf"),
-    many("NbOfTxsPerSts"),
-];
-/// pain.002.001.03 to .14.
-pub(crate) const INITIATION_REPORT: Shape =
-    &[one("GrpHdr"), one("OrgnlGrpInfAndSts"), many("OrgnlPmtInfAndSts"), many("SplmtryData")];
-/// Its group header.
-pub(crate) const INITIATION_REPORT_HEADER: Shape =
-    &[one("MsgId"), one("CreDtTm"), one("InitgPty"), one("FwdgAgt"), one("DbtrAgt"), one("CdtrAgt")];
-/// What it says of a block.
-pub(crate) const BLOCK_STATUS: Shape = &[
-    one("OrgnlPmtInfId"),
-    one("OrgnlNbOfTxs"),
-    one("OrgnlCtrlSum"),
-    one("PmtInfSts"),
-    many("StsRsnInf"),
-    many("NbOfTxsPerSts"),
-    many("TxInfAndSts"),
-];
-/// What a report of either kind says of a payment.
-pub(crate) const TRANSACTION_STATUS: Shape = &[
-    one("StsId"),
-    one("OrgnlGrpInf"),
-    one("OrgnlInstrId"),
-    one("OrgnlEndToEndId"),
-    one("OrgnlTxId"),
-    one("OrgnlUETR"),
-    one("TxSts"),
-    many("StsRsnInf"),
-    many("ChrgsInf"),
-    one("TrckrData"),
-    one("AccptncDtTm"),
-    one("FctvIntrBkSttlmDt"),
-    one("AcctSvcrRef"),
-    one("ClrSysRef"),
-    one("InstgAgt"),
-    one("InstdAgt"),
-    one("OrgnlTxRef"),
-    many("SplmtryData"),
-];
-/// Why.
-pub(crate) const STATUS_REASON: Shape = &[one("Orgtr"), one("Rsn"), many("AddtlInf")];
-
 /// The names of a shape are told apart by `Children::get`, so none may be there twice.
 #[cfg(test)]
 pub(crate) const ALL: &[Shape] = &[
@@ -330,8 +278,6 @@ pub(crate) const ALL: &[Shape] = &[
     INTERBANK_HEADER,
     CUSTOMER_TRANSFER,
     INSTITUTION_TRANSFER,
-    TRANSACTION_STATUS,
-    ORIGINAL_GROUP,
     INSTITUTION_ID,
     PAYMENT_TYPE,
     STRUCTURED_REMITTANCE,
@@ -341,7 +287,13 @@ pub(crate) const ALL: &[Shape] = &[
 mod tests {
     #[test]
     fn a_name_is_in_a_shape_once() {
-        for shape in super::ALL.iter().chain(super::statement::ALL) {
+        let of_messages = [
+            super::investigation::ALL,
+            super::payment_return::ALL,
+            super::report::ALL,
+            super::statement::ALL,
+        ];
+        for shape in super::ALL.iter().chain(of_messages.into_iter().flatten()) {
             let mut names: Vec<&str> = shape.iter().map(|child: &super::Child| child.name).collect();
             names.sort_unstable();
             assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");

@@ -15,6 +15,7 @@ use crate::terms::Coded;
 
 pub use details::{EntryDetails, ReturnNote};
 pub use read::{parse_notification, parse_statement};
+pub(crate) use read::{read_notification, read_statement};
 pub use write::{notification, statement};
 
 /// The definition of the statements that are written and read.

@@ -1,7 +1,6 @@
 //! Whether what a header states of its payments is true.
 
 use crate::amount::{Decimal, MAX_AMOUNT_SCALE, Money};
-use crate::payment::Entry;
 use crate::reason::{Reason, StatusReason};
 use crate::tree::{Element, Fault};
 
@@ -20,8 +19,8 @@ pub(crate) fn number_differs(stated: u32, found: usize) -> Option<String> {
 
 /// What is wrong with a stated sum. Nothing, if an amount could not be read: that payment is refused
 /// for itself, and the sum proves nothing.
-pub(crate) fn sum_differs(stated: Decimal, entries: &[Entry]) -> Option<String> {
-    let amounts: Option<Vec<Money>> = entries.iter().map(|entry| entry.amount).collect();
+pub(crate) fn sum_differs(stated: Decimal, amounts: &[Option<Money>]) -> Option<String> {
+    let amounts: Option<Vec<Money>> = amounts.iter().copied().collect();
     let found = sum(&amounts?)?;
     (stated.in_units(MAX_AMOUNT_SCALE) != Some(found))
         .then(|| format!("{stated} is stated, the payments add up to {}", in_decimals(found)))
@@ -32,22 +31,22 @@ pub(crate) fn group_rejection(
     number: u32,
     control_sum: Option<Decimal>,
     total: Option<Money>,
-    entries: &[Entry],
+    total_name: &str,
+    amounts: &[Option<Money>],
 ) -> Option<Reason> {
-    if let Some(what) = number_differs(number, entries.len()) {
+    if let Some(what) = number_differs(number, amounts.len()) {
         return Some(Reason::new(StatusReason::AM19, format!("GrpHdr/NbOfTxs: {what}")));
     }
-    if let Some(what) = control_sum.and_then(|stated| sum_differs(stated, entries)) {
+    if let Some(what) = control_sum.and_then(|stated| sum_differs(stated, amounts)) {
         return Some(Reason::new(StatusReason::AM10, format!("GrpHdr/CtrlSum: {what}")));
     }
     let total = total?;
-    let other =
-        entries.iter().filter_map(|entry| entry.amount).find(|amount| amount.currency != total.currency);
+    let other = amounts.iter().flatten().find(|amount| amount.currency != total.currency);
     let what = match other {
         Some(amount) => Some(format!("the total is in {}, a payment is {amount}", total.currency_code())),
-        None => sum_differs(total.decimal(), entries),
+        None => sum_differs(total.decimal(), amounts),
     };
-    what.map(|what| Reason::new(StatusReason::AM10, format!("GrpHdr/TtlIntrBkSttlmAmt: {what}")))
+    what.map(|what| Reason::new(StatusReason::AM10, format!("GrpHdr/{total_name}: {what}")))
 }
 
 /// The sum in units of the fifth decimal. An amount is below 10^18, so that is below 10^23, and

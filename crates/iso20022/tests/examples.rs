@@ -1,9 +1,11 @@
 //! The messages in `examples/` and the pages in `docs/errors/` say what the program does.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use tally_iso20022::{AccountId, Limits, Message, MessageKind, StatusReason, derived_uetr, parse};
+use tally_iso20022::{
+    AccountId, CancellationRejection, Limits, Message, MessageKind, StatusReason, derived_uetr, parse,
+};
 
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -103,20 +105,34 @@ fn the_examples_are_refused_for_what_their_names_say() {
     assert_eq!((payments, all.len()), (11, 11), "no other two payments share a reference");
 }
 
+/// Code, name, sentence and definition of every reason that the program can give.
+fn reasons() -> Vec<[&'static str; 4]> {
+    let status = StatusReason::ALL.iter().map(|reason| {
+        assert_eq!(StatusReason::from_code(reason.code()), Some(*reason));
+        [reason.code(), reason.name(), reason.sentence(), reason.definition()]
+    });
+    let cancellation = CancellationRejection::ALL.iter().map(|reason| {
+        assert_eq!(CancellationRejection::from_code(reason.code()), Some(*reason));
+        [reason.code(), reason.name(), reason.sentence(), reason.definition()]
+    });
+    status.chain(cancellation).collect()
+}
+
 #[test]
 fn every_reason_has_its_page() {
     let index = std::fs::read_to_string(repository().join("docs/errors/README.md")).expect("the index");
-    for reason in StatusReason::ALL {
-        let page = repository().join(format!("docs/errors/{}.md", reason.code()));
+    for [code, name, sentence, definition] in reasons() {
+        let page = repository().join(format!("docs/errors/{code}.md"));
         let page =
             std::fs::read_to_string(&page).unwrap_or_else(|error| panic!("{}: {error}", page.display()));
-        assert!(page.starts_with(&format!("# {} {}\n{}\n", reason.code(), reason.name(), reason.sentence())));
-        for part in ["The standard's definition: ", "## When Tallystick gives it\n", "## What to do\n"] {
-            assert!(page.contains(part), "{reason} has no {part}");
+        assert!(page.starts_with(&format!("# {code} {name}\n{sentence}\n")), "{code}");
+        let definition = format!("The standard's definition: {definition}\n");
+        for part in [&*definition, "## When Tallystick gives it\n", "## What to do\n"] {
+            assert!(page.contains(part), "{code} has no {part}");
         }
-        assert!(index.contains(&format!("[{reason}]({reason}.md)")));
-        assert_eq!(StatusReason::from_code(reason.code()), Some(*reason));
+        assert!(index.contains(&format!("[{code}]({code}.md) | {name} | {sentence} |")), "{code}");
     }
+    let codes: BTreeSet<_> = reasons().into_iter().map(|[code, ..]| code).collect();
     let pages = std::fs::read_dir(repository().join("docs/errors")).expect("the pages").count();
-    assert_eq!(pages, StatusReason::ALL.len() + 1, "a page without a reason");
+    assert_eq!(pages, codes.len() + 1, "a page without a reason");
 }

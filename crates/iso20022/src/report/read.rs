@@ -45,20 +45,20 @@ pub(crate) fn read(envelope: &Envelope<'_>, limits: &Limits) -> Result<StatusRep
 }
 
 fn read_institutions(report: Element<'_>, limits: &Limits) -> Result<StatusReport, Fault> {
-    let parts = report.children(shapes::STATUS_REPORT)?;
-    let header = parts.require("GrpHdr")?.children(shapes::STATUS_REPORT_HEADER)?;
+    let parts = report.children(shapes::report::STATUS_REPORT)?;
+    let header = parts.require("GrpHdr")?.children(shapes::report::STATUS_REPORT_HEADER)?;
     let mut report = read_group(&header, parts.require("OrgnlGrpInfAndSts")?)?;
     read_transactions(&parts, None, limits, &mut report.transactions)?;
     Ok(report)
 }
 
 fn read_initiation(report: Element<'_>, limits: &Limits) -> Result<StatusReport, Fault> {
-    let parts = report.children(shapes::INITIATION_REPORT)?;
-    let header = parts.require("GrpHdr")?.children(shapes::INITIATION_REPORT_HEADER)?;
+    let parts = report.children(shapes::report::INITIATION_REPORT)?;
+    let header = parts.require("GrpHdr")?.children(shapes::report::INITIATION_REPORT_HEADER)?;
     let mut report = read_group(&header, parts.require("OrgnlGrpInfAndSts")?)?;
     for (read, block) in parts.all("OrgnlPmtInfAndSts").enumerate() {
         crate::totals::check_room(block, read, limits.payments)?;
-        let fields = block.children(shapes::BLOCK_STATUS)?;
+        let fields = block.children(shapes::report::BLOCK_STATUS)?;
         let id = fields.require("OrgnlPmtInfId")?.text_up_to(MAX_ID)?;
         read_transactions(&fields, Some(&id), limits, &mut report.transactions)?;
         report.blocks.push(BlockReport {
@@ -72,7 +72,7 @@ fn read_initiation(report: Element<'_>, limits: &Limits) -> Result<StatusReport,
 
 /// What a report says of itself and of the message as a whole.
 fn read_group(header: &Children<'_>, group: Element<'_>) -> Result<StatusReport, Fault> {
-    let group = group.children(shapes::ORIGINAL_GROUP)?;
+    let group = group.children(shapes::report::ORIGINAL_GROUP)?;
     Ok(StatusReport {
         message_id: header.require("MsgId")?.text_up_to(MAX_ID)?,
         created: parties::date_time(header.require("CreDtTm")?)?,
@@ -100,7 +100,7 @@ fn read_transactions(
 }
 
 fn read_transaction(transaction: Element<'_>) -> Result<TransactionReport, Fault> {
-    let fields = transaction.children(shapes::TRANSACTION_STATUS)?;
+    let fields = transaction.children(shapes::report::TRANSACTION_STATUS)?;
     Ok(TransactionReport {
         payment_information_id: None,
         instruction_id: fields.text("OrgnlInstrId", MAX_ID)?,
@@ -116,7 +116,7 @@ fn read_transaction(transaction: Element<'_>) -> Result<TransactionReport, Fault
 }
 
 fn read_reason(element: Element<'_>) -> Result<ReportedReason, Fault> {
-    let fields = element.children(shapes::STATUS_REASON)?;
+    let fields = element.children(shapes::report::STATUS_REASON)?;
     let code = match fields.get("Rsn") {
         Some(reason) => {
             let choice = reason.children(shapes::CODE_CHOICE)?;

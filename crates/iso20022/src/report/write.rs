@@ -2,10 +2,11 @@
 
 use crate::envelope::NAMESPACE;
 use crate::error::{Original, ParseError, WriteError};
-use crate::message::{Message, Payment};
+use crate::message::Message;
 use crate::output;
 use crate::parties::MAX_ID;
 use crate::payment::NOT_PROVIDED;
+use crate::payment_return::PaymentReturn;
 use crate::reason::Reason;
 use crate::report::{Outcome, ReportContext, STATUS_REPORT_DEFINITION, TransactionStatus};
 use crate::xml::Writer;
@@ -28,16 +29,61 @@ pub fn status_report(
     document(context, |xml| {
         xml.element("OrgnlGrpInfAndSts", |xml| {
             original_group(xml, original);
-            xml.text("GrpSts", group_status(outcomes));
-            if let Some(reason) = &original.group_rejection {
-                write_reason(xml, reason);
-            }
-            counts(xml, outcomes);
+            group_outcome(xml, original.group_rejection.as_ref(), outcomes);
         });
         for (payment, outcome) in original.payments.iter().zip(outcomes) {
-            xml.element("TxInfAndSts", |xml| write_transaction(xml, payment, outcome));
+            xml.element("TxInfAndSts", |xml| {
+                xml.optional_id("OrgnlInstrId", payment.instruction_id.as_deref());
+                xml.text("OrgnlEndToEndId", &payment.end_to_end_id);
+                xml.optional_id("OrgnlTxId", payment.transaction_id.as_deref());
+                output::uetr(xml, "OrgnlUETR", payment.uetr.as_ref());
+                write_outcome(xml, outcome);
+            });
         }
     })
+}
+
+/// Reports on every return of a pacs.004, in order. The identification of the return is reported as the
+/// instruction identification; the other references are those of the payment that goes back.
+///
+/// # Errors
+/// As [`status_report`].
+pub fn return_status_report(
+    original: &PaymentReturn,
+    outcomes: &[Outcome],
+    context: &ReportContext,
+) -> Result<String, WriteError> {
+    check_count(original.returns.len(), outcomes)?;
+    document(context, |xml| {
+        xml.element("OrgnlGrpInfAndSts", |xml| {
+            xml.text("OrgnlMsgId", &original.message_id);
+            xml.text("OrgnlMsgNmId", &original.definition);
+            xml.text("OrgnlCreDtTm", &original.created);
+            xml.text("OrgnlNbOfTxs", &original.number_of_transactions.to_string());
+            if let Some(sum) = original.control_sum {
+                xml.text("OrgnlCtrlSum", &sum.to_string());
+            }
+            group_outcome(xml, original.group_rejection.as_ref(), outcomes);
+        });
+        for (returned, outcome) in original.returns.iter().zip(outcomes) {
+            xml.element("TxInfAndSts", |xml| {
+                xml.optional_id("OrgnlInstrId", returned.id.as_deref());
+                xml.optional_id("OrgnlEndToEndId", returned.original.end_to_end_id.as_deref());
+                xml.optional_id("OrgnlTxId", returned.original.transaction_id.as_deref());
+                output::uetr(xml, "OrgnlUETR", returned.original.uetr.as_ref());
+                write_outcome(xml, outcome);
+            });
+        }
+    })
+}
+
+/// What became of the message as a whole.
+fn group_outcome(xml: &mut Writer, rejection: Option<&Reason>, outcomes: &[Outcome]) {
+    xml.text("GrpSts", group_status(outcomes));
+    if let Some(reason) = rejection {
+        write_reason(xml, reason);
+    }
+    counts(xml, outcomes);
 }
 
 /// Reports that a message could not be read at all: the group is refused, with the error's code and
@@ -105,11 +151,7 @@ pub(super) fn counts(xml: &mut Writer, outcomes: &[Outcome]) {
     }
 }
 
-fn write_transaction(xml: &mut Writer, payment: &Payment, outcome: &Outcome) {
-    xml.optional_id("OrgnlInstrId", payment.instruction_id.as_deref());
-    xml.text("OrgnlEndToEndId", &payment.end_to_end_id);
-    xml.optional_id("OrgnlTxId", payment.transaction_id.as_deref());
-    output::uetr(xml, "OrgnlUETR", payment.uetr.as_ref());
+fn write_outcome(xml: &mut Writer, outcome: &Outcome) {
     xml.text("TxSts", outcome.status().code());
     match outcome {
         Outcome::Rejected(reason) => write_reason(xml, reason),

@@ -146,8 +146,6 @@ pub(crate) const PARTIES: Shape = &[
     one("TradgPty"),
     many("Prtry"),
 ];
-/// A party or an institution.
-pub(crate) const PARTY_CHOICE: Shape = &[one("Pty"), one("Agt")];
 /// Its institutions.
 pub(crate) const AGENTS: Shape = &[
     one("InstgAgt"),

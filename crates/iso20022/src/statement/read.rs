@@ -3,7 +3,6 @@
 use crate::amount;
 use crate::envelope::{self, Envelope};
 use crate::error::ParseError;
-use crate::guard;
 use crate::limits::Limits;
 use crate::message::{Agent, Party};
 use crate::parties::{self, MAX_ID, Side};
@@ -16,8 +15,8 @@ use crate::tree::{Children, Element, Fault, Source};
 use super::write::MAX_ACCOUNT_NAME;
 use super::{
     AccountReport, Balance, BalanceKind, BankTransactionCode, CreditDebit, EntryDetails, EntryStatus,
-    NOTIFICATION_DEFINITION, NotificationMessage, Page, ReportHeader, ReportedAccount, ReturnNote,
-    STATEMENT_DEFINITION, Statement, StatementEntry, StatementMessage,
+    NotificationMessage, Page, ReportHeader, ReportedAccount, ReturnNote, Statement, StatementEntry,
+    StatementMessage,
 };
 
 /// Longest additional information that is read.
@@ -32,7 +31,6 @@ pub fn parse_statement(xml: &[u8], limits: &Limits) -> Result<StatementMessage, 
     let (tree, text) = envelope::tree(xml, limits)?;
     let source = Source::new(text);
     let envelope = Envelope::open(&tree, &source)?;
-    expect(&envelope, STATEMENT_DEFINITION)?;
     envelope.header()?;
     read_statement(&envelope, limits)
 }
@@ -45,22 +43,17 @@ pub fn parse_notification(xml: &[u8], limits: &Limits) -> Result<NotificationMes
     let (tree, text) = envelope::tree(xml, limits)?;
     let source = Source::new(text);
     let envelope = Envelope::open(&tree, &source)?;
-    expect(&envelope, NOTIFICATION_DEFINITION)?;
     envelope.header()?;
     read_notification(&envelope, limits)
 }
 
-fn expect(envelope: &Envelope<'_>, definition: &str) -> Result<(), ParseError> {
-    if envelope.definition == definition {
-        return Ok(());
-    }
-    let found = guard::quoted(envelope.definition);
-    Err(ParseError::new(format!("a {definition} is expected, this is {found}")))
-}
-
 /// The statements in the envelope.
-fn read_statement(envelope: &Envelope<'_>, limits: &Limits) -> Result<StatementMessage, ParseError> {
-    let body = envelope.body("BkToCstmrStmt", 8)?;
+pub(crate) fn read_statement(
+    envelope: &Envelope<'_>,
+    limits: &Limits,
+) -> Result<StatementMessage, ParseError> {
+    let version = envelope.expect("camt.053", 8..=8, "a statement camt.053.001.08")?;
+    let body = envelope.body("BkToCstmrStmt", version)?;
     let read = || {
         let mut room = Room { left: limits.payments, most: limits.payments };
         let parts = body.children(shapes::STATEMENT_MESSAGE)?;
@@ -80,8 +73,12 @@ fn read_statement(envelope: &Envelope<'_>, limits: &Limits) -> Result<StatementM
 }
 
 /// The notifications in the envelope.
-fn read_notification(envelope: &Envelope<'_>, limits: &Limits) -> Result<NotificationMessage, ParseError> {
-    let body = envelope.body("BkToCstmrDbtCdtNtfctn", 8)?;
+pub(crate) fn read_notification(
+    envelope: &Envelope<'_>,
+    limits: &Limits,
+) -> Result<NotificationMessage, ParseError> {
+    let version = envelope.expect("camt.054", 8..=8, "a notification camt.054.001.08")?;
+    let body = envelope.body("BkToCstmrDbtCdtNtfctn", version)?;
     let read = || {
         let mut room = Room { left: limits.payments, most: limits.payments };
         let parts = body.children(shapes::NOTIFICATION_MESSAGE)?;
@@ -244,9 +241,9 @@ fn details(element: Element<'_>) -> Result<EntryDetails, Fault> {
     if let Some(related) = fields.get("RltdPties") {
         let related = related.children(shapes::PARTIES)?;
         details.debtor = with_account(&related, "Dbtr", "DbtrAcct", Side::Debtor)?;
-        details.ultimate_debtor = party_choice(&related, "UltmtDbtr")?;
+        details.ultimate_debtor = parties::party_choice(&related, "UltmtDbtr")?;
         details.creditor = with_account(&related, "Cdtr", "CdtrAcct", Side::Creditor)?;
-        details.ultimate_creditor = party_choice(&related, "UltmtCdtr")?;
+        details.ultimate_creditor = parties::party_choice(&related, "UltmtCdtr")?;
     }
     if let Some(agents) = fields.get("RltdAgts") {
         let agents = agents.children(shapes::AGENTS)?;
@@ -269,24 +266,13 @@ fn charges(fields: &Children<'_>) -> Result<Option<ChargesBearer>, Fault> {
     bearer.map(|bearer| bearer.read("DEBT, CRED, SHAR or SLEV", ChargesBearer::from_code)).transpose()
 }
 
-/// A customer or an institution.
-fn party_choice(fields: &Children<'_>, name: &str) -> Result<Option<Party>, Fault> {
-    let Some(element) = fields.get(name) else { return Ok(None) };
-    let choice = element.children(shapes::PARTY_CHOICE)?;
-    match (choice.get("Pty"), choice.get("Agt")) {
-        (Some(party), None) => parties::party(party).map(Some),
-        (None, Some(agent)) => parties::agent(agent).map(|agent| Some(Party::from(agent))),
-        _ => Err(element.fault(StatusReason::CH16, "either Pty or Agt is expected")),
-    }
-}
-
 fn with_account(
     fields: &Children<'_>,
     party_name: &str,
     account_name: &str,
     side: Side,
 ) -> Result<Option<Party>, Fault> {
-    let party = party_choice(fields, party_name)?;
+    let party = parties::party_choice(fields, party_name)?;
     let account = fields.get(account_name);
     if party.is_none() && account.is_none() {
         return Ok(None);

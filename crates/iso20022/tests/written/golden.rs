@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use tally_iso20022::{notification, statement};
+use tally_iso20022::{cancellation_request, notification, payment_return, resolution, statement};
 
 use crate::samples;
 
@@ -16,6 +16,12 @@ fn messages() -> Vec<(&'static str, String)> {
     vec![
         ("pacs.002.001.10.xml", samples::status_report()),
         ("pacs.002.001.10-unread.xml", samples::unread_report()),
+        ("pacs.002.001.10-returns.xml", samples::report_on_returns()),
+        ("pacs.004.001.09.xml", payment_return(&samples::returns()).unwrap()),
+        ("camt.029.001.09.xml", resolution(&samples::answers()).unwrap()),
+        ("camt.029.001.09-group.xml", resolution(&samples::group_answers()).unwrap()),
+        ("camt.056.001.08.xml", cancellation_request(&samples::cancellations()).unwrap()),
+        ("camt.056.001.08-group.xml", cancellation_request(&samples::group_cancellation()).unwrap()),
         ("pain.002.001.10.xml", samples::initiation_report()),
         ("pain.002.001.03.xml", samples::old_initiation_report()),
         ("pain.002.001.10-group.xml", samples::refused_group()),

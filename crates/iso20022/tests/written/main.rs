@@ -2,6 +2,9 @@
 //! against the published schemas, and the same content when read back.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod documents;
 mod golden;
+mod investigations;
+mod returns;
 mod samples;
 mod statements;

@@ -1,11 +1,14 @@
 //! Messages with every element that is written.
 
 use tally_iso20022::{
-    AccountId, AccountReport, Agent, Alias, Balance, BalanceKind, BankTransactionCode, Bic, ChargesBearer,
-    Coded, CreditDebit, CreditorReference, Date, EntryDetails, EntryStatus, Iban, Limits, Message, Money,
-    NotificationMessage, Outcome, Page, Party, Reason, ReferredDocument, Remittance, ReportContext,
-    ReportHeader, ReportedAccount, ReturnNote, Statement, StatementEntry, StatementMessage, StatusReason,
-    StructuredRemittance, answer, group_answer, parse, refused_by_form, status_report as write_status_report,
+    AccountId, AccountReport, Agent, Alias, Assignment, Balance, BalanceKind, BankTransactionCode, Bic,
+    CANCELLATION_DEFINITION, Cancellation, CancellationRejection, CancellationRequest, Case, ChargesBearer,
+    Coded, CreditDebit, CreditorReference, Date, Decimal, EntryDetails, EntryStatus, GivenReason, Iban,
+    Limits, Message, Money, NotificationMessage, OriginalPayment, Outcome, Page, Party, PaymentReturn,
+    RETURN_DEFINITION, Reason, ReferredDocument, Remittance, ReportContext, ReportHeader, ReportedAccount,
+    Resolution, ReturnNote, ReturnOrder, ReturnedPayment, SettlementMethod, Statement, StatementEntry,
+    StatementMessage, StatusReason, StructuredRemittance, answer, group_answer, parse, refused_by_form,
+    return_status_report, status_report as write_status_report,
 };
 
 const INITIATION: &str = include_str!("../../src/tests/initiation.xml");
@@ -293,4 +296,133 @@ pub(crate) fn statements() -> StatementMessage {
 
 pub(crate) fn notifications() -> NotificationMessage {
     NotificationMessage { header: header(), notifications: vec![report()] }
+}
+
+fn original() -> OriginalPayment {
+    OriginalPayment {
+        message_id: Some("MSG-8".to_owned()),
+        definition: Some("pacs.008.001.08".to_owned()),
+        instruction_id: Some("INSTR-1".to_owned()),
+        end_to_end_id: Some("E2E-1".to_owned()),
+        transaction_id: Some("TX-1".to_owned()),
+        uetr: initiation(INITIATION).payments[0].uetr,
+        amount: Some(Money::from_minor_units(*b"EUR", 1_025, 2)),
+        settled_on: Some(day(3)),
+    }
+}
+
+fn institution(bic: &str) -> Party {
+    Party { bic: Bic::parse(bic), ..Party::default() }
+}
+
+fn case(id: &str) -> Option<Case> {
+    Some(Case { id: id.to_owned(), creator: institution("ALPHDEFF") })
+}
+
+fn reason(code: &str) -> Option<GivenReason> {
+    Some(GivenReason {
+        originator: Some(Party { name: Some("Alice".to_owned()), ..Party::default() }),
+        code: Some(Coded::Code(code.to_owned())),
+        text: "sent twice by mistake, ".repeat(8).trim().to_owned(),
+    })
+}
+
+/// Three payments that are to be cancelled, one named by nothing but its UETR.
+pub(crate) fn cancellations() -> CancellationRequest {
+    let first = Cancellation {
+        id: Some("CXL-1".to_owned()),
+        case: case("CASE-1"),
+        is_whole_message: false,
+        original: original(),
+        reason: reason("DUPL"),
+    };
+    let second = Cancellation {
+        original: OriginalPayment { uetr: original().uetr, ..OriginalPayment::default() },
+        ..Cancellation::default()
+    };
+    let third = Cancellation { id: Some("CXL-3".to_owned()), case: None, reason: None, ..first.clone() };
+    CancellationRequest {
+        definition: CANCELLATION_DEFINITION.to_owned(),
+        assignment: Assignment {
+            id: "ASSIGN-1".to_owned(),
+            assigner: institution("ALPHDEFF"),
+            assignee: Party { name: Some("The network".to_owned()), ..Party::default() },
+            created: "2025-03-03T10:00:00Z".to_owned(),
+        },
+        case: case("CASE-0"),
+        cancellations: vec![first, second, third],
+    }
+}
+
+/// A message that is to be cancelled with all its payments.
+pub(crate) fn group_cancellation() -> CancellationRequest {
+    let request = cancellations();
+    let whole = OriginalPayment {
+        message_id: original().message_id,
+        definition: original().definition,
+        ..OriginalPayment::default()
+    };
+    let cancellation =
+        Cancellation { is_whole_message: true, original: whole, ..request.cancellations[0].clone() };
+    CancellationRequest { case: None, cancellations: vec![cancellation], ..request }
+}
+
+/// One was cancelled, one is unknown, one was settled before.
+pub(crate) fn answers() -> Resolution {
+    let decisions = [
+        Ok(()),
+        Err((CancellationRejection::NOOR, String::new())),
+        Err((CancellationRejection::PTNA, "settled on 2025-03-03 under number 61".to_owned())),
+    ];
+    let time = "2025-03-03T10:00:01Z".to_owned();
+    Resolution::of(&cancellations(), "ANSWER-1".to_owned(), time, &decisions).unwrap()
+}
+
+pub(crate) fn group_answers() -> Resolution {
+    let decisions = [Err((CancellationRejection::ARDT, "sent back".to_owned()))];
+    let time = "2025-03-03T10:00:01Z".to_owned();
+    Resolution::of(&group_cancellation(), "ANSWER-2".to_owned(), time, &decisions).unwrap()
+}
+
+/// Two returns: one with everything, one with as little as is allowed.
+pub(crate) fn returns() -> PaymentReturn {
+    let full = ReturnedPayment {
+        id: Some("RTR-1".to_owned()),
+        original: original(),
+        order: Ok(ReturnOrder {
+            amount: Money::from_minor_units(*b"EUR", 1_005, 2),
+            settlement_date: Some(day(5)),
+            charges: Some(ChargesBearer::Creditor),
+            reason: reason("AC04"),
+        }),
+    };
+    let bare = ReturnedPayment {
+        id: None,
+        original: OriginalPayment { uetr: original().uetr, ..OriginalPayment::default() },
+        order: Ok(ReturnOrder {
+            amount: Money::from_minor_units(*b"EUR", 1, 0),
+            settlement_date: None,
+            charges: None,
+            reason: None,
+        }),
+    };
+    PaymentReturn {
+        definition: RETURN_DEFINITION.to_owned(),
+        message_id: "RETURN-1".to_owned(),
+        created: "2025-03-04T09:00:00Z".to_owned(),
+        number_of_transactions: 2,
+        control_sum: Some(Decimal::new(1_105, 2)),
+        total: Some(Money::from_minor_units(*b"EUR", 1_105, 2)),
+        settlement_date: Some(day(4)),
+        settlement_method: SettlementMethod::Clearing,
+        instructing_agent: Bic::parse("BETAFRPP").map(Agent::from),
+        instructed_agent: Bic::parse("ALPHDEFF").map(Agent::from),
+        returns: vec![full, bare],
+        group_rejection: None,
+    }
+}
+
+pub(crate) fn report_on_returns() -> String {
+    let outcomes = [settled(), Outcome::Rejected(StatusReason::AM09.into())];
+    return_status_report(&returns(), &outcomes, &context()).unwrap()
 }
