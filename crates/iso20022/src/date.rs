@@ -34,6 +34,21 @@ impl Date {
         Self::new(number(&bytes[..4])?, month, day)
     }
 
+    /// The day after, if there is one.
+    pub fn next(self) -> Option<Self> {
+        Self::new(self.year, self.month, self.day + 1)
+            .or_else(|| Self::new(self.year, self.month + 1, 1))
+            .or_else(|| Self::new(self.year + 1, 1, 1))
+    }
+
+    /// The day before, if there is one.
+    pub fn previous(self) -> Option<Self> {
+        let last_of = |month| (28..=31).rev().find_map(|day| Self::new(self.year, month, day));
+        Self::new(self.year, self.month, self.day - 1)
+            .or_else(|| last_of(self.month - 1))
+            .or_else(|| Self::new(self.year - 1, 12, 31))
+    }
+
     /// The year, 1 to 9999.
     pub fn year(self) -> u16 {
         self.year
@@ -100,9 +115,56 @@ pub(crate) fn day_of_date_time(text: &str) -> Option<Date> {
     }
 }
 
+/// The same moment as `ISONormalisedDateTime`: in UTC, with `Z`. A time without an offset is taken as UTC.
+/// `None` if it is no time, or the shift leads out of the years that there are.
+pub(crate) fn normalised(text: &str) -> Option<String> {
+    const DAY: i32 = 24 * 60;
+    let day = day_of_date_time(text)?;
+    let time = text.get(11..)?;
+    let Some((local, offset)) = time.split_at_checked(time.len().checked_sub(6)?) else {
+        return Some(format!("{text}Z"));
+    };
+    let sign = match offset.as_bytes().first() {
+        _ if text.ends_with('Z') => return Some(text.to_owned()),
+        Some(b'+') => 1,
+        Some(b'-') => -1,
+        _ => return Some(format!("{text}Z")),
+    };
+    let minutes =
+        |hour: &str, minute: &str| Some(hour.parse::<i32>().ok()? * 60 + minute.parse::<i32>().ok()?);
+    let of_day =
+        minutes(local.get(..2)?, local.get(3..5)?)? - sign * minutes(offset.get(1..3)?, offset.get(4..6)?)?;
+    let day = match of_day.div_euclid(DAY) {
+        0 => day,
+        1 => day.next()?,
+        _ => day.previous()?,
+    };
+    let of_day = of_day.rem_euclid(DAY);
+    Some(format!("{day}T{:02}:{:02}{}Z", of_day / 60, of_day % 60, local.get(5..)?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_are_normalised() {
+        for (text, utc) in [
+            ("2018-04-27T21:00:45", "2018-04-27T21:00:45Z"),
+            ("2018-04-27T21:00:45.5Z", "2018-04-27T21:00:45.5Z"),
+            ("2018-04-27T21:00:45.123", "2018-04-27T21:00:45.123Z"),
+            ("2018-04-27T21:00:45.123+02:30", "2018-04-27T18:30:45.123Z"),
+            ("2024-02-29T23:30:00-01:00", "2024-03-01T00:30:00Z"),
+            ("2024-01-01T00:30:00+14:00", "2023-12-31T10:30:00Z"),
+            ("2023-03-01T00:00:00+00:01", "2023-02-28T23:59:00Z"),
+            ("2023-12-31T23:59:00-00:01", "2024-01-01T00:00:00Z"),
+        ] {
+            assert_eq!(normalised(text).as_deref(), Some(utc), "{text}");
+        }
+        for text in ["9999-12-31T23:59:00-00:01", "0001-01-01T00:00:00+00:01", "today", ""] {
+            assert_eq!(normalised(text), None, "{text}");
+        }
+    }
 
     #[test]
     fn only_days_of_the_calendar_are_dates() {

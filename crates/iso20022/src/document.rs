@@ -4,8 +4,9 @@ use crate::cancellation::{self, CancellationRequest};
 use crate::envelope::{self, Envelope};
 use crate::error::{Original, ParseError};
 use crate::guard;
+use crate::header::AppHeader;
 use crate::limits::Limits;
-use crate::message::{AppHeader, Message};
+use crate::message::Message;
 use crate::payment_return::{self, PaymentReturn};
 use crate::report::{self, StatusReport};
 use crate::resolution::{self, Resolution};
@@ -26,7 +27,7 @@ pub struct Received {
 #[non_exhaustive]
 pub enum Document {
     /// pain.001, pacs.008, pacs.009: payments to make.
-    Payments(Message),
+    Payments(Box<Message>),
     /// pacs.004: payments to send back.
     Return(PaymentReturn),
     /// camt.056: payments to cancel.
@@ -64,7 +65,10 @@ fn read(envelope: &Envelope<'_>, limits: &Limits) -> Result<Received, ParseError
     let document = match envelope.definition.get(..8).unwrap_or_default() {
         "pain.001" | "pacs.008" | "pacs.009" => {
             let message = crate::read_payments(envelope, limits)?;
-            return Ok(Received { header: message.header.clone(), document: Document::Payments(message) });
+            return Ok(Received {
+                header: message.header.clone(),
+                document: Document::Payments(Box::new(message)),
+            });
         }
         "pacs.004" => payment_return::read(envelope, limits).map(Document::Return),
         "camt.056" => cancellation::read(envelope, limits).map(Document::CancellationRequest),

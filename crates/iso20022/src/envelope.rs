@@ -6,11 +6,10 @@ use roxmltree::{Document, Node, ParsingOptions};
 
 use crate::error::ParseError;
 use crate::guard;
+use crate::header::AppHeader;
 use crate::limits::Limits;
-use crate::message::AppHeader;
 use crate::parties;
 use crate::reason::StatusReason;
-use crate::shapes;
 use crate::tree::{Element, Fault, Source};
 
 /// What every namespace of the standard begins with; the message definition follows.
@@ -132,7 +131,7 @@ impl<'a> Envelope<'a> {
     /// The header, read.
     pub(crate) fn header(&self) -> Result<Option<AppHeader>, ParseError> {
         let Some((node, version)) = self.header else { return Ok(None) };
-        read_header(Element::new(node, self.source, version), self.definition)
+        AppHeader::read(Element::new(node, self.source, version), self.definition)
             .map(Some)
             .map_err(Fault::into_error)
     }
@@ -166,32 +165,4 @@ fn header_version(header: &Node<'_, '_>) -> Result<u8, String> {
             guard::quoted(namespace)
         )),
     }
-}
-
-fn read_header(header: Element<'_>, definition: &str) -> Result<AppHeader, Fault> {
-    let fields = header.children(shapes::APP_HEADER)?;
-    let party = |name: &str| {
-        let choice = fields.require(name)?.children(shapes::HEADER_PARTY)?;
-        choice.get("FIId").map(parties::agent).transpose()
-    };
-    let stated = fields.require("MsgDefIdr")?;
-    let stated_definition = stated.text_up_to(35)?;
-    if stated_definition != definition {
-        return Err(stated.fault(
-            StatusReason::FF01,
-            format!(
-                "the header is for a {}, the document is a {definition}",
-                guard::quoted(&stated_definition)
-            ),
-        ));
-    }
-    let possible_duplicate = fields.get("PssblDplct").map(parties::yes_or_no).transpose()?;
-    Ok(AppHeader {
-        from: party("Fr")?,
-        to: party("To")?,
-        business_message_id: fields.require("BizMsgIdr")?.text_up_to(35)?,
-        definition: stated_definition,
-        created: parties::date_time(fields.require("CreDt")?)?,
-        possible_duplicate: possible_duplicate.unwrap_or_default(),
-    })
 }

@@ -27,6 +27,7 @@ mod document;
 mod envelope;
 mod error;
 mod guard;
+mod header;
 mod identifier;
 mod initiation;
 mod interbank;
@@ -61,11 +62,10 @@ pub use cancellation::{
 pub use date::Date;
 pub use document::{Document, Received, parse_document};
 pub use error::{Original, ParseError, Position, WriteError};
+pub use header::{AppHeader, with_header};
 pub use identifier::{Bic, Iban, format_uetr};
 pub use limits::Limits;
-pub use message::{
-    AccountId, Agent, Alias, AppHeader, Message, MessageKind, Party, Payment, PaymentBlock, Transfer,
-};
+pub use message::{AccountId, Agent, Alias, Message, MessageKind, Party, Payment, PaymentBlock, Transfer};
 pub use original::{GivenReason, OriginalPayment};
 pub use payment_return::{
     PaymentReturn, RETURN_DEFINITION, ReturnOrder, ReturnedPayment, SettlementMethod, parse_payment_return,

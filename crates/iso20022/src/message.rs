@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use crate::amount::{Decimal, Money};
 use crate::date::Date;
+use crate::header::AppHeader;
 use crate::identifier::{Bic, Iban};
 use crate::reason::{Reason, StatusReason};
 use crate::remittance::Remittance;
@@ -36,23 +37,6 @@ impl fmt::Display for MessageKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
-}
-
-/// The business application header (head.001) beside a document.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct AppHeader {
-    /// The institution that sent the message; `None` if the sender is not an institution.
-    pub from: Option<Agent>,
-    /// The institution that it is for.
-    pub to: Option<Agent>,
-    /// The sender's identification of the message.
-    pub business_message_id: String,
-    /// The definition that the header names; it is the document's.
-    pub definition: String,
-    /// When the header was made, as an `ISODateTime`.
-    pub created: String,
-    /// Whether the sender says that it may have sent the message before.
-    pub possible_duplicate: bool,
 }
 
 /// A payment message of any supported kind and version.

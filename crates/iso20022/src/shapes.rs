@@ -27,6 +27,20 @@ pub(crate) const APP_HEADER: Shape = &[
     one("Sgntr"),
     many("Rltd"),
 ];
+/// The header of a message that another one is related to.
+pub(crate) const RELATED_HEADER: Shape = &[
+    one("CharSet"),
+    one("Fr"),
+    one("To"),
+    one("BizMsgIdr"),
+    one("MsgDefIdr"),
+    one("BizSvc"),
+    one("CreDt"),
+    one("CpyDplct"),
+    one("PssblDplct"),
+    one("Prty"),
+    one("Sgntr"),
+];
 /// Who a header is from or to.
 pub(crate) const HEADER_PARTY: Shape = &[one("OrgId"), one("FIId")];
 

@@ -96,6 +96,11 @@ impl Writer {
         let _ = writeln!(self.text, "\">{number}</{name}>");
     }
 
+    /// What was written as a document of its own.
+    pub(crate) fn raw(&mut self, document: &str) {
+        self.text.push_str(document);
+    }
+
     /// Notes that the schema does not allow that text there.
     pub(crate) fn refuse(&mut self, name: &'static str, value: &str, expected: String) {
         let field = self.open.iter().skip(1).chain([&name]).copied().collect::<Vec<_>>().join("/");

@@ -25,6 +25,7 @@ fn messages() -> Vec<(&'static str, String)> {
         ("pain.002.001.10.xml", samples::initiation_report()),
         ("pain.002.001.03.xml", samples::old_initiation_report()),
         ("pain.002.001.10-group.xml", samples::refused_group()),
+        ("head.001.001.02.xml", samples::with_reply_header()),
         ("camt.053.001.08.xml", statement(&samples::statements()).unwrap()),
         ("camt.054.001.08.xml", notification(&samples::notifications()).unwrap()),
     ]

@@ -4,6 +4,7 @@
 
 mod documents;
 mod golden;
+mod headers;
 mod investigations;
 mod returns;
 mod samples;

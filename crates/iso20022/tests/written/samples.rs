@@ -1,14 +1,14 @@
 //! Messages with every element that is written.
 
 use tally_iso20022::{
-    AccountId, AccountReport, Agent, Alias, Assignment, Balance, BalanceKind, BankTransactionCode, Bic,
-    CANCELLATION_DEFINITION, Cancellation, CancellationRejection, CancellationRequest, Case, ChargesBearer,
-    Coded, CreditDebit, CreditorReference, Date, Decimal, EntryDetails, EntryStatus, GivenReason, Iban,
-    Limits, Message, Money, NotificationMessage, OriginalPayment, Outcome, Page, Party, PaymentReturn,
-    RETURN_DEFINITION, Reason, ReferredDocument, Remittance, ReportContext, ReportHeader, ReportedAccount,
-    Resolution, ReturnNote, ReturnOrder, ReturnedPayment, SettlementMethod, Statement, StatementEntry,
-    StatementMessage, StatusReason, StructuredRemittance, answer, group_answer, parse, refused_by_form,
-    return_status_report, status_report as write_status_report,
+    AccountId, AccountReport, Agent, Alias, AppHeader, Assignment, Balance, BalanceKind, BankTransactionCode,
+    Bic, CANCELLATION_DEFINITION, Cancellation, CancellationRejection, CancellationRequest, Case,
+    ChargesBearer, Coded, CreditDebit, CreditorReference, Date, Decimal, EntryDetails, EntryStatus,
+    GivenReason, Iban, Limits, Message, Money, NotificationMessage, OriginalPayment, Outcome, Page, Party,
+    PaymentReturn, RETURN_DEFINITION, Reason, ReferredDocument, Remittance, ReportContext, ReportHeader,
+    ReportedAccount, Resolution, ReturnNote, ReturnOrder, ReturnedPayment, SettlementMethod, Statement,
+    StatementEntry, StatementMessage, StatusReason, StructuredRemittance, answer, group_answer, parse,
+    refused_by_form, return_status_report, status_report as write_status_report, with_header,
 };
 
 const INITIATION: &str = include_str!("../../src/tests/initiation.xml");
@@ -234,7 +234,7 @@ fn report() -> AccountReport {
     }
 }
 
-fn header() -> ReportHeader {
+fn report_header() -> ReportHeader {
     ReportHeader {
         message_id: "CAMT-1".to_owned(),
         created: "2025-03-04T00:00:01Z".to_owned(),
@@ -268,7 +268,7 @@ pub(crate) fn statements() -> StatementMessage {
         additional: None,
     };
     StatementMessage {
-        header: header(),
+        header: report_header(),
         statements: vec![
             Statement {
                 report: report(),
@@ -295,7 +295,7 @@ pub(crate) fn statements() -> StatementMessage {
 }
 
 pub(crate) fn notifications() -> NotificationMessage {
-    NotificationMessage { header: header(), notifications: vec![report()] }
+    NotificationMessage { header: report_header(), notifications: vec![report()] }
 }
 
 fn original() -> OriginalPayment {
@@ -425,4 +425,31 @@ pub(crate) fn returns() -> PaymentReturn {
 pub(crate) fn report_on_returns() -> String {
     let outcomes = [settled(), Outcome::Rejected(StatusReason::AM09.into())];
     return_status_report(&returns(), &outcomes, &context()).unwrap()
+}
+
+/// The header of a request, from a customer.
+pub(crate) fn header() -> AppHeader {
+    AppHeader {
+        from_organisation: Some(Party {
+            name: Some("Alice & Co".to_owned()),
+            identification: Some("HRB 4711".to_owned()),
+            ..Party::default()
+        }),
+        to: Bic::parse("ALPHDEFF").map(Agent::from),
+        business_message_id: "MSG-1".to_owned(),
+        definition: "pain.001.001.09".to_owned(),
+        created: "2025-03-03T00:30:00+01:00".to_owned(),
+        possible_duplicate: true,
+        ..AppHeader::default()
+    }
+}
+
+/// An answer with its header.
+pub(crate) fn with_reply_header() -> String {
+    let header = header().reply(
+        "REPORT-1".to_owned(),
+        "pain.002.001.10".to_owned(),
+        "2025-03-03T09:30:02Z".to_owned(),
+    );
+    with_header(&header, &initiation_report()).unwrap()
 }
