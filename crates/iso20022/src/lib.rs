@@ -1,12 +1,25 @@
-//! ISO 20022 payment messages in and status reports out.
+//! ISO 20022 messages of settlement in and out: payments, returns, cancellations, reports, statements.
 //!
-//! Bytes in, types out; no files, no network, no clock. [`parse`] reads a pain.001, pacs.008 or
+//! Bytes in, types out, and back; no files, no network, no clock. [`parse`] reads a pain.001, pacs.008 or
 //! pacs.009 of any current version, with or without a business application header, into one
-//! [`Message`]; [`status_report`] answers it with a pacs.002.
+//! [`Message`]; [`answer`] answers it with a pain.002 or pacs.002. [`parse_document`] reads these and every other
+//! message that is read here, told apart by the document's namespace:
+//!
+//! | message | read by | written by |
+//! | --- | --- | --- |
+//! | pain.001, pacs.008, pacs.009 | [`parse`] | |
+//! | pain.002 | [`parse_status_report`] | [`initiation_report`], [`group_initiation_report`] |
+//! | pacs.002 | [`parse_status_report`] | [`status_report`], [`return_status_report`], [`group_status_report`] |
+//! | pacs.004 | [`parse_payment_return`] | [`payment_return`](fn@payment_return) |
+//! | camt.029 | [`parse_resolution`] | [`resolution`](fn@resolution) |
+//! | camt.053 | [`parse_statement`] | [`statement`](fn@statement) |
+//! | camt.054 | [`parse_notification`] | [`notification`] |
+//! | camt.056 | [`parse_cancellation_request`] | [`cancellation_request`] |
+//! | head.001 | with each of them | [`with_header`] |
 //!
 //! # What is refused where
 //! - A file that is not a message (encoding, XML, namespace, group header, an unknown element
-//!   outside a payment) is a [`ParseError`]; [`group_status_report`] answers it.
+//!   outside a payment) is a [`ParseError`]; [`group_answer`] answers it.
 //! - A header that contradicts its payments is [`Message::group_rejection`].
 //! - A payment whose form is wrong is refused alone: its [`Payment::transfer`] is the reason.
 //!

@@ -10,6 +10,7 @@ mod consensus;
 mod damage;
 mod files;
 mod flows;
+mod iso20022;
 mod jsonrpc;
 mod messages;
 mod processes;
@@ -40,7 +41,11 @@ pub const TARGETS: &[Target] = &[
     Target { name: "approval", feed: messages::approval },
     Target { name: "decision", feed: messages::decision },
     Target { name: "sequence", feed: messages::sequence },
-    Target { name: "iso20022", feed: messages::iso20022 },
+    Target { name: "iso20022", feed: iso20022::payments },
+    Target { name: "iso20022-reports", feed: iso20022::reports },
+    Target { name: "iso20022-statements", feed: iso20022::statements },
+    Target { name: "iso20022-cancellations", feed: iso20022::cancellations },
+    Target { name: "iso20022-returns", feed: iso20022::returns },
     Target { name: "snapshot", feed: files::snapshot },
     Target { name: "journal-segment", feed: files::segment },
     Target { name: "journal-record", feed: files::record },

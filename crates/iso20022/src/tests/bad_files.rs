@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::{INITIATION, batch, changed, read};
-use crate::{Limits, ParseError, StatusReason, parse, parse_status_report};
+use crate::{Limits, ParseError, StatusReason, parse, parse_document};
 
 fn refused(xml: impl AsRef<[u8]>) -> ParseError {
     let error = parse(xml.as_ref(), &Limits::default()).expect_err("the file is refused");
@@ -149,13 +149,19 @@ fn what_is_not_a_message_is_refused_with_its_path() {
     assert_eq!(original.message_id.as_deref(), Some("MSG-1"));
 }
 
-fn samples() -> [Vec<u8>; 5] {
+fn samples() -> [Vec<u8>; 11] {
     [
         include_bytes!("../../tests/data/pain.001.001.03.sepa.xml").to_vec(),
         include_bytes!("../../tests/data/pacs.008.001.07.xml").to_vec(),
         include_bytes!("../../tests/data/pacs.009.001.07.xml").to_vec(),
         INITIATION.as_bytes().to_vec(),
         crate::report::tests::report().into_bytes(),
+        include_bytes!("../../tests/data/written/head.001.001.02.xml").to_vec(),
+        include_bytes!("../../tests/data/written/camt.053.001.08.xml").to_vec(),
+        include_bytes!("../../tests/data/written/camt.054.001.08.xml").to_vec(),
+        include_bytes!("../../tests/data/written/camt.056.001.08.xml").to_vec(),
+        include_bytes!("../../tests/data/written/camt.029.001.09.xml").to_vec(),
+        include_bytes!("../../tests/data/written/pacs.004.001.09.xml").to_vec(),
     ]
 }
 
@@ -239,7 +245,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.max(4_000), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_file_makes_the_reader_panic(sample in 0..5usize, mutations in prop::collection::vec(mutation(), 1..5)) {
+    fn no_file_makes_the_reader_panic(sample in 0..11usize, mutations in prop::collection::vec(mutation(), 1..5)) {
         let mut file = samples()[sample].clone();
         for mutation in &mutations {
             mutate(&mut file, mutation);
@@ -256,7 +262,9 @@ proptest! {
             }
             Err(error) => prop_assert!(!error.to_reason().text.is_empty()),
         }
-        let _ = parse_status_report(&file, &limits);
+        if let Err(error) = parse_document(&file, &limits) {
+            prop_assert!(!error.to_reason().text.is_empty());
+        }
     }
 
     #[test]

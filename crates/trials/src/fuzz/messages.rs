@@ -2,8 +2,6 @@
 
 use super::damage::damaged;
 use super::small::Small;
-use std::sync::OnceLock;
-use tally_iso20022::Limits;
 use tally_ledger::wire::Reader;
 use tally_ledger::{AccountOrder, TransactionBatch};
 use tally_settlement::message::{
@@ -73,51 +71,4 @@ pub(super) fn decision(rng: &mut Rng, small: &Small) {
 
 pub(super) fn sequence(rng: &mut Rng, small: &Small) {
     decode::<SequenceBatch>(rng, &small.sequences);
-}
-
-/// Pieces that XML parsers stumble over.
-const TAGS: &[&str] = &[
-    "<!DOCTYPE a [<!ENTITY b \"c\">]>",
-    "&b;",
-    "&#x0;",
-    "&#1114112;",
-    "<![CDATA[",
-    "]]>",
-    "<!--",
-    "-->",
-    "<?xml version=\"1.0\" encoding=\"UTF-16\"?>",
-    "<a xmlns=\"b\"",
-    "</Document>",
-    "<Document>",
-    "\u{feff}",
-    "<x:y>",
-    " Ccy=\"EUR\"",
-    "99999999999999999999.99",
-    "-1",
-    "1e9",
-];
-
-pub(super) fn iso20022(rng: &mut Rng, _: &Small) {
-    static SAMPLES: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
-    let samples = SAMPLES.get_or_init(|| {
-        let files: [&[u8]; 4] = [
-            include_bytes!("../../../iso20022/tests/data/pain.001.001.03.sepa.xml"),
-            include_bytes!("../../../iso20022/tests/data/pacs.008.001.07.xml"),
-            include_bytes!("../../../iso20022/tests/data/pacs.009.001.07.xml"),
-            include_bytes!("../../../../examples/03-batch.pain.001.xml"),
-        ];
-        files.iter().map(|file| file.to_vec()).collect()
-    });
-    let mut xml = damaged(rng, samples);
-    if rng.chance(1, 3) && !xml.is_empty() {
-        let at = rng.index(xml.len());
-        let tag = TAGS[rng.index(TAGS.len())].bytes();
-        let count = usize::try_from(rng.below(3)).expect("small") * rng.index(100) + 1;
-        let many: Vec<u8> = std::iter::repeat_n(tag, count).flatten().collect();
-        xml.splice(at..at, many);
-    }
-    let limits = Limits { bytes: 64 << 10, nodes: 10_000, payments: 50, ..Limits::default() };
-    if let Ok(message) = tally_iso20022::parse(&xml, &limits) {
-        assert!(message.payments.len() <= limits.payments, "a limit was not kept");
-    }
 }
