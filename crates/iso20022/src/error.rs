@@ -106,6 +106,14 @@ pub enum WriteError {
         /// What the closing balance says, in the same form.
         stated: String,
     },
+    /// A statement that cannot be split into pages.
+    #[error(
+        "statement {statement}: pages need an opening and a closing booked balance, and amounts of at most 18 digits between"
+    )]
+    NoBalance {
+        /// The statement's identification.
+        statement: String,
+    },
     /// A statement with amounts of several currencies.
     #[error("statement {statement}: an amount is in {found}, the first one in {expected}")]
     Currency {

@@ -99,7 +99,7 @@ pub use statement::{
     AccountReport, Balance, BalanceKind, BankTransactionCode, CreditDebit, EntryDetails, EntryStatus,
     NOTIFICATION_DEFINITION, NotificationMessage, Page, ReportHeader, ReportedAccount, ReturnNote,
     STATEMENT_DEFINITION, Statement, StatementEntry, StatementMessage, notification, parse_notification,
-    parse_statement, statement,
+    parse_statement, statement, statement_pages,
 };
 pub use terms::{ChargesBearer, Coded};
 pub use uetr::derived_uetr;

@@ -2,6 +2,7 @@
 //! BankToCustomerDebitCreditNotification.
 
 mod details;
+mod pages;
 mod read;
 mod totals;
 mod write;
@@ -14,6 +15,7 @@ use crate::message::{AccountId, Agent, Party};
 use crate::terms::Coded;
 
 pub use details::{EntryDetails, ReturnNote};
+pub use pages::statement_pages;
 pub use read::{parse_notification, parse_statement};
 pub(crate) use read::{read_notification, read_statement};
 pub use write::{notification, statement};

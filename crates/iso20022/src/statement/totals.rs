@@ -8,7 +8,7 @@ use crate::xml::Writer;
 use super::{AccountReport, Balance, BalanceKind, CreditDebit, EntryStatus, Statement, StatementEntry};
 
 /// Units of the fifth decimal, below zero for a debit.
-fn signed(amount: &Money, side: CreditDebit) -> Option<i128> {
+pub(super) fn signed(amount: &Money, side: CreditDebit) -> Option<i128> {
     let units = i128::try_from(amount.in_smallest_units()?).ok()?;
     Some(if side == CreditDebit::Credit { units } else { -units })
 }

@@ -6,6 +6,7 @@ mod documents;
 mod golden;
 mod headers;
 mod investigations;
+mod pages;
 mod returns;
 mod samples;
 mod statements;
