@@ -59,3 +59,19 @@ fn a_header_is_for_its_document() {
     let long = Party { name: Some("n".repeat(141)), ..Party::default() };
     assert_eq!(field(&AppHeader { to_organisation: Some(long), ..reply() }), "Hdr/AppHdr/To/OrgId/Nm");
 }
+
+#[test]
+fn a_related_header_of_a_later_version_says_more() {
+    let more = "<MktPrctc><Regy>r</Regy><Id>i</Id></MktPrctc><CreDt>2025-03-02T23:30:00Z</CreDt>\
+                <BizPrcgDt>2025-03-03T00:00:00Z</BizPrcgDt>";
+    let (start, related) = {
+        let xml = with_reply_header();
+        let at = xml.find("<Rltd>").unwrap();
+        (xml[..at].to_owned(), xml[at..].to_owned())
+    };
+    let xml = start + &related.replacen("<CreDt>2025-03-02T23:30:00Z</CreDt>", more, 1);
+    assert!(parse_document(xml.as_bytes(), &Limits::default()).is_err(), "not in version 02");
+    let later = xml.replace("head.001.001.02", "head.001.001.03");
+    let read = parse_document(later.as_bytes(), &Limits::default()).unwrap().header.unwrap();
+    assert_eq!(read.related.map(|related| related.business_message_id).as_deref(), Some("MSG-1"));
+}
