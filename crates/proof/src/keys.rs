@@ -1,0 +1,58 @@
+//! Keys: whose signatures count in a network. The only thing that a verifier has to trust.
+
+use crate::text;
+use serde::{Deserialize, Serialize};
+use tally_crypto::PublicKey;
+use tally_ledger::{Network, NetworkId, ParticipantId};
+
+/// The largest file of keys that should be read, in bytes: ten thousand institutions fit.
+pub const MAX_KEYS_BYTES: u64 = 4 << 20;
+
+/// The public keys of a network.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Keys {
+    /// Which network.
+    #[serde(with = "text::network")]
+    pub network: NetworkId,
+    /// The key that signs the heads of the log: the sequencer's.
+    pub operator: PublicKey,
+    /// Who signs approvals.
+    pub institutions: Vec<Institution>,
+}
+
+/// An institution and its key.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Institution {
+    /// Its position in the network's configuration.
+    pub participant: ParticipantId,
+    /// BIC (ISO 9362).
+    pub bic: String,
+    /// The key with which it signs approvals.
+    pub key: PublicKey,
+}
+
+impl Keys {
+    /// The keys in a network's configuration; none where it has no participants. The first participant is the
+    /// operator.
+    pub fn of(network: &Network) -> Option<Self> {
+        let operator = network.participants.first()?.key;
+        let institutions = (0u16..).map(ParticipantId).zip(&network.participants);
+        let institutions = institutions
+            .map(|(participant, of)| Institution { participant, bic: of.bic.clone(), key: of.key })
+            .collect();
+        Some(Self { network: network.id, operator, institutions })
+    }
+
+    /// The institution at that position of the network's configuration.
+    pub fn institution(&self, participant: ParticipantId) -> Option<&Institution> {
+        self.institutions.iter().find(|institution| institution.participant == participant)
+    }
+
+    /// The BIC of a participant, or its number where the keys do not name it.
+    pub fn name(&self, participant: ParticipantId) -> String {
+        let number = || format!("participant {}", participant.0);
+        self.institution(participant).map_or_else(number, |institution| institution.bic.clone())
+    }
+}
