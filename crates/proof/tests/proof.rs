@@ -9,6 +9,8 @@ use serde_json::Value;
 use std::sync::OnceLock;
 use support::{Ledger, approval, key, keys, payment, proof};
 use tally_ledger::{Leg, ParticipantId, Refusal, Timestamp};
+use tally_proof::approval::Sibling;
+use tally_proof::proof::MAX_PROOF_BYTES;
 use tally_proof::receipt::ReceiptError;
 use tally_proof::{ConsistencyError, Contents, Proof, ProofError};
 
@@ -232,6 +234,21 @@ fn a_transaction_of_nobody_is_not_approved_by_nobody() {
     proof.transaction.participants = 3;
     proof.transaction.legs = vec![proof.transaction.legs[0]; 256];
     assert!(matches!(proof.verify_finality(&keys()), Err(ProofError::Form(_))));
+}
+
+#[test]
+fn the_largest_proof_is_within_the_limit() {
+    let mut proof = proof();
+    let shown = Contents::of(&payment(), |_| true);
+    proof.transaction.legs = vec![shown.legs[1]; 255];
+    let hash = proof.receipt.root;
+    proof.approvals = vec![approval(0, 0); 255];
+    proof.approvals.iter_mut().for_each(|approval| approval.path = vec![Sibling::Right(hash); 16]);
+    proof.receipt.decision_path = vec![hash; 16];
+    proof.receipt.tree_path = vec![hash; 64];
+    proof.missing = vec![ParticipantId(u16::MAX); 255];
+    let text = serde_json::to_string_pretty(&proof).unwrap();
+    assert!(text.len() as u64 <= MAX_PROOF_BYTES, "{}", text.len());
 }
 
 #[test]

@@ -3,11 +3,14 @@
 
 use crate::clerk::Counts;
 use crate::engine::{AccountView, Answer, Engine, EngineError, Entry, Pending, Total};
-use crate::receipt::Receipt;
+use crate::proof::Wanted;
 use std::time::Duration;
 use tally_crypto::log::SignedTreeHead;
-use tally_ledger::{AccountId, AccountNumber, Network, ParticipantId, Timestamp, Transaction, Uetr};
+use tally_ledger::{
+    AccountId, AccountNumber, Network, ParticipantId, Timestamp, Transaction, TransactionId, Uetr,
+};
 use tally_log::Health;
+use tally_proof::{Consistency, Proof, Receipt};
 
 /// A number that operators may want to see.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,11 +56,31 @@ pub trait Settlement: Send + Sync {
     /// When the journal cannot be read.
     fn status(&self, uetr: Uetr) -> Result<Option<Answer>, EngineError>;
 
+    /// What became of the transaction with that id; none if it was never accepted.
+    ///
+    /// # Errors
+    /// When the journal cannot be read.
+    fn status_by_id(&self, id: TransactionId) -> Result<Option<Answer>, EngineError>;
+
     /// Proof of the outcome of the transaction with that reference; none while it has none.
     ///
     /// # Errors
     /// When the journal cannot be read.
     fn receipt(&self, uetr: Uetr) -> Result<Option<Receipt>, EngineError>;
+
+    /// Proof for others of the outcome of a transaction; none while it has none. It shows the legs of those
+    /// participants, as far as their books are kept here, and has the approvals that can still be had.
+    ///
+    /// # Errors
+    /// When the journal cannot be read.
+    fn proof(&self, wanted: Wanted, shown: &[ParticipantId]) -> Result<Option<Proof>, EngineError>;
+
+    /// Proof that the Merkle log of `second` records extends that of `first` records; none while it is shorter than
+    /// that, or where `first` is 0 or the larger one.
+    ///
+    /// # Errors
+    /// When the journal cannot be read.
+    fn consistency(&self, first: u64, second: u64) -> Result<Option<Consistency>, EngineError>;
 
     /// Waits, at most for `limit`, until everything that was told before this call, by whomever, shows in what is answered
     /// about accounts.
@@ -124,8 +147,17 @@ impl Settlement for Engine {
     fn status(&self, uetr: Uetr) -> Result<Option<Answer>, EngineError> {
         (**self).status(uetr)
     }
+    fn status_by_id(&self, id: TransactionId) -> Result<Option<Answer>, EngineError> {
+        (**self).status_by_id(id)
+    }
     fn receipt(&self, uetr: Uetr) -> Result<Option<Receipt>, EngineError> {
         (**self).receipt(uetr)
+    }
+    fn proof(&self, wanted: Wanted, shown: &[ParticipantId]) -> Result<Option<Proof>, EngineError> {
+        (**self).proof(wanted, shown)
+    }
+    fn consistency(&self, first: u64, second: u64) -> Result<Option<Consistency>, EngineError> {
+        (**self).consistency(first, second)
     }
     fn catch_up(&self, _limit: Duration) -> Result<(), EngineError> {
         // Nobody else tells anything.

@@ -142,6 +142,8 @@ struct Collector {
 
 struct Shared {
     network: Arc<Network>,
+    /// The institutions' keys by participant, to approve again what is settled, for proofs.
+    keys: Vec<SigningKey>,
     log: Arc<FileLog>,
     signal: Arc<Signal>,
     schedulers: Vec<SharedState<Scheduler>>,

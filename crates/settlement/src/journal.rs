@@ -4,7 +4,7 @@ use crate::message::{AcceptedBatch, Message, SequenceBatch, Source};
 use crate::replay::{Partition, Replay, ReplayError, Undecided};
 use std::sync::Arc;
 use tally_ledger::wire::DecodeError;
-use tally_log::{FileLog, Log, LogError, Offset, Ticket, TopicId, Visibility};
+use tally_log::{FileLog, Log, LogError, Offset, Record, Ticket, TopicId, Visibility};
 
 /// The topic of the one global sequence.
 pub const SEQUENCE: TopicId = TopicId(1);
@@ -107,6 +107,39 @@ pub fn entries(log: &FileLog, from: Ticket) -> impl Iterator<Item = Result<(Tick
             _ => return Err(JournalError::Topic { ticket, topic }),
         };
         Ok((ticket, entry))
+    })
+}
+
+/// The sequence alone, from its beginning to where it ends now, from the topic that has it.
+///
+/// Each record is an error when it cannot be read; nothing follows an error.
+pub(crate) fn sequence(
+    log: &dyn Log,
+    topic: TopicId,
+) -> impl Iterator<Item = Result<SequenceBatch, JournalError>> + '_ {
+    const READ_BYTES: usize = 4 << 20;
+    let end = log.next(topic).0;
+    let mut next = log.first(topic).0;
+    let mut records = Vec::new().into_iter();
+    std::iter::from_fn(move || {
+        if records.len() == 0 && next < end {
+            let mut read = Vec::new();
+            match log.read(topic, Offset(next), READ_BYTES, Visibility::Durable, &mut read) {
+                Ok(after) => next = after.0,
+                Err(error) => {
+                    next = end;
+                    return Some(Err(error.into()));
+                }
+            }
+            records = read.into_iter();
+        }
+        let record: Record = records.next()?;
+        let decoded = SequenceBatch::decode(&record.payload);
+        if decoded.is_err() {
+            (next, records) = (end, Vec::new().into_iter());
+        }
+        let (ticket, offset) = (Ticket(record.offset.0), record.offset);
+        Some(decoded.map_err(|source| JournalError::Record { ticket, topic, offset, source }))
     })
 }
 

@@ -4,7 +4,7 @@
 //! stages remember. [`runtime`] joins the stages, [`journal`] and [`replay`] read their logs back,
 //! [`snapshot`] bounds the replay, [`engine`] is a whole network in one process and [`process`]
 //! one of many; [`desk`] is how clients meet either. [`audit`] checks
-//! the logs from outside.
+//! the logs from outside, [`proof`] makes of them what others check.
 
 pub mod accounts;
 pub mod aliases;
@@ -16,7 +16,7 @@ pub mod journal;
 pub mod message;
 pub mod path;
 pub mod process;
-pub mod receipt;
+pub mod proof;
 pub mod recent;
 pub mod replay;
 pub mod runtime;

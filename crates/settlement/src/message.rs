@@ -10,7 +10,8 @@ pub use approval::{ApprovalBatch, ApprovalSigner};
 pub use decision::DecisionBatch;
 pub use intake::{AcceptedBatch, Intake, IntakeBatch, Submission};
 pub use proposal::{Proposal, ProposalBatch, ProposalCursor};
-pub use sequence::{LeafHasher as SequenceLeafHasher, Run, SequenceBatch, leaf as sequence_leaf};
+pub use sequence::{Run, SequenceBatch};
+pub use tally_proof::sequence::{LeafHasher as SequenceLeafHasher, leaf as sequence_leaf};
 
 use bytemuck::{Pod, Zeroable};
 use tally_ledger::wire::{DecodeError, Reader};

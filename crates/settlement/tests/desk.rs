@@ -16,9 +16,11 @@ use std::time::Duration;
 use suite::Bench;
 use tally_ledger::{Amount, Kind, Refusal, Timestamp, Transaction};
 use tally_log::Health;
+use tally_proof::{Keys, ProofError};
 use tally_settlement::desk::Settlement;
 use tally_settlement::engine::{EngineError, Outcome};
 use tally_settlement::path;
+use tally_settlement::proof::Wanted;
 
 macro_rules! on_both {
     ($($promise:ident),* $(,)?) => {
@@ -37,6 +39,7 @@ on_both!(
     a_resubmission_gets_the_same_outcome,
     a_resubmission_after_the_expiry_gets_the_same_outcome,
     a_receipt_proves_the_outcome,
+    a_proof_is_checked_offline,
     statements_list_movements_latest_first,
     a_reader_sees_what_it_was_told,
 );
@@ -138,6 +141,22 @@ fn what_is_above_the_limit_is_refused_as_busy_and_nothing_is_handed_in() {
 }
 
 #[test]
+fn a_gateway_that_may_not_read_approvals_proves_finality_alone() {
+    let mut bench = Bench::<ClusterHost>::new();
+    let paid = payment(&mut bench, 5);
+    assert!(matches!(bench.send(paid.clone()), Outcome::Final(_)));
+    let keys = Keys::of(&host::network()).unwrap();
+    bench.host.withheld.set(true);
+    let proof = bench.host.desk().proof(Wanted::Id(paid.id()), &[]).unwrap().unwrap();
+    assert_eq!(proof.missing, [host::A]);
+    assert_eq!(proof.verify(&keys), Err(ProofError::NotShown { missing: 1, participants: 1 }));
+    assert_eq!(proof.verify_finality(&keys).unwrap().verdict, Ok(()));
+    bench.host.withheld.set(false);
+    let proof = bench.host.desk().proof(Wanted::Id(paid.id()), &[]).unwrap().unwrap();
+    assert!(proof.verify(&keys).is_ok());
+}
+
+#[test]
 fn books_that_are_not_kept_have_no_answers() {
     let mut bench = Bench::<ClusterHost>::new();
     bench.host.participants = vec![host::B];
@@ -147,6 +166,11 @@ fn books_that_are_not_kept_have_no_answers() {
     assert!(bench.host.desk().totals().iter().all(|total| total.participant == host::B));
     assert_eq!(bench.pay((host::A, 0), (host::B, 0), 1), Ok(()));
     assert_eq!(bench.balance(host::B, 0), 10_001);
+    let legs = path::payment(&host::network(), id(host::A, 0), id(host::B, 0), host::EUR, Amount(2));
+    let paid = bench.draft(Kind::Transfer, legs, &[&customer(host::A, 0)]);
+    assert!(matches!(bench.send(paid.clone()), Outcome::Final(_)));
+    let proof = bench.host.desk().proof(Wanted::Id(paid.id()), &[host::A, host::B]).unwrap().unwrap();
+    assert!(proof.transaction.shown().all(|leg| leg.participant == host::B), "nor are their legs shown");
     let mut expired = bench.terms();
     expired.expiry = Timestamp(1);
     let legs = path::payment(&host::network(), id(host::A, 0), id(host::A, 1), host::EUR, Amount(1));

@@ -442,7 +442,7 @@ fn a_receipt_proves_the_outcome_and_nothing_else() {
     assert_eq!(receipt.id, refused.id());
     assert_eq!(receipt.verify(&operator), Ok(Err(Refusal::InsufficientFunds)));
     assert!(bench.engine.receipt(Uetr([251; 16])).unwrap().is_none());
-    let changes: [fn(&mut tally_settlement::receipt::Receipt); 8] = [
+    let changes: [fn(&mut tally_proof::Receipt); 8] = [
         |r| r.verdict = 0,
         |r| r.id = Hash::ZERO,
         |r| r.sequence += 1,

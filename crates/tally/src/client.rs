@@ -102,7 +102,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`Self::network`].
-    pub fn receipt(&self, uetr: &str) -> anyhow::Result<tally_settlement::receipt::Receipt> {
+    pub fn receipt(&self, uetr: &str) -> anyhow::Result<tally_proof::Receipt> {
         json(self.get(&format!("/v1/transactions/{}/receipt", segment(uetr)))?)
     }
 

@@ -14,6 +14,7 @@ mod iso20022;
 mod jsonrpc;
 mod messages;
 mod processes;
+mod proofs;
 mod small;
 mod stages;
 
@@ -57,6 +58,9 @@ pub const TARGETS: &[Target] = &[
     Target { name: "assembler-state", feed: processes::finished },
     Target { name: "snapshot-piece", feed: processes::piece },
     Target { name: "processes-record", feed: processes::record },
+    Target { name: "proof", feed: proofs::proof },
+    Target { name: "proof-keys", feed: proofs::keys },
+    Target { name: "proof-consistency", feed: proofs::consistency },
     Target { name: "flows-transaction", feed: flows::transaction },
     Target { name: "flows-signed-transaction", feed: flows::signed_transaction },
     Target { name: "flows-tear-off", feed: flows::tear_off },

@@ -8,7 +8,7 @@ use crate::accounts::BALANCE_RANGE;
 use crate::clerk::{Counts, Finality, Notice};
 use crate::journal::{self, SEQUENCE};
 use crate::message::{AcceptedBatch, SequenceBatch, Source};
-use crate::receipt::Receipt;
+use crate::proof::{self, Found, Wanted};
 use crate::stage::Updater;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,9 +17,10 @@ use tally_crypto::PublicKey;
 use tally_crypto::log::SignedTreeHead;
 use tally_ledger::{
     AccountId, AccountNumber, AccountRole, AccountStatus, Amount, AssetId, Network, ParticipantId, Timestamp,
-    Transaction, Uetr,
+    Transaction, TransactionId, Uetr,
 };
 use tally_log::{LogError, Ticket, Visibility};
+use tally_proof::{Consistency, Proof, Receipt};
 
 /// How long the sequence is searched for one outcome.
 const SEARCH: Duration = Duration::from_secs(60);
@@ -179,7 +180,19 @@ impl Desk {
             let outcome = self.finality(source, index, deadline).map_or(Outcome::Pending, Outcome::Final);
             return Ok(Some(Answer { id: first.id(), uetr, outcome }));
         }
-        Ok(earlier::status(journal::entries(&self.shared.log, Ticket(0)), uetr)?)
+        self.look_up(Wanted::Uetr(uetr))
+    }
+
+    /// What became of the transaction with that id: by reading the journal from its beginning.
+    ///
+    /// # Errors
+    /// When the journal cannot be read.
+    pub fn status_by_id(&self, id: TransactionId) -> Result<Option<Answer>, EngineError> {
+        self.look_up(Wanted::Id(id))
+    }
+
+    fn look_up(&self, wanted: Wanted) -> Result<Option<Answer>, EngineError> {
+        Ok(earlier::status(journal::entries(&self.shared.log, Ticket(0)), wanted)?)
     }
 
     /// Proof of the outcome of the transaction with that reference; none while it has none. Found by
@@ -188,8 +201,34 @@ impl Desk {
     /// # Errors
     /// When the journal cannot be read.
     pub fn receipt(&self, uetr: Uetr) -> Result<Option<Receipt>, EngineError> {
-        crate::receipt::find(journal::entries(&self.shared.log, Ticket(0)), uetr)
-            .map_err(EngineError::Journal)
+        Ok(self.find(Wanted::Uetr(uetr))?.map(|found| found.receipt))
+    }
+
+    /// Proof for others of the outcome of a transaction, which shows the legs of those participants; none while it has
+    /// none. Found by reading the journal.
+    ///
+    /// Approvals are not kept here: the institutions' keys, which approved it, sign for what is settled again.
+    ///
+    /// # Errors
+    /// When the journal cannot be read.
+    pub fn proof(&self, wanted: Wanted, shown: &[ParticipantId]) -> Result<Option<Proof>, EngineError> {
+        Ok(self.find(wanted)?.map(|found| {
+            let approval = |of: ParticipantId| found.approve_again(of, self.shared.keys.get(of.index())?);
+            found.proof(&self.shared.network, shown, approval)
+        }))
+    }
+
+    fn find(&self, wanted: Wanted) -> Result<Option<Found>, EngineError> {
+        Ok(proof::find(journal::entries(&self.shared.log, Ticket(0)), wanted)?)
+    }
+
+    /// Proof that the Merkle log of `second` records extends that of `first` records; none while it is shorter than
+    /// that, or where `first` is 0 or the larger one. Found by reading the sequence.
+    ///
+    /// # Errors
+    /// When the journal cannot be read.
+    pub fn consistency(&self, first: u64, second: u64) -> Result<Option<Consistency>, EngineError> {
+        Ok(proof::consistency(journal::sequence(&*self.shared.log, SEQUENCE), first, second)?)
     }
 
     /// The account, if there is one.

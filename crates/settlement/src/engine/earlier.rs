@@ -5,8 +5,9 @@ use crate::clerk;
 use crate::engine::{Answer, Outcome};
 use crate::journal::{self, Entry, JournalError, MAX_SCHEDULERS, SEQUENCE};
 use crate::message::{AcceptedBatch, Message, SequenceBatch, Source};
+use crate::proof::{Search, Wanted};
 use std::time::Instant;
-use tally_ledger::{Timestamp, Uetr};
+use tally_ledger::Timestamp;
 use tally_log::{Log, LogError, Offset, Record, Ticket, TopicId, Visibility};
 
 /// Bytes of records that are read together, and at least: the deadline is looked at after each such piece.
@@ -131,23 +132,23 @@ pub(crate) fn decision(
     }
 }
 
-/// What became of the transaction with that reference: the last one, where the reference was free again.
+/// What became of the transaction that is wanted: the last one, where its reference was free again.
 ///
 /// # Errors
 /// When the journal cannot be read.
 pub(crate) fn status(
     entries: impl Iterator<Item = Result<(Ticket, Entry), JournalError>>,
-    uetr: Uetr,
+    wanted: Wanted,
 ) -> Result<Option<Answer>, JournalError> {
+    let mut search = Search::new(wanted);
     let mut answer: Option<(Answer, Source, u32)> = None;
     for entry in entries {
         match entry?.1 {
             Entry::Accepted(source, batch) => {
-                let found = (0u32..).zip(&batch.batch.headers).find(|(_, header)| header.uetr == uetr);
-                if let Some((index, _)) = found
+                if let Some(index) = search.index(&batch.batch)
                     && let Some(transaction) = batch.batch.transaction(index as usize)
                 {
-                    let id = transaction.id();
+                    let (id, uetr) = (transaction.id(), transaction.header.uetr);
                     answer = Some((Answer { id, uetr, outcome: Outcome::Pending }, source, index));
                 }
             }

@@ -380,6 +380,7 @@ fn join(
     let started_head = last_head(&log);
     let shared = Arc::new(Shared {
         network,
+        keys: options.keys.clone(),
         log,
         signal,
         schedulers,

@@ -7,6 +7,8 @@ use tally_ledger::batch::MAX_BATCH;
 use tally_ledger::refusal::{Verdict, verdict_from_number};
 use tally_ledger::wire::{DecodeError, write, write_count, write_slice};
 use tally_ledger::{ParticipantId, Timestamp, TransactionId};
+use tally_proof::Approval;
+use tally_proof::approval::{Answer, AnswerHasher, Sibling, Statement};
 
 /// A participant's answers to one [`super::ProposalBatch`].
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -31,13 +33,10 @@ pub struct ApprovalBatch {
     pub signature: Signature,
 }
 
-const STATEMENT_KEY: &[u8; 32] = b"tallystick 2026 approval batch 1";
-const LEAF_KEY: &[u8; 32] = b"tallystick 2026 approval leaf 01";
-
 /// Computes what a participant signs over a batch of answers; keeps its buffers.
 #[derive(Default)]
 pub struct ApprovalSigner {
-    inputs: Vec<[u8; 64]>,
+    hasher: AnswerHasher,
     leaves: Vec<Hash>,
     root: RootBuilder,
 }
@@ -45,28 +44,16 @@ pub struct ApprovalSigner {
 impl ApprovalSigner {
     /// The statement: a keyed hash of who answers what, and of the Merkle root over the answers.
     pub fn statement(&mut self, batch: &ApprovalBatch) -> Hash {
-        self.inputs.clear();
-        let answers = batch.indices.iter().zip(&batch.ids).zip(&batch.verdicts);
-        let terms = batch.participants.iter().zip(&batch.expiries);
-        for (((index, id), verdict), (participants, expiry)) in answers.zip(terms) {
-            let mut input = [0; 64];
-            input[..32].copy_from_slice(id.as_bytes());
-            input[32..40].copy_from_slice(&expiry.0.to_le_bytes());
-            input[40..44].copy_from_slice(&index.to_le_bytes());
-            input[44..46].copy_from_slice(&verdict.to_le_bytes());
-            input[46] = *participants;
-            self.inputs.push(input);
-        }
         self.leaves.clear();
-        tally_crypto::hash_many_keyed(LEAF_KEY, &self.inputs, &mut self.leaves);
-        let root = self.root.root(&self.leaves);
-        let mut statement = [0; 64];
-        statement[..32].copy_from_slice(root.as_bytes());
-        statement[32..40].copy_from_slice(&batch.source.number.to_le_bytes());
-        statement[40..48].copy_from_slice(&batch.source.scheduler.to_le_bytes());
-        statement[48..50].copy_from_slice(&batch.participant.0.to_le_bytes());
-        statement[50..54].copy_from_slice(&batch.source_len.to_le_bytes());
-        tally_crypto::keyed(STATEMENT_KEY, &statement)
+        self.hasher.hash(batch.answers(), &mut self.leaves);
+        let statement = Statement {
+            root: self.root.root(&self.leaves),
+            scheduler: batch.source.scheduler,
+            batch: batch.source.number,
+            participant: batch.participant,
+            batch_len: batch.source_len,
+        };
+        statement.hash()
     }
     /// Signs the batch.
     pub fn sign(&mut self, batch: &mut ApprovalBatch, key: &SigningKey) {
@@ -85,6 +72,31 @@ impl ApprovalBatch {
     /// Past the end, or on a verdict that [`Message::decode`] would have refused.
     pub fn verdict(&self, item: usize) -> Verdict {
         verdict_from_number(self.verdicts[item]).expect("verdicts are checked when decoded")
+    }
+
+    fn answers(&self) -> impl Iterator<Item = Answer> + '_ {
+        let answers = self.indices.iter().zip(&self.ids).zip(&self.verdicts);
+        let terms = self.participants.iter().zip(&self.expiries);
+        answers.zip(terms).map(|(((index, id), verdict), (participants, expiry))| Answer {
+            id: *id,
+            expiry: *expiry,
+            index: *index,
+            verdict: *verdict,
+            participants: *participants,
+        })
+    }
+
+    /// The answer at `item` with the path to what the participant signed; none past the end.
+    pub fn approval(&self, item: usize) -> Option<Approval> {
+        let leaves: Vec<Hash> = self.answers().map(|answer| answer.leaf()).collect();
+        Some(Approval {
+            participant: self.participant,
+            verdict: *self.verdicts.get(item)?,
+            index: *self.indices.get(item)?,
+            batch_len: self.source_len,
+            path: Sibling::path(&leaves, item)?,
+            signature: self.signature,
+        })
     }
 }
 

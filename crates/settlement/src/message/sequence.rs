@@ -4,10 +4,11 @@ use super::{Message, Source, decode_all};
 use bytemuck::{Pod, Zeroable};
 use tally_crypto::log::{SignedTreeHead, TreeHead};
 use tally_crypto::{Hash, Signature};
+use tally_ledger::Timestamp;
 use tally_ledger::batch::MAX_BATCH;
 use tally_ledger::refusal::verdict_from_number;
 use tally_ledger::wire::{DecodeError, write, write_count, write_slice};
-use tally_ledger::{Timestamp, TransactionId};
+use tally_proof::sequence::BatchLeaf;
 
 /// Consecutive transactions of the source with one verdict.
 #[repr(C)]
@@ -24,9 +25,9 @@ pub struct Run {
 /// Decisions in their final order. Transaction `first + k` of the global order is the `k`-th that the
 /// runs name. Finality is this record's being durable.
 ///
-/// The record is one leaf of the network's RFC 9162 Merkle log; the decisions themselves are
-/// committed to by `root`, a BLAKE3 Merkle root over [`leaf`]s. Ids are not stored again: they follow
-/// from the accepted batch, which lies before this record in the journal.
+/// The record is one leaf of the network's RFC 9162 Merkle log; the decisions themselves are committed to by `root`, a
+/// BLAKE3 Merkle root over their [leaves](tally_proof::sequence::leaf). Ids are not stored again: they follow from the
+/// accepted batch, which lies before this record in the journal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SequenceBatch {
     /// Global sequence number of the first decision.
@@ -47,42 +48,6 @@ pub struct SequenceBatch {
     pub tree_size: u64,
     /// The sequencer's signature over the tree head.
     pub signature: Signature,
-}
-
-const LEAF_KEY: &[u8; 32] = b"tallystick 2026 decision leaf 01";
-
-/// The leaves of decisions: `BLAKE3_keyed(LEAF, id (32) ‖ sequence (8) ‖ verdict (2) ‖ 0 (22))`.
-#[derive(Default)]
-pub struct LeafHasher {
-    inputs: Vec<[u8; 64]>,
-}
-
-impl LeafHasher {
-    /// Appends the leaves of decisions that start at sequence number `first`.
-    pub fn hash(
-        &mut self,
-        first: u64,
-        ids: &[TransactionId],
-        verdicts: impl Iterator<Item = u16>,
-        out: &mut Vec<Hash>,
-    ) {
-        self.inputs.clear();
-        for ((id, verdict), sequence) in ids.iter().zip(verdicts).zip(first..) {
-            let mut input = [0; 64];
-            input[..32].copy_from_slice(id.as_bytes());
-            input[32..40].copy_from_slice(&sequence.to_le_bytes());
-            input[40..42].copy_from_slice(&verdict.to_le_bytes());
-            self.inputs.push(input);
-        }
-        tally_crypto::hash_many_keyed(LEAF_KEY, &self.inputs, out);
-    }
-}
-
-/// The leaf of one decision.
-pub fn leaf(id: &TransactionId, sequence: u64, verdict: u16) -> Hash {
-    let mut out = Vec::with_capacity(1);
-    LeafHasher::default().hash(sequence, std::slice::from_ref(id), std::iter::once(verdict), &mut out);
-    out[0]
 }
 
 impl SequenceBatch {
@@ -117,28 +82,17 @@ impl SequenceBatch {
         SignedTreeHead { head, signature: self.signature }
     }
 
-    /// What the Merkle log's leaf holds.
+    /// What the Merkle log's leaf holds: see [`BatchLeaf::data`].
     pub fn leaf_data(&self) -> [u8; 68] {
-        Self::leaf_data_of(&self.root, self.first, self.count, self.source, self.timestamp)
-    }
-
-    /// The leaf of a batch with these properties:
-    /// root (32) ‖ first (8) ‖ count (4) ‖ scheduler (8) ‖ batch (8) ‖ timestamp (8).
-    pub(crate) fn leaf_data_of(
-        root: &Hash,
-        first: u64,
-        count: u32,
-        source: Source,
-        timestamp: Timestamp,
-    ) -> [u8; 68] {
-        let mut data = [0; 68];
-        data[..32].copy_from_slice(root.as_bytes());
-        data[32..40].copy_from_slice(&first.to_le_bytes());
-        data[40..44].copy_from_slice(&count.to_le_bytes());
-        data[44..52].copy_from_slice(&source.scheduler.to_le_bytes());
-        data[52..60].copy_from_slice(&source.number.to_le_bytes());
-        data[60..68].copy_from_slice(&timestamp.0.to_le_bytes());
-        data
+        let leaf = BatchLeaf {
+            root: self.root,
+            first: self.first,
+            count: self.count,
+            scheduler: self.source.scheduler,
+            batch: self.source.number,
+            timestamp: self.timestamp,
+        };
+        leaf.data()
     }
 }
 

@@ -7,6 +7,7 @@
 mod archive;
 mod books;
 mod latest;
+mod proofs;
 mod recent;
 mod threads;
 mod waiting;
@@ -24,7 +25,7 @@ use crate::engine::{
     AccountView, Answer, Clock, EngineError, Entry, MAX_WAITING, Outcome, Pending, Total, route,
 };
 use crate::message::{AcceptedBatch, Source};
-use crate::receipt::Receipt;
+use crate::proof::{self, Found, Wanted};
 use crate::runtime::executor::Signal;
 use archive::Archive;
 use books::Books;
@@ -35,9 +36,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tally_crypto::log::SignedTreeHead;
-use tally_ledger::{AccountId, AccountNumber, Network, ParticipantId, Timestamp, Transaction, Uetr};
+use tally_ledger::{
+    AccountId, AccountNumber, Network, ParticipantId, Timestamp, Transaction, TransactionId, Uetr,
+};
 use tally_log::cluster::{Cluster, SharedLog};
 use tally_log::{Health, LogError};
+use tally_proof::{Consistency, Proof, Receipt};
 use waiting::Waiting;
 
 /// What a desk is to be.
@@ -268,6 +272,27 @@ impl Shared {
         self.books.iter().find(|books| books.participant == participant)
     }
 
+    /// What became of a transaction; an outcome is told once it shows in the balances.
+    fn look_up(&self, wanted: Wanted) -> Result<Option<Answer>, EngineError> {
+        let found = {
+            let _one_at_a_time = self.lookup.lock().expect(LOCK);
+            earlier::status(self.journal()?, wanted)?
+        };
+        Ok(found.map(|mut answer| {
+            if let Outcome::Final(finality) = &answer.outcome
+                && !self.settles(finality.sequence, Instant::now() + SETTLES)
+            {
+                answer.outcome = Outcome::Pending;
+            }
+            answer
+        }))
+    }
+
+    fn find(&self, wanted: Wanted) -> Result<Option<Found>, EngineError> {
+        let _one_at_a_time = self.lookup.lock().expect(LOCK);
+        Ok(proof::find(self.journal()?, wanted)?)
+    }
+
     fn journal(&self) -> Result<Journal, EngineError> {
         Ok(Journal::open(&*self.cluster, &self.layout).map_err(crate::journal::JournalError::from)?)
     }
@@ -341,23 +366,30 @@ impl Settlement for Desk {
     }
 
     fn status(&self, uetr: Uetr) -> Result<Option<Answer>, EngineError> {
-        let found = {
-            let _one_at_a_time = self.shared.lookup.lock().expect(LOCK);
-            earlier::status(self.shared.journal()?, uetr)?
-        };
-        Ok(found.map(|mut answer| {
-            if let Outcome::Final(finality) = &answer.outcome
-                && !self.shared.settles(finality.sequence, Instant::now() + SETTLES)
-            {
-                answer.outcome = Outcome::Pending;
-            }
-            answer
-        }))
+        self.shared.look_up(Wanted::Uetr(uetr))
+    }
+
+    fn status_by_id(&self, id: TransactionId) -> Result<Option<Answer>, EngineError> {
+        self.shared.look_up(Wanted::Id(id))
     }
 
     fn receipt(&self, uetr: Uetr) -> Result<Option<Receipt>, EngineError> {
-        let _one_at_a_time = self.shared.lookup.lock().expect(LOCK);
-        Ok(crate::receipt::find(self.shared.journal()?, uetr)?)
+        Ok(self.shared.find(Wanted::Uetr(uetr))?.map(|found| found.receipt))
+    }
+
+    fn proof(&self, wanted: Wanted, shown: &[ParticipantId]) -> Result<Option<Proof>, EngineError> {
+        let shared = &*self.shared;
+        let shown: Vec<_> = shown.iter().copied().filter(|of| shared.books(*of).is_some()).collect();
+        Ok(shared.find(wanted)?.map(|found| {
+            let approval = |of| proofs::approval(&*shared.cluster, &shared.layout, &found, of);
+            found.proof(&shared.network, &shown, approval)
+        }))
+    }
+
+    fn consistency(&self, first: u64, second: u64) -> Result<Option<Consistency>, EngineError> {
+        let (log, topic) = proofs::sequence(&*self.shared.cluster, &self.shared.layout)
+            .map_err(crate::journal::JournalError::from)?;
+        Ok(proof::consistency(crate::journal::sequence(&log, topic), first, second)?)
     }
 
     fn catch_up(&self, limit: Duration) -> Result<(), EngineError> {

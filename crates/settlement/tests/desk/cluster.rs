@@ -24,6 +24,8 @@ pub(crate) struct ClusterHost {
     desk: Option<Desk>,
     pub(crate) participants: Vec<ParticipantId>,
     pub(crate) outage: Outage,
+    /// Whether gateways may not read approvals.
+    pub(crate) withheld: Outage,
 }
 
 /// Threads that run all shards but the gateways.
@@ -93,7 +95,8 @@ fn open(
 
 impl ClusterHost {
     fn gateway(&self, number: u16) -> Desk {
-        let reached = Reached { cluster: self.cluster.clone(), outage: self.outage.clone() };
+        let (outage, withheld) = (self.outage.clone(), self.withheld.clone());
+        let reached = Reached { cluster: self.cluster.clone(), outage, withheld };
         let cluster: Arc<dyn Cluster> = Arc::new(reached);
         let options = DeskOptions { gateway: number, participants: self.participants.clone() };
         Desk::open(&cluster, &self.layout, &self.network, &options, &Stop::default()).unwrap()
@@ -130,8 +133,8 @@ impl Host for ClusterHost {
             MemoryCluster::new(layout.topics().into_iter().map(|topic| (topic.name, topic.partitions)));
         let shards = Shards::start(&cluster, &layout, &network);
         let participants = layout.everybody().collect();
-        let outage = Outage::default();
-        let mut host = Self { cluster, network, layout, shards, desk: None, participants, outage };
+        let (outage, withheld) = (Outage::default(), Outage::default());
+        let mut host = Self { cluster, network, layout, shards, desk: None, participants, outage, withheld };
         host.open_gateway(0);
         host
     }
@@ -180,6 +183,7 @@ impl Outage {
 struct Reached {
     cluster: MemoryCluster,
     outage: Outage,
+    withheld: Outage,
 }
 
 impl Reached {
@@ -195,6 +199,9 @@ impl Cluster for Reached {
     }
     fn reader(&self, bindings: &[Binding]) -> Result<Arc<dyn SharedLog>, LogError> {
         self.outage.check("open")?;
+        if bindings.iter().any(|binding| binding.partition.topic.contains(".approvals.")) {
+            self.withheld.check("open")?;
+        }
         Ok(self.log(self.cluster.reader(bindings)?))
     }
     fn join(&self, group: &str, topics: &[String]) -> Result<Box<dyn Members>, LogError> {

@@ -9,8 +9,10 @@ use tally_ledger::{
     AccountId, AccountNumber, AccountOrder, Amount, Kind, ParticipantId, Refusal, Timestamp, Transaction,
     Uetr,
 };
+use tally_proof::{Keys, ProvenLeg};
 use tally_settlement::engine::Outcome;
 use tally_settlement::path;
+use tally_settlement::proof::Wanted;
 
 pub(crate) struct Bench<H> {
     pub(crate) host: H,
@@ -226,6 +228,51 @@ pub(crate) fn a_receipt_proves_the_outcome<H: Host>(mut bench: Bench<H>) {
     assert_eq!(receipt.verify(&key(1).public_key()), Ok(Err(Refusal::InsufficientFunds)));
     assert!(receipt.verify(&key(2).public_key()).is_err());
     assert!(bench.host.desk().receipt(Uetr([251; 16])).unwrap().is_none());
+}
+
+pub(crate) fn a_proof_is_checked_offline<H: Host>(mut bench: Bench<H>) {
+    let keys = Keys::of(&network()).unwrap();
+    let legs = path::payment(&network(), id(A, 0), id(B, 0), EUR, Amount(5));
+    let paid = bench.draft(Kind::Transfer, legs, &[&customer(A, 0)]);
+    assert_eq!(bench.verdict(paid.clone()), Ok(()));
+    let desk = bench.host.desk();
+    let proof = desk.proof(Wanted::Uetr(paid.header.uetr), &[A]).unwrap().unwrap();
+    let proven = proof.verify(&keys).unwrap();
+    assert_eq!((proven.id, proven.verdict, proven.sequence), (paid.id(), Ok(()), desk.sequenced() - 1));
+    let approved: Vec<_> = proven.answers.iter().map(|answer| answer.bic.as_str()).collect();
+    assert_eq!(approved, ["CENTDEFF", "ALPHDEFF", "BETAFRPP"]);
+    assert!(!proven.legs.is_empty() && proven.legs.iter().all(|(_, leg)| leg.participant == A));
+    assert!(proof.transaction.legs.iter().any(|leg| matches!(leg, ProvenLeg::Hidden(_))));
+    // Whoever asks again, and however, is given the same.
+    assert_eq!(desk.proof(Wanted::Id(paid.id()), &[A]).unwrap(), Some(proof.clone()));
+    assert_eq!(desk.proof(Wanted::Uetr(Uetr([251; 16])), &[]).unwrap(), None);
+    assert_eq!(desk.proof(Wanted::Id(Hash::ZERO), &[]).unwrap(), None);
+    let status = desk.status_by_id(paid.id()).unwrap();
+    assert_eq!(status, desk.status(paid.header.uetr).unwrap());
+    assert_eq!(status.map(|status| status.id), Some(paid.id()));
+    assert_eq!(desk.status_by_id(Hash::ZERO).unwrap(), None);
+    let whole = desk.proof(Wanted::Id(paid.id()), &[CENTRAL, A, B]).unwrap().unwrap();
+    assert_eq!(whole.verify(&keys).unwrap().legs.len(), paid.legs.len());
+
+    // An order has one approval, and a refusal needs none.
+    let order = desk.proof(Wanted::Uetr(Uetr([3; 16])), &[]).unwrap().unwrap().verify(&keys).unwrap();
+    assert_eq!((order.verdict, order.answers.len(), order.answers[0].participant), (Ok(()), 1, A));
+    let legs = path::payment(&network(), id(A, 0), id(B, 0), EUR, Amount(20_000));
+    let refused = bench.draft(Kind::Transfer, legs, &[&customer(A, 0)]);
+    assert_eq!(bench.verdict(refused.clone()), Err(Refusal::InsufficientFunds));
+    let desk = bench.host.desk();
+    let later = desk.proof(Wanted::Id(refused.id()), &[]).unwrap().unwrap();
+    let proven = later.verify(&keys).unwrap();
+    assert_eq!(proven.verdict, Err(Refusal::InsufficientFunds));
+    assert!(proven.answers.iter().all(|answer| answer.verdict.is_ok() || answer.participant == A));
+
+    // The log of the later proof begins with that of the earlier one.
+    let (first, second) = (proof.receipt.head, later.receipt.head);
+    let between = desk.consistency(first.head.size, second.head.size).unwrap().unwrap();
+    assert_eq!(between.joins(&first, &second, &keys.operator), Ok(()));
+    for (first, second) in [(0, 1), (2, 1), (1, second.head.size + 1)] {
+        assert_eq!(desk.consistency(first, second).unwrap(), None);
+    }
 }
 
 pub(crate) fn statements_list_movements_latest_first<H: Host>(mut bench: Bench<H>) {

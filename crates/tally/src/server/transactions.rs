@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, header};
 use std::sync::Arc;
 use tally_ledger::transaction::Kind;
 use tally_ledger::{Transaction, Uetr};
-use tally_settlement::receipt::Receipt;
+use tally_proof::Receipt;
 
 pub(super) async fn submit(
     State(app): State<Arc<App>>,

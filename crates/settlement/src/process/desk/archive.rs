@@ -130,7 +130,7 @@ fn keep<T>(kept: &mut VecDeque<T>, new: T) {
 }
 
 /// A shared log whose reads wait for what is there and has not arrived.
-struct Patient(Arc<dyn SharedLog>);
+pub(super) struct Patient(pub(super) Arc<dyn SharedLog>);
 
 /// How long the cluster may give nothing of what it has.
 const PATIENCE: Duration = Duration::from_secs(30);
