@@ -8,6 +8,7 @@ use anyhow::{Context, bail};
 use serde::de::DeserializeOwned;
 use std::time::Duration;
 use tally_ledger::TransactionBatch;
+use tally_proof::{Consistency, Proof, Receipt};
 
 /// The largest answer that is read, in bytes.
 const MAX_ANSWER: u64 = 64 << 20;
@@ -90,20 +91,39 @@ impl Client {
         json(self.get(&path)?)
     }
 
-    /// What became of the transaction with that reference.
+    /// What became of the transaction with that reference or id.
     ///
     /// # Errors
     /// As [`Self::network`].
-    pub fn status(&self, uetr: &str) -> anyhow::Result<OutcomeView> {
-        json(self.get(&format!("/v1/transactions/{}", segment(uetr)))?)
+    pub fn status(&self, transaction: &str) -> anyhow::Result<OutcomeView> {
+        json(self.get(&format!("/v1/transactions/{}", segment(transaction)))?)
     }
 
     /// Proof of what became of a transaction.
     ///
     /// # Errors
     /// As [`Self::network`].
-    pub fn receipt(&self, uetr: &str) -> anyhow::Result<tally_proof::Receipt> {
+    pub fn receipt(&self, uetr: &str) -> anyhow::Result<Receipt> {
         json(self.get(&format!("/v1/transactions/{}/receipt", segment(uetr)))?)
+    }
+
+    /// Proof for others of what became of the transaction with that reference or id, which shows the legs of the
+    /// institutions with those BICs.
+    ///
+    /// # Errors
+    /// As [`Self::network`].
+    pub fn proof(&self, transaction: &str, legs: &[String]) -> anyhow::Result<Proof> {
+        let bics: Vec<String> = legs.iter().map(|bic| segment(bic)).collect();
+        let legs = if bics.is_empty() { String::new() } else { format!("?legs={}", bics.join(",")) };
+        json(self.get(&format!("/v1/transactions/{}/proof{legs}", segment(transaction)))?)
+    }
+
+    /// Proof that the log of `second` records extends that of `first` records.
+    ///
+    /// # Errors
+    /// As [`Self::network`].
+    pub fn consistency(&self, first: u64, second: u64) -> anyhow::Result<Consistency> {
+        json(self.get(&format!("/v1/tree-head/consistency?first={first}&second={second}"))?)
     }
 
     /// Sends transactions and waits for their outcomes.

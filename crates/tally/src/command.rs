@@ -14,6 +14,7 @@ mod network_authority;
 mod network_hand_over;
 mod network_init;
 mod network_key;
+mod network_keys;
 mod network_map;
 mod network_plan;
 mod network_processes;
@@ -22,6 +23,7 @@ mod network_status;
 mod node;
 mod pay;
 mod print;
+mod proof;
 mod receipt;
 mod redeem;
 mod rpc;
@@ -30,6 +32,7 @@ mod statement;
 mod status;
 mod transfer;
 mod vault;
+mod verify;
 
 use crate::connection::ConnectionArguments;
 use anyhow::Context as _;
@@ -87,6 +90,10 @@ enum Command {
     Status(status::StatusOf),
     /// Proves what became of a transaction: prints and checks its receipt
     Receipt(receipt::ReceiptOf),
+    /// Fetches the proof of a payment, which anybody can check offline: final, in its place, approved by whom
+    Proof(proof::ProofOf),
+    /// Checks a proof without any network: 0 proven, 1 not proven, 2 unreadable
+    Verify(verify::Verify),
     /// What is on an account
     Balance(balance::Balance),
     /// The entries of an account, the newest first
@@ -125,6 +132,8 @@ enum NetworkCommand {
     HandOver(network_hand_over::HandOver),
     /// Make a key
     Key(network_key::Key),
+    /// Write the public keys against which proofs are checked
+    Keys(network_keys::PublicKeys),
     /// The network map of a network of nodes
     #[command(subcommand)]
     Map(network_map::Map),
@@ -182,6 +191,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
             Command::Network(NetworkCommand::Apply(command)) => command.run(),
             Command::Network(NetworkCommand::HandOver(command)) => command.run(connection),
             Command::Network(NetworkCommand::Key(command)) => command.run(connection),
+            Command::Network(NetworkCommand::Keys(command)) => command.run(),
             Command::Network(NetworkCommand::Map(command)) => command.run(),
             Command::Network(NetworkCommand::Authority(command)) => command.run(connection),
             Command::Stage(command) => command.run(connection),
@@ -194,6 +204,8 @@ pub fn run(arguments: Arguments) -> ExitCode {
             Command::Pay(command) => command.run(connection),
             Command::Status(command) => command.run(connection),
             Command::Receipt(command) => command.run(connection),
+            Command::Proof(command) => command.run(connection),
+            Command::Verify(command) => command.run(connection),
             Command::Balance(command) => command.run(connection),
             Command::Statement(command) => command.run(connection),
             Command::Account(command) => command.run(connection),

@@ -57,7 +57,8 @@ pub struct ConnectionArguments {
     /// URL of the network, where it is not the one in the directory
     #[arg(long, global = true)]
     pub url: Option<String>,
-    /// Directory that holds keys to sign with, beside those of the network; may be repeated
+    /// Directory that holds keys to sign with, beside those of the network, may be repeated; for `verify` the file of public
+    /// keys
     #[arg(long, value_name = "DIR", global = true)]
     pub keys: Vec<PathBuf>,
     /// File whose first line is the keys' passphrase [environment: TALLY_PASSPHRASE]

@@ -5,11 +5,13 @@
 //! | `POST /v1/iso20022/prepare` | a payment message → a draft to sign for each payment, or its refusal |
 //! | `POST /v1/iso20022/submit` | the message with its signed drafts → pacs.002, after durable outcomes |
 //! | `POST /v1/transactions` | a signed batch → outcomes |
-//! | `GET /v1/transactions/{uetr}` | the outcome |
+//! | `GET /v1/transactions/{uetr or id}` | the outcome |
 //! | `GET /v1/transactions/{uetr}/receipt` | proof of the outcome: from the id to the signed tree head |
+//! | `GET /v1/transactions/{uetr or id}/proof?legs=BIC,…` | proof for others: what the id commits to, the receipt, who approved; shows those institutions' legs |
 //! | `POST /v1/accounts` | signed account orders → outcomes |
 //! | `GET /v1/accounts/{bic}`, `…/{account}`, `…/{account}/statement` | books, balance, entries; not older than the question, or with `?consistency=local` as known here |
 //! | `GET /v1/network`, `GET /v1/tree-head` | who takes part and totals; the signed head of the Merkle log |
+//! | `GET /v1/tree-head/consistency?first=N&second=M` | proof that the log of M records extends that of N (RFC 9162, section 2.1.4) |
 //! | `GET /health`, `GET /metrics` | for operators |
 //!
 //! A slow client costs one of a bounded number of connections for a bounded time, and nothing else.
@@ -150,12 +152,14 @@ fn router(app: Arc<App>) -> Router {
         .route("/v1/transactions", post(transactions::submit))
         .route("/v1/transactions/{uetr}", get(transactions::status))
         .route("/v1/transactions/{uetr}/receipt", get(transactions::receipt))
+        .route("/v1/transactions/{uetr}/proof", get(transactions::proof))
         .route("/v1/accounts", post(transactions::order))
         .route("/v1/accounts/{bic}", get(accounts::books))
         .route("/v1/accounts/{bic}/{account}", get(accounts::account))
         .route("/v1/accounts/{bic}/{account}/statement", get(accounts::statement))
         .route("/v1/network", get(network::network))
         .route("/v1/tree-head", get(network::tree_head))
+        .route("/v1/tree-head/consistency", get(network::consistency))
         .route("/health", get(network::health))
         .route("/metrics", get(metrics::metrics))
         .fallback(async || Failure::not_found("there is nothing at this path"))

@@ -1,14 +1,16 @@
-//! `GET /v1/network`, `GET /v1/tree-head`, `GET /health`
+//! `GET /v1/network`, `GET /v1/tree-head`, `…/consistency`, `GET /health`
 
 use super::failure::Failure;
-use super::{App, blocking};
+use super::{App, blocking, looking_up};
 use crate::wire::{HealthView, NetworkView, TotalView};
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{Query, State};
 use axum::http::StatusCode;
+use serde::Deserialize;
 use std::sync::Arc;
 use tally_crypto::log::SignedTreeHead;
 use tally_log::Health;
+use tally_proof::Consistency;
 
 pub(super) async fn network(State(app): State<Arc<App>>) -> Result<Json<NetworkView>, Failure> {
     // Totals go through every account.
@@ -18,6 +20,31 @@ pub(super) async fn network(State(app): State<Arc<App>>) -> Result<Json<NetworkV
 pub(super) async fn tree_head(State(app): State<Arc<App>>) -> Result<Json<SignedTreeHead>, Failure> {
     let head = app.desk.tree_head();
     head.map(Json).ok_or_else(|| Failure::not_found("nothing has been decided yet"))
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Sizes {
+    /// Records of the earlier log.
+    first: u64,
+    /// Records of the later one.
+    second: u64,
+}
+
+pub(super) async fn consistency(
+    State(app): State<Arc<App>>,
+    Query(Sizes { first, second }): Query<Sizes>,
+) -> Result<Json<Consistency>, Failure> {
+    if first == 0 || first > second {
+        return Err(Failure::form(
+            "first and second are numbers of records, from 1, and second is not smaller",
+        ));
+    }
+    looking_up(app, move |app| {
+        let none = || Failure::not_found(format!("the log has fewer than {second} records"));
+        Ok(Json(app.desk.consistency(first, second)?.ok_or_else(none)?))
+    })
+    .await
 }
 
 pub(super) async fn health(State(app): State<Arc<App>>) -> (StatusCode, Json<HealthView>) {

@@ -1,16 +1,18 @@
-//! `POST /v1/transactions`, `GET /v1/transactions/{uetr}` and `POST /v1/accounts`.
+//! `POST /v1/transactions`, `GET /v1/transactions/{uetr}`, its receipt and proof, and `POST /v1/accounts`.
 
 use super::failure::Failure;
 use super::{App, Body, blocking, looking_up, outcome};
 use crate::codec;
 use crate::wire::{OutcomeView, OutcomesBody};
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, header};
+use serde::Deserialize;
 use std::sync::Arc;
 use tally_ledger::transaction::Kind;
-use tally_ledger::{Transaction, Uetr};
-use tally_proof::Receipt;
+use tally_ledger::{ParticipantId, Transaction, Uetr};
+use tally_proof::{Proof, Receipt};
+use tally_settlement::proof::Wanted;
 
 pub(super) async fn submit(
     State(app): State<Arc<App>>,
@@ -35,14 +37,19 @@ pub(super) async fn order(
 
 pub(super) async fn status(
     State(app): State<Arc<App>>,
-    Path(uetr): Path<String>,
+    Path(wanted): Path<String>,
 ) -> Result<Json<OutcomeView>, Failure> {
-    let uetr = reference(&uetr)?;
+    let wanted = named(&wanted)?;
     looking_up(app, move |app| {
-        let answer = app.desk.status(uetr)?;
-        let answer =
-            answer.ok_or_else(|| Failure::not_found(format!("no transaction has the reference {uetr}")))?;
-        Ok(Json(outcome::view(&answer)))
+        let answer = match wanted {
+            Wanted::Uetr(uetr) => app.desk.status(uetr)?,
+            Wanted::Id(id) => app.desk.status_by_id(id)?,
+        };
+        let none = || match wanted {
+            Wanted::Uetr(uetr) => Failure::not_found(format!("no transaction has the reference {uetr}")),
+            Wanted::Id(id) => Failure::not_found(format!("no transaction has the id {id}")),
+        };
+        Ok(Json(outcome::view(&answer.ok_or_else(none)?)))
     })
     .await
 }
@@ -58,6 +65,41 @@ pub(super) async fn receipt(
         Ok(Json(receipt.ok_or_else(none)?))
     })
     .await
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Legs {
+    /// BICs, with commas between them, of the institutions whose legs are shown.
+    #[serde(default)]
+    legs: String,
+}
+
+pub(super) async fn proof(
+    State(app): State<Arc<App>>,
+    Path(wanted): Path<String>,
+    Query(shown): Query<Legs>,
+) -> Result<Json<Proof>, Failure> {
+    let wanted = named(&wanted)?;
+    looking_up(app, move |app| {
+        let shown = participants(app, &shown.legs)?;
+        let proof = app.desk.proof(wanted, &shown)?;
+        let none = || Failure::not_found(format!("no transaction {wanted} has an outcome"));
+        Ok(Json(proof.ok_or_else(none)?))
+    })
+    .await
+}
+
+fn participants(app: &App, bics: &str) -> Result<Vec<ParticipantId>, Failure> {
+    let of = |bic: &str| {
+        let found = app.desk.network().participant(bic).map(|(participant, _)| participant);
+        found.ok_or_else(|| Failure::form(format!("legs: no participant has the BIC {bic:?}")))
+    };
+    bics.split(',').filter(|bic| !bic.is_empty()).map(of).collect()
+}
+
+fn named(text: &str) -> Result<Wanted, Failure> {
+    text.parse().map_err(|error| Failure::form(format!("{error}")))
 }
 
 fn reference(text: &str) -> Result<Uetr, Failure> {

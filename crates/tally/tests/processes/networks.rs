@@ -83,6 +83,63 @@ fn a_stopped_network_starts_where_it_ended() {
     assert_eq!((again.sequence, again.totals), (view.sequence, view.totals));
 }
 
+/// Fetched from a running network and checked after it has stopped, with a file of public keys and nothing else.
+#[test]
+fn a_proof_is_checked_without_the_network() {
+    let network = Network::of(PLAN);
+    let running = network.run();
+    let (alice, albert) = (format!("ALPHDEFF/{ALICE}"), format!("ALPHDEFF/{ALBERT}"));
+    let paid = running.command(&["transfer", &alice, &albert, "1.23", "EUR"]);
+    assert_eq!(paid.code, Some(0), "{paid:?}");
+    let uetr = paid.out.split(' ').nth(1).unwrap();
+    let files = tempfile::tempdir().unwrap();
+    let file = |name: &str| files.path().join(name).to_str().unwrap().to_owned();
+    let (proof, by_id, keys) = (file("proof.json"), file("by-id.json"), file("keys.toml"));
+    let fetched = running.command(&["proof", uetr, "--out", &proof, "--legs", "ALPHDEFF"]);
+    assert_eq!(fetched.code, Some(0), "{fetched:?}");
+    let text = std::fs::read_to_string(&proof).unwrap();
+    let first: tally_proof::Proof = serde_json::from_str(&text).unwrap();
+    let id = first.receipt.id.to_string();
+    let fetched = running.command(&["proof", &id, "--out", &by_id]);
+    assert_eq!(fetched.code, Some(0), "{fetched:?}");
+    assert_eq!(running.command(&["status", &id]).out, running.command(&["status", uetr]).out);
+    assert_eq!(running.command(&["proof", "97ed4827-7b6f-4491-a06f-b548d5a7512d"]).code, Some(2));
+    assert_eq!(running.command(&["proof", uetr, "--legs", "NOBODYXX"]).code, Some(2));
+    let refused = running.command(&["transfer", &alice, &albert, "2000", "EUR"]);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    let refusal = running.client().proof(refused.out.split(' ').nth(1).unwrap(), &[]).unwrap();
+    let (from, to) = (first.receipt.head, refusal.receipt.head);
+    let between = running.client().consistency(from.head.size, to.head.size).unwrap();
+    let operator = running.client().network().unwrap().network.participants[0].key;
+    assert_eq!(between.joins(&from, &to, &operator), Ok(()));
+    assert!(running.client().consistency(from.head.size, to.head.size + 1).is_err());
+    assert!(running.client().consistency(0, 1).is_err());
+    assert_eq!(running.stop().code, Some(0));
+
+    let alone = |arguments: &[&str]| -> Said { tally().args(arguments).output().unwrap().into() };
+    let written = alone(&["network", "keys", network.directory.to_str().unwrap(), "--out", &keys]);
+    assert_eq!(written.code, Some(0), "{written:?}");
+    let said = alone(&["verify", &proof, "--keys", &keys]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    for told in [uetr, "is settled for good", "approved by ALPHDEFF", "-123 minor units"] {
+        assert!(said.out.contains(told), "{told}: {said:?}");
+    }
+    let said = alone(&["verify", &by_id, "--keys", &keys]);
+    assert!(said.code == Some(0) && !said.out.contains("minor units"), "{said:?}");
+    let forged = file("forged.json");
+    std::fs::write(&forged, text.replace("\"amount\": -123", "\"amount\": -124")).unwrap();
+    let said = alone(&["verify", &forged, "--keys", &keys]);
+    assert!(said.code == Some(1) && said.err.contains("not proven"), "{said:?}");
+    let missing = file("missing.json");
+    let less = tally_proof::Proof { approvals: Vec::new(), ..first };
+    std::fs::write(&missing, serde_json::to_string(&less).unwrap()).unwrap();
+    let said = alone(&["verify", &missing, "--keys", &keys]);
+    assert!(said.code == Some(1) && said.err.contains("finality alone"), "{said:?}");
+    assert_eq!(alone(&["verify", &missing, "--keys", &keys, "--finality"]).code, Some(0));
+    assert_eq!(alone(&["verify", &keys, "--keys", &keys]).code, Some(2));
+    assert_eq!(alone(&["verify", &file("none.json"), "--keys", &keys]).code, Some(2));
+}
+
 #[test]
 fn accounts_are_opened_by_several_at_once() {
     const SEVERAL: u32 = 8;

@@ -23,6 +23,7 @@ use tally::wire::Status;
 use tally_ledger::{AccountRole, ParticipantId};
 use tally_log::kafka::broker::Setup;
 use tally_log::kafka::{KafkaOptions, Tls};
+use tally_proof::Keys;
 use tally_settlement::message::{Message as _, ProposalBatch};
 use tally_settlement::process::Layout;
 use tempfile::TempDir;
@@ -213,6 +214,16 @@ fn institutions_run_their_own_stages_and_see_what_concerns_them() {
     for sent in &first {
         let settled = eventually("it is decided", || outcome(&world, &gateway, sent));
         assert!(settled, "of {}", sent.amount);
+    }
+
+    // Nobody but the institutions has their keys: what proves their approvals is what they signed at the time.
+    let keys = Keys::of(&gateway.network().unwrap().network).unwrap();
+    for sent in &between {
+        let proof = gateway.proof(&sent.transaction.id().to_string(), &[]).unwrap();
+        let proven = proof.verify(&keys).unwrap();
+        assert_eq!((proven.uetr, proven.verdict), (sent.transaction.header.uetr, Ok(())));
+        let approved = |bic: &str| proven.answers.iter().any(|answer| answer.bic == bic);
+        assert!(BANKS.iter().all(|bic| approved(bic)), "{proven:?}");
     }
 
     // Without its approver an institution's payments wait, or expire; the other's go on.
