@@ -37,7 +37,9 @@ kafka:                ## installs Apache Kafka where it is missing and starts a 
 test:                 ## every test; starts a PostgreSQL server and Kafka brokers of its own
 	@scripts/setup --test
 	scripts/check-history --test
+	scripts/check-iso20022
 	cargo test --release --locked --workspace
+	scripts/check-openapi "$(CARGO_TARGET_DIR)/release/tally"
 
 lint: setup           ## form, lints, layers, documentation, deployment
 	cargo fmt --all --check

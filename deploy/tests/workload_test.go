@@ -95,7 +95,7 @@ func TestCommands(t *testing.T) {
 		wanted := "tally stage " + name + " --network /network --metrics 0.0.0.0:9464"
 		switch name {
 		case "gateway":
-			wanted += " --listen 127.0.0.1:8080"
+			wanted += " --listen 127.0.0.1:8080 --set http.access=/network/access/access.toml"
 		case "approver", "updater":
 			wanted += " --participant ALPHDEFF --participant TSCBDEFFXXX"
 		}
@@ -233,6 +233,10 @@ func TestSecretsAreShared(t *testing.T) {
 				identities[volume.Secret.SecretName] = name
 			case "keys":
 				keys = volume.Secret.SecretName
+			case "access":
+				if name != "gateway" || volume.Secret.SecretName != "tally-gateway-access" {
+					t.Errorf("%s knows by %s who may come in", name, volume.Secret.SecretName)
+				}
 			default:
 				t.Errorf("%s has the secret %s", name, volume.Secret.SecretName)
 			}

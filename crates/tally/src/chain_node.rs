@@ -163,7 +163,7 @@ fn network_config(
     key: &NodeKey,
     permissions: &Permissions,
 ) -> anyhow::Result<Config> {
-    let mut seed = u64::from_le_bytes(crate::connection::random()?);
+    let mut seed = u64::from_le_bytes(tally_gateway::random()?);
     // SplitMix64 (Steele, Lea, Flood, 2014): spreads attempts to connect, keeps no secret.
     let random = Box::new(move || {
         seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -1,23 +1,35 @@
 //! The HTTP client of the command line.
 
-use crate::wire::{
-    AccountBody, BooksView, ErrorBody, NetworkView, OutcomeView, OutcomesBody, PreparedBody, StatementBody,
-    SubmitBody,
-};
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use serde::de::DeserializeOwned;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
+use tally_gateway::wire::{
+    AccountBody, BooksView, NetworkView, OutcomeView, OutcomesBody, PreparedBody, ProblemDetails,
+    StatementBody, SubmitBody,
+};
 use tally_ledger::TransactionBatch;
 use tally_proof::{Consistency, Proof, Receipt};
+use tokio_rustls::rustls::crypto::ring;
+use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
 
 /// The largest answer that is read, in bytes.
 const MAX_ANSWER: u64 = 64 << 20;
 
 /// Talks to one network.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Client {
     agent: ureq::Agent,
     base: String,
+    authorization: Option<String>,
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Without its secret.
+        formatter.debug_struct("Client").field("base", &self.base).finish_non_exhaustive()
+    }
 }
 
 /// The network answered that something is wrong with a request.
@@ -38,16 +50,26 @@ struct Answer {
 }
 
 impl Client {
-    /// A client of the network at that URL, such as `http://127.0.0.1:8080`.
-    pub fn new(url: &str) -> Self {
+    /// A client of the network at that URL, such as `https://gateway.example:8443`, that comes in with `token`. A gateway
+    /// with TLS is known by the authorities whose certificates are in the PEM file `authorities`.
+    ///
+    /// # Errors
+    /// When that file cannot be read.
+    pub fn new(url: &str, token: Option<String>, authorities: Option<&Path>) -> anyhow::Result<Self> {
+        ensure!(
+            authorities.is_some() || !url.starts_with("https://"),
+            "{url}: by which authorities is it known? Give --ca FILE"
+        );
         let config = ureq::Agent::config_builder()
+            .tls_config(tls(authorities)?)
             .timeout_global(Some(Duration::from_secs(120)))
             .timeout_connect(Some(Duration::from_secs(5)))
             .http_status_as_error(false)
             // A network on loopback is not reached through a proxy of the environment.
             .proxy(None)
             .build();
-        Self { agent: config.into(), base: url.trim_end_matches('/').to_owned() }
+        let authorization = token.map(|token| format!("Bearer {token}"));
+        Ok(Self { agent: config.into(), base: url.trim_end_matches('/').to_owned(), authorization })
     }
 
     /// Who takes part, totals and health.
@@ -131,7 +153,7 @@ impl Client {
     /// # Errors
     /// As [`Self::network`].
     pub fn submit(&self, batch: &TransactionBatch) -> anyhow::Result<OutcomesBody> {
-        let body = crate::codec::encode(batch);
+        let body = tally_gateway::codec::encode(batch);
         json(self.post("/v1/transactions", "application/octet-stream", &body)?)
     }
 
@@ -140,7 +162,7 @@ impl Client {
     /// # Errors
     /// As [`Self::network`].
     pub fn order(&self, batch: &TransactionBatch) -> anyhow::Result<OutcomesBody> {
-        let body = crate::codec::encode(batch);
+        let body = tally_gateway::codec::encode(batch);
         json(self.post("/v1/accounts", "application/octet-stream", &body)?)
     }
 
@@ -171,12 +193,20 @@ impl Client {
     }
 
     fn get(&self, path: &str) -> anyhow::Result<Answer> {
-        let answer = self.agent.get(format!("{}{path}", self.base)).call();
+        let mut request = self.agent.get(format!("{}{path}", self.base));
+        if let Some(authorization) = &self.authorization {
+            request = request.header("authorization", authorization);
+        }
+        let answer = request.call();
         self.read(answer)
     }
 
     fn post(&self, path: &str, kind: &str, body: &[u8]) -> anyhow::Result<Answer> {
-        let answer = self.agent.post(format!("{}{path}", self.base)).content_type(kind).send(body);
+        let mut request = self.agent.post(format!("{}{path}", self.base)).content_type(kind);
+        if let Some(authorization) = &self.authorization {
+            request = request.header("authorization", authorization);
+        }
+        let answer = request.send(body);
         self.read(answer)
     }
 
@@ -188,13 +218,32 @@ impl Client {
     }
 }
 
+/// By whom a gateway with TLS is known.
+fn tls(authorities: Option<&Path>) -> anyhow::Result<TlsConfig> {
+    let mut builder =
+        TlsConfig::builder().unversioned_rustls_crypto_provider(Arc::new(ring::default_provider()));
+    if let Some(path) = authorities {
+        let pem = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let certificates: Result<Vec<_>, _> = parse_pem(&pem)
+            .filter_map(|item| match item {
+                Ok(PemItem::Certificate(certificate)) => Some(Ok(certificate)),
+                Ok(_) => None,
+                Err(error) => Some(Err(error)),
+            })
+            .collect();
+        let certificates = certificates.with_context(|| format!("{}: not PEM", path.display()))?;
+        builder = builder.root_certs(RootCerts::Specific(Arc::new(certificates)));
+    }
+    Ok(builder.build())
+}
+
 fn checked(answer: Answer) -> anyhow::Result<Answer> {
     if (200..300).contains(&answer.status) {
         return Ok(answer);
     }
-    match serde_json::from_slice::<ErrorBody>(&answer.body) {
-        Ok(ErrorBody { error }) => {
-            Err(Refused { status: answer.status, code: error.code, text: error.text }.into())
+    match serde_json::from_slice::<ProblemDetails>(&answer.body) {
+        Ok(ProblemDetails { code, detail, .. }) => {
+            Err(Refused { status: answer.status, code, text: detail }.into())
         }
         Err(_) => bail!("the network answered with HTTP status {}", answer.status),
     }

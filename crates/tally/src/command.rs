@@ -1,5 +1,6 @@
 //! The commands: one file each.
 
+mod access;
 mod account;
 mod audit;
 mod balance;
@@ -98,6 +99,9 @@ enum Command {
     Balance(balance::Balance),
     /// The entries of an account, the newest first
     Statement(statement::Statement),
+    /// Let users of institutions in, with roles, or no more
+    #[command(subcommand)]
+    Access(access::AccessCommand),
     /// Open, freeze, release, close an account, or set its limit
     #[command(subcommand)]
     Account(account::Account),
@@ -208,6 +212,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
             Command::Verify(command) => command.run(connection),
             Command::Balance(command) => command.run(connection),
             Command::Statement(command) => command.run(connection),
+            Command::Access(command) => command.run(connection),
             Command::Account(command) => command.run(connection),
             Command::Transfer(command) => command.run(connection),
             Command::Issue(command) => command.run(connection),

@@ -6,12 +6,16 @@ use anyhow::{Context, bail, ensure};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::net::SocketAddr;
+use std::path::Path;
 use tally_crypto::PublicKey;
+use tally_gateway::settings::{Institution, Settings};
+use tally_gateway::tls;
 use tally_ledger::{
     Amount, Asset, AssetId, AssetKind, Network, NetworkId, Participant, ParticipantId, SignaturePolicy,
 };
 use tally_ops::config::{ENVIRONMENT_PREFIX, Loader};
+
+pub use tally_gateway::settings::{ControlSum, HttpSection, MessagesSection, ParticipantKind};
 
 /// Largest `network.toml` that is read, in bytes: ten thousand institutions fit.
 const MAX_BYTES: u64 = 16 << 20;
@@ -46,67 +50,6 @@ pub struct NetworkSection {
     pub signatures: SignaturePolicy,
     /// How far ahead a transaction's expiry may lie; so long is every reference remembered.
     pub longest_validity_ms: u64,
-}
-
-/// What happens when a message's control sum does not fit its payments.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ControlSum {
-    /// The message is refused with AM10.
-    #[default]
-    Check,
-    /// The payments are made all the same.
-    Ignore,
-}
-
-/// `[messages]`
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct MessagesSection {
-    /// See [`ControlSum`].
-    pub control_sum: ControlSum,
-}
-
-/// `[http]`
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct HttpSection {
-    /// Where to listen; port 0 takes a free one.
-    pub listen: SocketAddr,
-    /// The largest request body, in bytes.
-    pub max_body_bytes: usize,
-    /// How long a client may take to send its request.
-    pub request_timeout_ms: u64,
-    /// How long a request waits for durable outcomes before it says that they are pending.
-    pub answer_timeout_ms: u64,
-    /// How many connections are served at once.
-    pub max_connections: usize,
-}
-
-impl Default for HttpSection {
-    fn default() -> Self {
-        Self {
-            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
-            max_body_bytes: 32 << 20,
-            request_timeout_ms: 10_000,
-            answer_timeout_ms: 30_000,
-            max_connections: 1024,
-        }
-    }
-}
-
-/// What a participant is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ParticipantKind {
-    /// Issues central-bank money; the others hold settlement accounts there.
-    CentralBank,
-    /// A commercial bank.
-    Bank,
-    /// Issues e-money.
-    EMoneyIssuer,
-    /// Holds securities; the others hold settlement accounts in them there.
-    Depository,
 }
 
 /// `[[participants]]`
@@ -316,6 +259,24 @@ impl Configuration {
             });
         }
         Ok(network)
+    }
+
+    /// What a gateway of this network is told; files that the configuration names are in `directory`.
+    ///
+    /// # Errors
+    /// When the files for TLS cannot be used.
+    pub fn gateway(&self, directory: &Path) -> anyhow::Result<Settings> {
+        let institution = |participant: &ParticipantSection| Institution {
+            kind: participant.kind,
+            unidentified_account: participant.unidentified_account.clone(),
+        };
+        let tls = self.http.tls.as_ref().map(|section| tls::configuration(section, directory));
+        Ok(Settings {
+            http: self.http.clone(),
+            messages: self.messages.clone(),
+            institutions: self.participants.iter().map(institution).collect(),
+            tls: tls.transpose().context("http.tls")?,
+        })
     }
 
     fn position(&self, bic: &str) -> anyhow::Result<ParticipantId> {

@@ -2,16 +2,17 @@
 
 use crate::client::Client;
 use crate::configuration::Configuration;
-use crate::gateway;
 use crate::keys::KeyRing;
 use crate::layout::Layout;
-use crate::passphrase;
-use crate::wire::OutcomeView;
+use crate::{access, passphrase};
 use anyhow::{Context, bail, ensure};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use tally_gateway::account_name::account_number;
+use tally_gateway::wire::OutcomeView;
+use tally_gateway::{payments, random};
 use tally_ledger::transaction::{Kind, Terms};
 use tally_ledger::{
     AccountId, AccountNumber, AccountRole, Leg, Network, ParticipantId, Timestamp, Transaction,
@@ -20,6 +21,9 @@ use tally_ledger::{TransactionBatch, Uetr};
 
 /// The variable of the environment that names the network's directory.
 pub const NETWORK_VARIABLE: &str = "TALLY_NETWORK";
+
+/// The variable of the environment that holds a token.
+pub const TOKEN_VARIABLE: &str = "TALLY_TOKEN";
 
 /// How long a transaction made on the command line may wait for its decision.
 const VALIDITY_MS: u64 = 60_000;
@@ -31,9 +35,17 @@ pub struct RunFile {
     pub pid: u32,
     /// Where it listens.
     pub address: SocketAddr,
+    /// Whether with TLS.
+    #[serde(default)]
+    pub tls: bool,
 }
 
 impl RunFile {
+    /// Where its gateway answers.
+    pub fn url(&self) -> String {
+        format!("{}://{}", if self.tls { "https" } else { "http" }, self.address)
+    }
+
     /// Reads the file of a network.
     ///
     /// # Errors
@@ -57,6 +69,12 @@ pub struct ConnectionArguments {
     /// URL of the network, where it is not the one in the directory
     #[arg(long, global = true)]
     pub url: Option<String>,
+    /// File with the token of the user who asks; else the network's own is taken [environment: TALLY_TOKEN, the token itself]
+    #[arg(long, value_name = "FILE", global = true)]
+    pub token_file: Option<PathBuf>,
+    /// Certificates of the authorities by which a gateway with TLS is known, in PEM form; else the network's own
+    #[arg(long, value_name = "FILE", global = true)]
+    pub ca: Option<PathBuf>,
     /// Directory that holds keys to sign with, beside those of the network, may be repeated; for `verify` the file of public
     /// keys
     #[arg(long, value_name = "DIR", global = true)]
@@ -101,20 +119,40 @@ impl ConnectionArguments {
         let layout = self.layout();
         let url = match (&self.url, &layout) {
             (Some(url), _) => {
-                ensure!(url.starts_with("http://"), "--url: a URL such as http://127.0.0.1:8080 is wanted");
+                let known = url.starts_with("http://") || url.starts_with("https://");
+                ensure!(known, "--url: a URL such as https://gateway.example:8443 is wanted");
                 url.clone()
             }
-            (None, Some(layout)) => format!("http://{}", RunFile::read(layout)?.address),
+            (None, Some(layout)) => RunFile::read(layout)?.url(),
             (None, None) => {
                 bail!("which network? Give --network DIR or --url URL, or set {NETWORK_VARIABLE}")
             }
         };
-        let client = Client::new(&url);
+        let client =
+            Client::new(&url, self.token(layout.as_ref())?, self.authorities(layout.as_ref()).as_deref())?;
         let network = match &layout {
             Some(layout) => Configuration::read(layout, &[])?.network()?,
             None => client.network()?.network,
         };
         Ok(Connection { client, network, arguments: self.clone(), layout })
+    }
+}
+
+impl ConnectionArguments {
+    /// The token to come in with; none where nobody gave one.
+    fn token(&self, layout: Option<&Layout>) -> anyhow::Result<Option<String>> {
+        if let Some(file) = &self.token_file {
+            return access::read_token(file).map(Some);
+        }
+        if let Ok(token) = std::env::var(TOKEN_VARIABLE) {
+            return Ok(Some(token));
+        }
+        let own = layout.map(Layout::token).filter(|path| path.exists());
+        own.map(|path| access::read_token(&path)).transpose()
+    }
+
+    fn authorities(&self, layout: Option<&Layout>) -> Option<PathBuf> {
+        self.ca.clone().or_else(|| layout.map(Layout::tls_authority).filter(|path| path.exists()))
     }
 }
 
@@ -215,7 +253,7 @@ impl Connection {
             }
         }
         let signers =
-            gateway::signers(&self.network, &transaction.legs, &|account| owners.get(&account).copied());
+            payments::signers(&self.network, &transaction.legs, &|account| owners.get(&account).copied());
         self.sign(&mut transaction, &signers)?;
         one(self.client.submit(&batch_of(&transaction)?)?.outcomes)
     }
@@ -257,55 +295,10 @@ pub fn one(outcomes: Vec<OutcomeView>) -> anyhow::Result<OutcomeView> {
     Ok(outcome)
 }
 
-/// The account number that a text means without asking for aliases: a number; or an institution's own account as
-/// `own:EUR`, `issuance:EUR` or `settlement:EUR:BIC`.
-pub fn account_number(network: &Network, text: &str) -> Option<AccountNumber> {
-    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return text.parse().ok().map(AccountNumber);
-    }
-    let mut parts = text.split(':');
-    let (role, asset, holder) = (parts.next()?, parts.next()?, parts.next());
-    let (asset, _) = network.asset(asset)?;
-    match (role, holder, parts.next()) {
-        ("own", None, None) => Some(AccountNumber::own(asset)),
-        ("issuance", None, None) => Some(AccountNumber::issuance(asset)),
-        ("settlement", Some(bic), None) => {
-            network.participant(bic).map(|(holder, _)| AccountNumber::settlement(asset, holder))
-        }
-        _ => None,
-    }
-}
-
-/// The name of an account that has no alias: the inverse of [`account_number`].
-pub fn account_text(network: &Network, number: AccountNumber) -> String {
-    let code = |asset: tally_ledger::AssetId| {
-        network.assets.get(asset.index()).map_or_else(|| asset.0.to_string(), |asset| asset.code.clone())
-    };
-    match number.role() {
-        AccountRole::Customer => number.0.to_string(),
-        AccountRole::Own(asset) => format!("own:{}", code(asset)),
-        AccountRole::Issuance(asset) => format!("issuance:{}", code(asset)),
-        AccountRole::Settlement(asset, holder) => {
-            let bic = network.participants.get(holder.index()).map_or("?", |p| p.bic.as_str());
-            format!("settlement:{}:{bic}", code(asset))
-        }
-    }
-}
-
 /// The time now.
 pub fn now() -> Timestamp {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
-}
-
-/// Random bytes.
-///
-/// # Errors
-/// When the operating system has none.
-pub fn random<const N: usize>() -> anyhow::Result<[u8; N]> {
-    let mut bytes = [0; N];
-    getrandom::fill(&mut bytes).context("the operating system's random source failed")?;
-    Ok(bytes)
 }
 
 /// A random reference: a version 4 UUID (RFC 9562, section 5.4).

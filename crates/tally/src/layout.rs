@@ -37,6 +37,18 @@ impl Layout {
     pub fn passphrase(&self) -> PathBuf {
         self.root.join("passphrase")
     }
+    /// The certificates of its gateways.
+    pub fn tls(&self) -> PathBuf {
+        self.root.join("tls")
+    }
+    /// Certificate of the authority by which its gateways are known.
+    pub fn tls_authority(&self) -> PathBuf {
+        self.tls().join("ca.pem")
+    }
+    /// The token of the user with whom commands on this machine come in.
+    pub fn token(&self) -> PathBuf {
+        self.root.join("token")
+    }
     /// The institutions' private keys.
     pub fn institution_keys(&self) -> PathBuf {
         self.root.join("keys").join("institutions")

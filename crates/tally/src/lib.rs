@@ -1,19 +1,18 @@
 //! The program `tally`: reads configuration, starts and wires things, prints.
 //!
 //! Reading order: [`command`] has one file for each command; [`plan`], [`configuration`] and [`layout`] are a
-//! settlement network's files, [`flows_network`] is a network of nodes, `chain_node` a node of an EVM chain; [`gateway`] turns payment messages into transactions; [`server`] and [`client`] are the two
-//! ends of HTTP, and [`wire`] is what passes between them.
+//! settlement network's files, [`flows_network`] is a network of nodes, `chain_node` a node of an EVM chain; [`client`] is the other end of the gateway's HTTP.
 
+mod access;
+mod certificates;
 mod chain_node;
 pub mod client;
-pub mod codec;
 pub mod command;
 pub mod configuration;
 pub mod connection;
 #[cfg(test)]
 mod damaged;
 pub mod flows_network;
-pub mod gateway;
 pub mod keys;
 pub mod layout;
 pub mod name;
@@ -21,6 +20,4 @@ mod opening;
 pub mod passphrase;
 pub mod plan;
 mod ports;
-pub mod server;
 pub mod stages;
-pub mod wire;

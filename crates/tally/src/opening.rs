@@ -3,11 +3,11 @@
 use crate::configuration::{
     AssetSection, Configuration, Genesis, HttpSection, MessagesSection, NetworkSection, ParticipantSection,
 };
-use crate::connection::{now, random, random_uetr};
-use crate::keys;
+use crate::connection::{now, random_uetr};
 use crate::layout::Layout;
 use crate::passphrase::{self, Passphrase};
 use crate::plan::{Plan, PlannedAccount};
+use crate::{access, certificates, keys};
 use anyhow::{Context, ensure};
 use std::collections::HashMap;
 use std::fs::{DirBuilder, File};
@@ -17,6 +17,8 @@ use std::path::Path;
 use std::time::Duration;
 use tally_crypto::keystore::ScryptCost;
 use tally_crypto::{Hash, PublicKey, SigningKey};
+use tally_gateway::random;
+use tally_gateway::settings::TlsSection;
 use tally_ledger::order::AccountAction;
 use tally_ledger::transaction::{Kind, Terms};
 use tally_ledger::{
@@ -39,6 +41,8 @@ pub(crate) struct Opening<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) passphrase: Option<Passphrase>,
     pub(crate) cost: ScryptCost,
+    /// Host names and addresses of gateways that serve TLS; none without TLS.
+    pub(crate) tls: &'a [String],
 }
 
 /// What was made.
@@ -77,6 +81,7 @@ impl Opening<'_> {
         }
 
         let configuration = self.configuration(&layout, &institutions)?;
+        access::establish(&layout, &configuration)?;
         let network = configuration.network()?;
         let id = network.id;
         let options = EngineOptions::new(layout.root().to_owned(), network.clone(), institutions.clone());
@@ -86,6 +91,13 @@ impl Opening<'_> {
         opening.write(&engine)?;
         engine.stop(PATIENCE)?;
         Ok(Opened { network: id, generated_passphrase })
+    }
+
+    fn certificates(&self, layout: &Layout) -> anyhow::Result<Option<TlsSection>> {
+        match self.tls {
+            [] => Ok(None),
+            hosts => certificates::establish(layout, hosts).map(Some),
+        }
     }
 
     fn configuration(&self, layout: &Layout, institutions: &[SigningKey]) -> anyhow::Result<Configuration> {
@@ -125,7 +137,7 @@ impl Opening<'_> {
                 longest_validity_ms: LONGEST_VALIDITY_MS,
             },
             messages: MessagesSection::default(),
-            http: HttpSection::default(),
+            http: HttpSection { tls: self.certificates(layout)?, ..HttpSection::default() },
             participants,
             assets,
         };

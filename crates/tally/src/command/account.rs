@@ -2,12 +2,12 @@
 
 use super::{Ended, print, transfer};
 use crate::connection::{Connection, ConnectionArguments, batch_of, one};
-use crate::wire::{OutcomeView, Status};
 use crate::{keys, name};
 use anyhow::{Context, ensure};
 use std::time::{Duration, Instant};
 use tally_crypto::PublicKey;
 use tally_crypto::keystore::ScryptCost;
+use tally_gateway::wire::{OutcomeView, Status};
 use tally_ledger::order::AccountAction;
 use tally_ledger::{AccountNumber, AccountOrder, Amount, ParticipantId, Refusal, Transaction};
 

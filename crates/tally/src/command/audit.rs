@@ -1,7 +1,6 @@
 //! `tally audit DIR`
 
 use super::{Ended, print};
-use crate::codec::to_hex;
 use crate::configuration::Configuration;
 use crate::layout::Layout;
 use crate::stages::ClusterConfiguration;
@@ -10,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 use tally_bench::table::{self, Align, Table};
+use tally_gateway::codec::to_hex;
 use tally_ledger::Network;
 use tally_log::LogError;
 use tally_settlement::audit::{AuditError, AuditOptions, AuditReport, audit, audit_entries, bic};

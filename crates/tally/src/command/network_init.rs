@@ -25,6 +25,9 @@ pub(super) struct Init {
     /// Encrypt the keys so that guessing the passphrase is cheap; for networks that are thrown away
     #[arg(long)]
     weak_keys: bool,
+    /// Have the gateways serve TLS, under these host names and addresses, separated by commas
+    #[arg(long, value_name = "HOSTS", value_delimiter = ',', conflicts_with = "nodes")]
+    tls: Vec<String>,
     /// A network of these nodes: names such as PartyA or 'O=PartyA, L=London, C=GB', separated by commas
     #[arg(long, value_name = "NAMES", conflicts_with_all = ["plan", "demo"], requires = "notary")]
     nodes: Option<String>,
@@ -53,7 +56,7 @@ impl Init {
         let passphrase = crate::passphrase::given(connection.passphrase_file.as_deref())?;
         let opened = all_or_nothing(&self.directory, |directory| {
             let cost = if self.weak_keys { ScryptCost::TRIVIAL } else { ScryptCost::DEFAULT };
-            Opening { directory, plan: &plan, passphrase, cost }.make()
+            Opening { directory, plan: &plan, passphrase, cost, tls: &self.tls }.make()
         })?;
 
         let directory = self.directory.display();

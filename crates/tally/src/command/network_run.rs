@@ -6,13 +6,14 @@ use crate::connection::{ConnectionArguments, RunFile};
 use crate::flows_network::layout::NetworkDirectory;
 use crate::layout::Layout;
 use crate::stages::InstitutionError;
-use crate::{keys, passphrase, server};
+use crate::{access, keys, passphrase};
 use anyhow::{Context, ensure};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tally_crypto::SigningKey;
+use tally_gateway::server;
 use tally_ops::shutdown::Shutdown;
 use tally_settlement::engine::{Engine, EngineOptions};
 
@@ -54,19 +55,22 @@ impl Run {
         let passphrase = passphrase::of_network(&layout, arguments.passphrase_file.as_deref())?;
         let keys = institution_keys(&layout, &configuration, &passphrase)?;
 
-        let engine = Engine::open(EngineOptions::new(layout.root().to_owned(), network, keys))?;
         let listen = self.listen.unwrap_or(configuration.http.listen);
-        ensure!(
-            listen.ip().is_loopback(),
-            "{listen} is not on loopback: the network is reached from this machine only, without TLS"
-        );
+        let settings = configuration.gateway(layout.root())?;
+        settings.may_listen(listen)?;
+        let gate = access::gate(&layout, &configuration, &network)?;
+        let engine = Engine::open(EngineOptions::new(layout.root().to_owned(), network, keys))?;
         let listener = TcpListener::bind(listen).with_context(|| format!("cannot listen on {listen}"))?;
         let address = listener.local_addr().context("cannot tell where it listens")?;
-        write_run_file(&layout.run_file(), &RunFile { pid: std::process::id(), address })?;
-        print::line(&format!("network {} listens on http://{address}", configuration.network.id));
+        write_run_file(
+            &layout.run_file(),
+            &RunFile { pid: std::process::id(), address, tls: settings.tls.is_some() },
+        )?;
+        let scheme = settings.scheme();
+        print::line(&format!("network {} listens on {scheme}://{address}", configuration.network.id));
 
         let engine = Arc::new(engine);
-        let served = server::serve(listener, Arc::clone(&engine), configuration, &shutdown);
+        let served = server::serve(listener, Arc::clone(&engine), settings, gate, &shutdown);
         // Removed first: whoever reads it finds a network that answers, or none.
         let _ = std::fs::remove_file(layout.run_file());
         served?;

@@ -4,9 +4,9 @@ use super::{Ended, print};
 use crate::connection::ConnectionArguments;
 use crate::flows_network::layout::NetworkDirectory;
 use crate::flows_network::reach::NodeArguments;
-use crate::wire::NetworkView;
 use std::path::{Path, PathBuf};
 use tally_bench::table::{self, Align, Table};
+use tally_gateway::wire::NetworkView;
 
 /// Arguments of `tally network status`.
 #[derive(Debug, clap::Args)]
@@ -81,7 +81,7 @@ fn show(view: &NetworkView, metrics: &str) -> anyhow::Result<()> {
     print::line(&format!("network {:08x}: {}", view.network.id.0, view.health.text));
     print::line(&format!("decided {} transactions", view.sequence));
     if let Some(signed) = &view.tree_head {
-        let root = crate::codec::to_hex(&signed.head.root);
+        let root = tally_gateway::codec::to_hex(&signed.head.root);
         print::line(&format!("tree head {} of {} records", root, signed.head.size));
     }
     print::line("");

@@ -3,13 +3,13 @@
 use super::{Ended, print};
 use crate::connection::{Connection, ConnectionArguments};
 use crate::keys::KeyRing;
-use crate::wire::{Draft, PreparedBody, SignedDraft, SubmitBody};
-use crate::{codec, gateway};
 use anyhow::{Context, ensure};
 use base64::Engine as _;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use tally_gateway::wire::{Draft, PreparedBody, SignedDraft, SubmitBody};
+use tally_gateway::{codec, payments};
 use tally_iso20022::{Limits, Message, MessageKind, StatusReason, StatusReport, Transfer};
 use tally_ledger::transaction::Kind;
 use tally_ledger::{AccountId, Amount, Network, Transaction};
@@ -129,9 +129,9 @@ fn check(
     ensure!(transaction.id().to_string() == draft.id, "its id is not that of its content");
     ensure!(transaction.header.network == network.id, "it is for another network");
     ensure!(transaction.header.kind == Kind::Transfer.number(), "it is not a transfer");
-    ensure!(transaction.header.uetr == gateway::uetr(message, position), "it has another reference");
+    ensure!(transaction.header.uetr == payments::uetr(message, position), "it has another reference");
     ensure!(
-        transaction.header.details == gateway::details(message, position),
+        transaction.header.details == payments::details(message, position),
         "it commits to other details than the message's"
     );
     let payment = message.payments.get(position).context("the message has no such payment")?;

@@ -1,8 +1,8 @@
 //! How outcomes look on the terminal.
 
 use super::Ended;
-use crate::wire::{OutcomeView, Status};
 use std::io::{self, Write};
+use tally_gateway::wire::{OutcomeView, Status};
 
 /// Writes a line to standard output. A reader that went away ends the program quietly.
 pub(super) fn line(text: &str) {

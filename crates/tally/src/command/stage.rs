@@ -3,12 +3,13 @@
 
 use super::network_run::{institution_key, write_run_file};
 use super::{Ended, print};
+use crate::access;
 use crate::configuration::Configuration;
 use crate::connection::{ConnectionArguments, RunFile};
 use crate::layout::Layout as Directory;
 use crate::passphrase;
 use crate::stages::{self, ClusterConfiguration, GatewayWork, Stage, Telemetry, Work};
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -95,10 +96,10 @@ impl GatewayArguments {
         let participants =
             stages::works_for(Role::Gateway, &self.stage.participant, &configuration, &network)?;
         let listen = self.listen.unwrap_or(network.http.listen);
-        ensure!(
-            listen.ip().is_loopback(),
-            "{listen} is not on loopback: the network is reached from this machine only, without TLS"
-        );
+        let settings = network.gateway(directory.root())?;
+        settings.may_listen(listen)?;
+        let agreed = Arc::new(network.network()?);
+        let gate = access::gate(&directory, &network, &agreed)?;
         let listener = TcpListener::bind(listen).with_context(|| format!("cannot listen on {listen}"))?;
         let address = listener.local_addr().context("cannot tell where it listens")?;
 
@@ -106,18 +107,14 @@ impl GatewayArguments {
         self.stage.check(&cluster, &configuration, &layout, &participants)?;
         let telemetry = Arc::new(Telemetry::new(Role::Gateway)?);
         let metrics = stages::serve(self.stage.metrics, Arc::clone(&telemetry))?;
-        let run = RunFile { pid: std::process::id(), address };
+        let run = RunFile { pid: std::process::id(), address, tls: settings.tls.is_some() };
         write_run_file(&directory.run_file(), &run)?;
         print::line(&format!(
-            "gateway of network {} runs; listens on http://{address}; metrics on http://{metrics}",
-            network.network.id
+            "gateway of network {} runs; listens on {}://{address}; metrics on http://{metrics}",
+            network.network.id,
+            settings.scheme()
         ));
-        let work = GatewayWork {
-            network: Arc::new(network.network()?),
-            layout,
-            configuration: network,
-            participants,
-        };
+        let work = GatewayWork { network: agreed, layout, settings, gate, participants };
         let cluster: Arc<dyn Cluster> = Arc::new(cluster);
         let ended = stages::run_gateway(&work, &cluster, &listener, &telemetry, &shutdown);
         // Another gateway may have written it since.

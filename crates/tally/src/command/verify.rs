@@ -1,13 +1,13 @@
 //! `tally verify FILE`: no network is needed, nor reached.
 
 use super::{Ended, print};
-use crate::codec::to_hex;
 use crate::configuration::Configuration;
 use crate::connection::ConnectionArguments;
 use anyhow::{Context, bail, ensure};
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use tally_gateway::codec::to_hex;
 use tally_ledger::{AccountRole, Kind};
 use tally_proof::keys::MAX_KEYS_BYTES;
 use tally_proof::proof::MAX_PROOF_BYTES;

@@ -186,7 +186,7 @@ fn configuration(name: &Name, settings: &Settings) -> anyhow::Result<String> {
 
 /// 128 random bits as text.
 fn random_text() -> anyhow::Result<String> {
-    Ok(format!("{:032x}", u128::from_be_bytes(crate::connection::random()?)))
+    Ok(format!("{:032x}", u128::from_be_bytes(tally_gateway::random()?)))
 }
 
 /// A new file with these permissions.

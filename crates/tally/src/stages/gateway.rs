@@ -1,13 +1,14 @@
 //! A gateway's process: it becomes one of the network's gateways, and answers clients over HTTP.
 
 use super::telemetry::Telemetry;
-use crate::configuration::Configuration;
-use crate::server;
 use anyhow::Context;
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use tally_gateway::access::Gate;
+use tally_gateway::server;
+use tally_gateway::settings::Settings;
 use tally_ledger::{Network, ParticipantId};
 use tally_log::cluster::{Cluster, Members};
 use tally_ops::shutdown::Shutdown;
@@ -28,7 +29,9 @@ pub struct GatewayWork {
     /// How the stages are split.
     pub layout: Layout,
     /// How it answers over HTTP.
-    pub configuration: Configuration,
+    pub settings: Settings,
+    /// Who may use it.
+    pub gate: Arc<Gate>,
     /// Whose accounts it answers questions about.
     pub participants: Vec<ParticipantId>,
 }
@@ -107,8 +110,9 @@ fn serve(
     let listener = listener.try_clone().context("cannot listen")?;
     std::thread::scope(|scope| {
         let serving = {
-            let (desk, ends, configuration) = (Arc::clone(desk), ends.clone(), work.configuration.clone());
-            scope.spawn(move || server::serve(listener, desk, configuration, &ends))
+            let (desk, ends) = (Arc::clone(desk), ends.clone());
+            let (settings, gate) = (work.settings.clone(), Arc::clone(&work.gate));
+            scope.spawn(move || server::serve(listener, desk, settings, gate, &ends))
         };
         while !serving.is_finished() {
             if shutdown.is_requested() || desk.failure().is_some() {
@@ -119,7 +123,8 @@ fn serve(
                 return Err(error);
             }
         }
-        serving.join().unwrap_or_else(|_| anyhow::bail!("the HTTP server broke an invariant of its own"))
+        let served = serving.join();
+        Ok(served.map_err(|_| anyhow::anyhow!("the HTTP server broke an invariant of its own"))??)
     })
 }
 

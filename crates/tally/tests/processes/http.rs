@@ -4,6 +4,16 @@ use super::support::{ALICE, Network, PLAN, Running};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
+/// The request as the network's operator sends it.
+fn by_operator(running: &Running<'_>, request: &[u8]) -> Vec<u8> {
+    let text = b"host: x\r\n";
+    let Some(place) = request.windows(text.len()).position(|window| window == text) else {
+        return request.to_vec();
+    };
+    let line = format!("authorization: Bearer {}\r\n", running.token());
+    [&request[..place], line.as_bytes(), &request[place..]].concat()
+}
+
 /// Sends bytes as they are; the status line and body of what comes back.
 fn raw(running: &Running<'_>, request: &[u8]) -> (String, String) {
     let mut stream = TcpStream::connect(running.address()).unwrap();
@@ -51,12 +61,13 @@ fn bad_requests_are_answered_and_cost_the_others_nothing() {
         ("400", b"NONSENSE\r\n\r\n".to_vec()),
     ];
     for (status, bytes) in cases {
-        let (line, body) = raw(&running, &bytes);
+        let (line, body) = raw(&running, &by_operator(&running, &bytes));
         let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(60)]).into_owned();
         assert!(line.contains(status), "{shown}: {line} {body}");
         if status != "400" || body.starts_with('{') {
             let body: serde_json::Value = serde_json::from_str(&body).unwrap();
-            assert!(body["error"]["text"].as_str().is_some_and(|text| !text.is_empty()), "{shown}: {body}");
+            assert!(body["detail"].as_str().is_some_and(|text| !text.is_empty()), "{shown}: {body}");
+            assert_eq!(body["status"].to_string(), status, "{shown}: {body}");
         }
     }
     // Clients that send half a request, or half a body, are let go while others are served.
@@ -66,7 +77,7 @@ fn bad_requests_are_answered_and_cost_the_others_nothing() {
             0 => b"GET /health HT",
             _ => b"POST /v1/transactions HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\nhalf",
         };
-        stream.write_all(start).unwrap();
+        stream.write_all(&by_operator(&running, start)).unwrap();
     }
     assert_eq!(running.balance("ALPHDEFF", ALICE), "1000.00 EUR");
     for (place, mut stream) in half.into_iter().enumerate() {

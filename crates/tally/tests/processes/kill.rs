@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tally::client::Client;
-use tally::wire::{OutcomeView, Status};
+use tally_gateway::wire::{OutcomeView, Status};
 use tally_ledger::Uetr;
 use tally_settlement::audit::{AuditOptions, audit};
 

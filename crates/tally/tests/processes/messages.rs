@@ -3,7 +3,7 @@
 use super::support::{ALBERT, ALICE, BOB, Network, PLAN, Pain, Running, write};
 use base64::Engine as _;
 use std::path::{Path, PathBuf};
-use tally::wire::{SignedDraft, SubmitBody};
+use tally_gateway::wire::{SignedDraft, SubmitBody};
 use tempfile::TempDir;
 
 fn repository() -> PathBuf {
@@ -77,7 +77,7 @@ fn every_refusal_has_its_code_and_moves_nothing() {
     let running = network.run();
     let sender = Sender { running: &running, files: tempfile::tempdir().unwrap() };
     let base = Pain::default;
-    let today = tally::gateway::today(tally::connection::now());
+    let today = tally_gateway::payments::today(tally::connection::now());
     let tomorrow = format!("{:04}-12-31", today.year() + 1);
     let cases = [
         ("AM04", Pain { id: "funds", amount: "1000.01", ..base() }),
@@ -247,16 +247,16 @@ fn a_gateway_takes_only_what_the_payer_signed() {
     assert_eq!(answer(signed("00".to_owned())), "FF01");
 
     // A stranger's signature.
-    let mut transaction = tally::codec::decode_one(&draft.transaction).unwrap();
+    let mut transaction = tally_gateway::codec::decode_one(&draft.transaction).unwrap();
     transaction.sign(&tally_crypto::SigningKey::from_seed([1; 32]));
-    let stranger = answer(signed(tally::codec::encode_one(&transaction).unwrap()));
+    let stranger = answer(signed(tally_gateway::codec::encode_one(&transaction).unwrap()));
     assert!(stranger.starts_with("DS0"), "{stranger}");
     // The right payer, but of another payment than the message's.
-    let mut transaction = tally::codec::decode_one(&draft.transaction).unwrap();
+    let mut transaction = tally_gateway::codec::decode_one(&draft.transaction).unwrap();
     for leg in &mut transaction.legs {
         leg.amount.0 *= 2;
     }
-    assert_eq!(answer(signed(tally::codec::encode_one(&transaction).unwrap())), "DS0H");
+    assert_eq!(answer(signed(tally_gateway::codec::encode_one(&transaction).unwrap())), "DS0H");
     assert_eq!(running.balance("ALPHDEFF", ALICE), "1000.00 EUR");
 }
 

@@ -211,7 +211,7 @@ impl Running<'_> {
     pub(crate) fn listens(&mut self) -> bool {
         let mut line = String::new();
         self.out.read_line(&mut line).unwrap();
-        line.contains("listens on http://127.0.0.1:")
+        line.contains("://127.0.0.1:")
     }
 
     fn errors(&mut self) -> String {
@@ -224,8 +224,29 @@ impl Running<'_> {
         RunFile::read(&self.network.layout()).unwrap().address
     }
 
+    /// The token of the network's operator.
+    pub(crate) fn token(&self) -> String {
+        std::fs::read_to_string(self.network.layout().token()).unwrap().trim().to_owned()
+    }
+
     pub(crate) fn client(&self) -> Client {
-        Client::new(&format!("http://{}", self.address()))
+        self.client_of(&self.token())
+    }
+
+    /// A client of the user with that token.
+    pub(crate) fn client_of(&self, token: &str) -> Client {
+        let url = RunFile::read(&self.network.layout()).unwrap().url();
+        Client::new(&url, Some(token.to_owned()), None).unwrap()
+    }
+
+    pub(crate) fn directory(&self) -> &Path {
+        &self.network.directory
+    }
+
+    /// Waits until a network that did not start has ended; how.
+    pub(crate) fn ended(mut self) -> Said {
+        let err = self.errors();
+        Said { code: self.child.wait().unwrap().code(), out: String::new(), err }
     }
 
     /// Runs a command against it.

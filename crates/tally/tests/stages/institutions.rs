@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use tally::client::Client;
 use tally::configuration::Configuration;
 use tally::stages::ClusterConfiguration;
-use tally::wire::Status;
+use tally_gateway::wire::Status;
 use tally_ledger::{AccountRole, ParticipantId};
 use tally_log::kafka::broker::Setup;
 use tally_log::kafka::{KafkaOptions, Tls};

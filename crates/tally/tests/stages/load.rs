@@ -25,7 +25,7 @@ struct Shared {
     world: Arc<World>,
     history: History,
     stop: AtomicBool,
-    gateways: Mutex<Vec<String>>,
+    gateways: Mutex<Vec<Client>>,
     answered: AtomicU64,
 }
 
@@ -35,7 +35,7 @@ impl Load {
             world: Arc::clone(world),
             history: History::new(),
             stop: AtomicBool::new(false),
-            gateways: Mutex::new(network.gateways()),
+            gateways: Mutex::new(network.clients()),
             answered: AtomicU64::new(0),
         });
         let client = |client| {
@@ -48,7 +48,7 @@ impl Load {
 
     /// Tells the customers which gateways there are now.
     pub(crate) fn moved(&self, network: &Network) {
-        *self.shared.gateways.lock().unwrap() = network.gateways();
+        *self.shared.gateways.lock().unwrap() = network.clients();
     }
 
     /// Waits until so many more payments were answered with their outcome.
@@ -74,7 +74,7 @@ impl Load {
 impl Shared {
     fn gateway(&self, random: &mut Random) -> Client {
         let gateways = self.gateways.lock().unwrap();
-        Client::new(&gateways[random.below(gateways.len() as u64) as usize])
+        gateways[random.below(gateways.len() as u64) as usize].clone()
     }
 
     /// Sends batches; what was not answered is sent again, to any gateway, until it is. Nothing new is sent before that:

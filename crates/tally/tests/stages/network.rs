@@ -139,14 +139,16 @@ impl Network {
         self.processes.remove(&(stage, number)).unwrap().stop()
     }
 
-    /// Where gateways answer.
-    pub(crate) fn gateways(&self) -> Vec<String> {
-        self.processes.values().filter_map(|process| process.http.clone()).collect()
+    /// A client of each gateway that runs.
+    pub(crate) fn clients(&self) -> Vec<Client> {
+        let token = std::fs::read_to_string(self.layout().token()).unwrap().trim().to_owned();
+        let urls = self.processes.values().filter_map(|process| process.http.as_deref());
+        urls.map(|url| Client::new(url, Some(token.clone()), None).unwrap()).collect()
     }
 
     /// A client of a gateway that runs.
     pub(crate) fn client(&self) -> Client {
-        Client::new(&self.gateways()[0])
+        self.clients().remove(0)
     }
 
     /// Waits until every process is ready.

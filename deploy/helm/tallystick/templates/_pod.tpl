@@ -63,6 +63,8 @@ spec:
         {{- if $gateway }}
         - --listen
         - 127.0.0.1:{{ $stage.port }}
+        - --set
+        - http.access=/network/access/access.toml
         {{- end }}
         {{- if has .part (list "approver" "updater") }}
         {{- range $root.Values.participants }}
@@ -120,6 +122,9 @@ spec:
         {{- if $stage.keys }}
         - { name: keys, mountPath: /network/keys/institutions, readOnly: true }
         {{- end }}
+        {{- if $gateway }}
+        - { name: access, mountPath: /network/access, readOnly: true }
+        {{- end }}
         - { name: temporary, mountPath: /tmp }
     {{- if $gateway }}
     {{- with $stage.sidecars }}
@@ -139,6 +144,11 @@ spec:
     {{- if $stage.keys }}
     - name: keys
       secret: { secretName: {{ $stage.keys }}, defaultMode: 0440 }
+    {{- end }}
+    {{- if $gateway }}
+    # Mounted as a whole, so that users who are let in or no more arrive by themselves.
+    - name: access
+      secret: { secretName: {{ $stage.access }}, defaultMode: 0440 }
     {{- end }}
     - name: temporary
       emptyDir: { sizeLimit: 64Mi }

@@ -7,7 +7,7 @@ mod parties;
 pub use details::details;
 
 use crate::codec;
-use crate::configuration::{Configuration, ControlSum};
+use crate::settings::{ControlSum, Settings};
 use tally_crypto::{Hash, PublicKey};
 use tally_iso20022::{
     Date, Limits, Message, MessageKind, ParseError, Payment, Reason, StatusReason, Transfer, derived_uetr,
@@ -35,8 +35,8 @@ pub trait Accounts {
 pub struct Gateway<'a> {
     /// Who takes part.
     pub network: &'a Network,
-    /// The same with what only messages need.
-    pub configuration: &'a Configuration,
+    /// What only messages need.
+    pub settings: &'a Settings,
     /// The accounts.
     pub accounts: &'a dyn Accounts,
 }
@@ -93,7 +93,7 @@ impl Gateway<'_> {
     pub fn read(&self, xml: &[u8]) -> Result<Message, ParseError> {
         let limits = Limits { payments: MAX_PAYMENTS, ..Limits::default() };
         let mut message = tally_iso20022::parse(xml, &limits)?;
-        if self.configuration.messages.control_sum == ControlSum::Ignore {
+        if self.settings.messages.control_sum == ControlSum::Ignore {
             message.group_rejection.take_if(|reason| reason.code == StatusReason::AM10);
         }
         Ok(message)

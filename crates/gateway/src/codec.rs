@@ -1,9 +1,28 @@
 //! Texts of binary forms: hexadecimal, times, and batches of one.
 
-use anyhow::{Context, ensure};
 use std::time::{Duration, UNIX_EPOCH};
-use tally_ledger::wire::Reader;
+use tally_ledger::wire::{DecodeError, Reader};
 use tally_ledger::{Timestamp, Transaction, TransactionBatch};
+
+/// A text or bytes are not what they should be.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum CodecError {
+    /// Hexadecimal text of an odd length.
+    #[error("hexadecimal text has an even number of digits")]
+    Odd,
+    /// A byte of a text is no hexadecimal digit.
+    #[error("byte {0} of the text is not a hexadecimal digit")]
+    Digit(usize),
+    /// The bytes are no batch.
+    #[error(transparent)]
+    Batch(#[from] DecodeError),
+    /// The batch does not have one transaction.
+    #[error("a batch of one transaction is wanted, this has {0}")]
+    Count(usize),
+    /// A transaction whose header disagrees with its content.
+    #[error("the transaction's header disagrees with its content")]
+    Header,
+}
 
 /// Lower-case hexadecimal.
 pub fn to_hex(bytes: &[u8]) -> String {
@@ -20,14 +39,16 @@ pub fn to_hex(bytes: &[u8]) -> String {
 ///
 /// # Errors
 /// When the text is something else.
-pub fn from_hex(text: &[u8]) -> anyhow::Result<Vec<u8>> {
-    ensure!(text.len().is_multiple_of(2), "hexadecimal text has an even number of digits");
+pub fn from_hex(text: &[u8]) -> Result<Vec<u8>, CodecError> {
+    if !text.len().is_multiple_of(2) {
+        return Err(CodecError::Odd);
+    }
     let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     text.chunks_exact(2)
         .enumerate()
         .map(|(place, pair)| match (digit(pair[0]), digit(pair[1])) {
             (Some(high), Some(low)) => Ok(high << 4 | low),
-            _ => Err(anyhow::anyhow!("byte {} of the text is not a hexadecimal digit", place * 2)),
+            _ => Err(CodecError::Digit(place * 2)),
         })
         .collect()
 }
@@ -43,7 +64,7 @@ pub fn encode(batch: &TransactionBatch) -> Vec<u8> {
 ///
 /// # Errors
 /// When the bytes are something else.
-pub fn decode(bytes: &[u8]) -> anyhow::Result<TransactionBatch> {
+pub fn decode(bytes: &[u8]) -> Result<TransactionBatch, CodecError> {
     let mut reader = Reader::new("transaction batch", bytes);
     let batch = TransactionBatch::decode(&mut reader)?;
     reader.end()?;
@@ -54,9 +75,11 @@ pub fn decode(bytes: &[u8]) -> anyhow::Result<TransactionBatch> {
 ///
 /// # Errors
 /// When its header disagrees with its content.
-pub fn encode_one(transaction: &Transaction) -> anyhow::Result<String> {
+pub fn encode_one(transaction: &Transaction) -> Result<String, CodecError> {
     let mut batch = TransactionBatch::default();
-    ensure!(batch.push(transaction), "the transaction's header disagrees with its content");
+    if !batch.push(transaction) {
+        return Err(CodecError::Header);
+    }
     Ok(to_hex(&encode(&batch)))
 }
 
@@ -64,10 +87,12 @@ pub fn encode_one(transaction: &Transaction) -> anyhow::Result<String> {
 ///
 /// # Errors
 /// When the text is something else.
-pub fn decode_one(text: &str) -> anyhow::Result<Transaction> {
+pub fn decode_one(text: &str) -> Result<Transaction, CodecError> {
     let batch = decode(&from_hex(text.as_bytes())?)?;
-    ensure!(batch.len() == 1, "a batch of one transaction is wanted, this has {}", batch.len());
-    batch.transaction(0).context("a batch of one has a first transaction")
+    match batch.len() {
+        1 => batch.transaction(0).ok_or(CodecError::Count(0)),
+        count => Err(CodecError::Count(count)),
+    }
 }
 
 /// A time as ISO 8601 writes it, in UTC with milliseconds.

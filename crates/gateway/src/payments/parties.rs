@@ -116,11 +116,14 @@ impl Gateway<'_> {
     }
 
     fn account(&self, agent: ParticipantId, party: &Party, side: Side) -> Result<AccountId, Reason> {
-        let section = self.configuration.participants.get(agent.index());
-        let bic = section.map(|section| section.bic.as_str()).unwrap_or_default();
+        let participant = self.network.participants.get(agent.index());
+        let bic = participant.map(|participant| participant.bic.as_str()).unwrap_or_default();
+        let institution = self.settings.institutions.get(agent.index());
         let given =
             party.account.as_ref().map(Named::as_str).or(party.alias.as_ref().map(|alias| alias.id.as_str()));
-        let Some(name) = given.or(section.and_then(|section| section.unidentified_account.as_deref())) else {
+        let Some(name) =
+            given.or(institution.and_then(|institution| institution.unidentified_account.as_deref()))
+        else {
             return Err(Reason::new(
                 side.account_code(),
                 format!("the {}'s account at {bic} is missing", side.name()),

@@ -1,11 +1,8 @@
 use super::*;
-use crate::configuration::AssetSection;
-use crate::configuration::{
-    HttpSection, MessagesSection, NetworkSection, ParticipantKind, ParticipantSection,
-};
-use std::collections::{BTreeMap, HashMap};
+use crate::settings::{Institution, ParticipantKind};
+use std::collections::HashMap;
 use tally_crypto::SigningKey;
-use tally_ledger::SignaturePolicy;
+use tally_ledger::{Asset, NetworkId, Participant, SignaturePolicy};
 
 /// Accounts by participant and alias; each is owned by the key of its alias.
 struct Known(HashMap<(u16, &'static str), u32>);
@@ -27,35 +24,36 @@ impl Accounts for Known {
     }
 }
 
-fn configuration() -> Configuration {
-    let participant = |bic: &str, unidentified: Option<&str>| ParticipantSection {
+fn settings() -> Settings {
+    let institution = |unidentified: Option<&str>| Institution {
+        kind: ParticipantKind::Bank,
+        unidentified_account: unidentified.map(str::to_owned),
+    };
+    Settings {
+        institutions: vec![institution(None), institution(Some("lost")), institution(None)],
+        ..Settings::default()
+    }
+}
+
+fn network() -> Network {
+    let participant = |bic: &str| Participant {
         bic: bic.to_owned(),
         name: "O=X,C=DE".to_owned(),
-        kind: ParticipantKind::Bank,
         key: key(bic),
-        unidentified_account: unidentified.map(str::to_owned),
-        credit: BTreeMap::new(),
+        settlement_floors: Vec::new(),
     };
-    Configuration {
-        network: NetworkSection {
-            id: "00000007".to_owned(),
-            signatures: SignaturePolicy::Required,
-            longest_validity_ms: 1000,
-        },
-        messages: MessagesSection::default(),
-        http: HttpSection::default(),
-        participants: vec![
-            participant("TSCBDEFF", None),
-            participant("ALPHDEFF", Some("lost")),
-            participant("BETAFRPP", None),
-        ],
-        assets: vec![AssetSection {
+    Network {
+        id: NetworkId(7),
+        participants: ["TSCBDEFF", "ALPHDEFF", "BETAFRPP"].map(participant).into(),
+        assets: vec![Asset {
             code: "EUR".to_owned(),
             kind: AssetKind::Currency,
             exponent: 2,
-            settled_at: "TSCBDEFF".to_owned(),
-            largest_payment: "1000.00".to_owned(),
+            settled_at: ParticipantId(0),
+            largest_payment: Amount(100_000),
         }],
+        signatures: SignaturePolicy::Required,
+        longest_validity_ms: 1000,
     }
 }
 
@@ -69,9 +67,8 @@ fn known() -> Known {
 }
 
 fn orders(message: &str) -> Vec<Result<Order, Reason>> {
-    let (configuration, accounts) = (configuration(), known());
-    let network = configuration.network().unwrap();
-    let gateway = Gateway { network: &network, configuration: &configuration, accounts: &accounts };
+    let (settings, network, accounts) = (settings(), network(), known());
+    let gateway = Gateway { network: &network, settings: &settings, accounts: &accounts };
     let message = gateway.read(message.as_bytes()).unwrap();
     gateway.orders(&message, Date::parse("2025-03-03").unwrap())
 }
@@ -164,7 +161,7 @@ fn a_signature_commits_to_what_the_sender_wrote() {
         assert_ne!(details(&message), details(&other), "{other}");
     }
     let order = orders(&message).remove(0).unwrap();
-    let network = configuration().network().unwrap();
+    let network = network();
     let draft = order.draft(&network, Timestamp(10), [3; 16]);
     assert!(order.is_made_by(&draft));
     assert_eq!(draft.header.expiry, Timestamp(1010));

@@ -1,13 +1,15 @@
 //! What goes over HTTP, version 1: the JSON that the server writes and the client reads.
 
-use crate::configuration::ParticipantKind;
+use crate::server::document;
+use crate::settings::ParticipantKind;
 use serde::{Deserialize, Serialize};
 use tally_crypto::PublicKey;
 use tally_crypto::log::SignedTreeHead;
 use tally_ledger::{AccountStatus, Network};
+use utoipa::ToSchema;
 
 /// Why something was refused: an ISO 20022 code and one sentence.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Problem {
     /// The code, such as `AM04`.
     pub code: String,
@@ -15,17 +17,27 @@ pub struct Problem {
     pub text: String,
 }
 
-/// The body of every answer that is an error.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct ErrorBody {
-    /// What was wrong.
-    pub error: Problem,
+/// The body of every answer that is an error: problem details (RFC 9457), as `application/problem+json`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct ProblemDetails {
+    /// What kind of problem it is: `urn:tallystick:problem:` and the code.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The kind of problem in words that do not depend on the request.
+    pub title: String,
+    /// HTTP status.
+    pub status: u16,
+    /// What was wrong with this request.
+    pub detail: String,
+    /// A code of ISO 20022 where there is one, such as `AC01`, else a word such as `not-found`.
+    pub code: String,
 }
 
 /// Answer of `GET /v1/network`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct NetworkView {
     /// The configuration on which all stages agree.
+    #[schema(value_type = document::Network)]
     pub network: Network,
     /// What each participant is, by participant id.
     pub kinds: Vec<ParticipantKind>,
@@ -34,13 +46,14 @@ pub struct NetworkView {
     /// How many transactions have been decided.
     pub sequence: u64,
     /// The signed head of the log of decisions; none before the first.
+    #[schema(value_type = Option<document::SignedTreeHead>)]
     pub tree_head: Option<SignedTreeHead>,
     /// How the network is.
     pub health: HealthView,
 }
 
 /// What an institution holds and owes in one asset, in minor units.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct TotalView {
     /// BIC.
     pub institution: String,
@@ -49,17 +62,21 @@ pub struct TotalView {
     /// How many customers' accounts it has in it.
     pub accounts: u64,
     /// What it issued.
+    #[schema(value_type = i64)]
     pub issued: i128,
     /// What its customers have.
+    #[schema(value_type = i64)]
     pub customers: i128,
     /// What it has itself.
+    #[schema(value_type = i64)]
     pub own: i128,
     /// What others have on settlement accounts with it.
+    #[schema(value_type = i64)]
     pub settlement: i128,
 }
 
 /// Answer of `GET /health`.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct HealthView {
     /// Whether payments are taken.
     pub healthy: bool,
@@ -68,7 +85,7 @@ pub struct HealthView {
 }
 
 /// Answer of `GET /v1/accounts/{bic}`.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct BooksView {
     /// BIC.
     pub institution: String,
@@ -77,7 +94,7 @@ pub struct BooksView {
 }
 
 /// Answer of `GET /v1/accounts/{bic}/{account}`.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct AccountBody {
     /// BIC.
     pub institution: String,
@@ -94,13 +111,15 @@ pub struct AccountBody {
     /// How far below zero it may go, as a decimal: zero or negative.
     pub floor: String,
     /// Whether it takes part in payments.
+    #[schema(value_type = document::AccountStatus)]
     pub status: AccountStatus,
     /// Whose signature debits it: the customer's or, for an institution's own account, the institution's.
+    #[schema(value_type = String)]
     pub owner: PublicKey,
 }
 
 /// Answer of `GET /v1/accounts/{bic}/{account}/statement`, the newest entry first.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct StatementBody {
     /// The account now.
     pub account: AccountBody,
@@ -111,7 +130,7 @@ pub struct StatementBody {
 }
 
 /// One entry of a statement.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct EntryView {
     /// Its place in the global order.
     pub sequence: u64,
@@ -126,7 +145,7 @@ pub struct EntryView {
 }
 
 /// How far a transaction came.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub enum Status {
     /// Settled, for ever.
     #[serde(rename = "ACSC")]
@@ -151,7 +170,7 @@ impl Status {
 }
 
 /// What became of one transaction.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct OutcomeView {
     /// The transaction's id, in hexadecimal.
     pub id: String,
@@ -166,18 +185,19 @@ pub struct OutcomeView {
     /// When it was decided, as an ISO 8601 time.
     pub time: Option<String>,
     /// When it was refused as a duplicate: what became of the first with that reference.
+    #[schema(no_recursion)]
     pub first: Option<Box<OutcomeView>>,
 }
 
 /// Answer of `POST /v1/transactions` and `POST /v1/accounts`: one for each transaction, in order.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct OutcomesBody {
     /// The outcomes.
     pub outcomes: Vec<OutcomeView>,
 }
 
 /// Answer of `POST /v1/iso20022/prepare`.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct PreparedBody {
     /// Why the message as a whole cannot be read; then there are no payments.
     pub refused: Option<Problem>,
@@ -186,7 +206,7 @@ pub struct PreparedBody {
 }
 
 /// A payment of a message: refused already, or ready to be signed.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct PreparedPayment {
     /// Its reference.
     pub uetr: String,
@@ -197,7 +217,7 @@ pub struct PreparedPayment {
 }
 
 /// A transaction that wants signatures.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Draft {
     /// A batch of one, encoded and in hexadecimal.
     pub transaction: String,
@@ -206,11 +226,12 @@ pub struct Draft {
     /// Its legs, for people.
     pub legs: Vec<LegView>,
     /// Who must sign.
+    #[schema(value_type = Vec<String>)]
     pub signers: Vec<PublicKey>,
 }
 
 /// A leg, for people.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct LegView {
     /// BIC.
     pub institution: String,
@@ -223,7 +244,7 @@ pub struct LegView {
 }
 
 /// Body of `POST /v1/iso20022/submit`. The answer is a pacs.002.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SubmitBody {
     /// The message as it was prepared, in base64.
@@ -233,7 +254,7 @@ pub struct SubmitBody {
 }
 
 /// A signed draft.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SignedDraft {
     /// Position of the payment in the message, from 0.

@@ -1,22 +1,26 @@
 //! `GET /v1/accounts/…`
 
+use super::asked::{Asked, Named};
+use super::caller::{By, Reads};
 use super::failure::Failure;
+use super::refusals::Refusals;
 use super::{App, catching_up, looking_up};
+use crate::account_name::account_number;
 use crate::codec;
-use crate::connection::account_number;
 use crate::wire::{AccountBody, BooksView, EntryView, StatementBody};
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use serde::Deserialize;
 use std::sync::Arc;
 use tally_ledger::{AccountId, Participant, ParticipantId};
 use tally_settlement::engine::AccountView;
+use utoipa::{IntoParams, ToSchema};
 
 /// The most entries of one answer.
 const MAX_ENTRIES: usize = 1000;
 
 /// Of when an answer is.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Consistency {
     /// Not older than the question: everything that anybody was told before shows in it.
@@ -26,10 +30,13 @@ pub(super) enum Consistency {
     Local,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(super) struct When {
+    /// Of when the answer is.
     #[serde(default)]
+    #[param(inline)]
     consistency: Consistency,
 }
 
@@ -40,46 +47,87 @@ fn catch_up(app: &App, consistency: Consistency) -> Result<(), Failure> {
     Ok(())
 }
 
+/// An institution's books
+#[utoipa::path(
+    get,
+    path = "/v1/accounts/{bic}",
+    tag = "accounts",
+    params(("bic" = String, Path, description = "BIC of the institution"), When),
+    responses((status = 200, body = BooksView), Refusals)
+)]
 pub(super) async fn books(
     State(app): State<Arc<App>>,
-    Path(bic): Path<String>,
-    Query(when): Query<When>,
+    by: By<Reads>,
+    Named(bic): Named<String>,
+    Asked(when): Asked<When>,
 ) -> Result<Json<BooksView>, Failure> {
     catching_up(app, move |app| {
         catch_up(app, when.consistency)?;
-        let (participant, found) = participant(app, &bic)?;
+        let (participant, found) = participant(app, &by, &bic)?;
         let next = app.desk.next_account(participant).map_or(0, |number| number.0);
         Ok(Json(BooksView { institution: found.bic.clone(), next_account: next }))
     })
     .await
 }
 
+/// An account and its balance
+#[utoipa::path(
+    get,
+    path = "/v1/accounts/{bic}/{account}",
+    tag = "accounts",
+    params(
+        ("bic" = String, Path, description = "BIC of the institution"),
+        ("account" = String, Path, description = "IBAN or other alias, number, or role such as `own:EUR`"),
+        When
+    ),
+    responses((status = 200, body = AccountBody), Refusals)
+)]
 pub(super) async fn account(
     State(app): State<Arc<App>>,
-    Path((bic, name)): Path<(String, String)>,
-    Query(when): Query<When>,
+    by: By<Reads>,
+    Named((bic, name)): Named<(String, String)>,
+    Asked(when): Asked<When>,
 ) -> Result<Json<AccountBody>, Failure> {
     catching_up(app, move |app| {
         catch_up(app, when.consistency)?;
-        let (view, alias) = find(app, &bic, &name)?;
+        let (view, alias) = find(app, &by, &bic, &name)?;
         Ok(Json(body(app, &view, alias)))
     })
     .await
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(super) struct Page {
+    /// How many entries at most.
+    #[param(minimum = 1, maximum = 1000, default = 50)]
     limit: Option<usize>,
+    /// Only entries with lower sequence numbers: `next` of the page before.
     before: Option<u64>,
+    /// Of when the answer is.
     #[serde(default)]
+    #[param(inline)]
     consistency: Consistency,
 }
 
+/// An account's entries, the newest first
+#[utoipa::path(
+    get,
+    path = "/v1/accounts/{bic}/{account}/statement",
+    tag = "accounts",
+    params(
+        ("bic" = String, Path, description = "BIC of the institution"),
+        ("account" = String, Path, description = "IBAN or other alias, number, or role such as `own:EUR`"),
+        Page
+    ),
+    responses((status = 200, body = StatementBody), Refusals)
+)]
 pub(super) async fn statement(
     State(app): State<Arc<App>>,
-    Path((bic, name)): Path<(String, String)>,
-    Query(page): Query<Page>,
+    by: By<Reads>,
+    Named((bic, name)): Named<(String, String)>,
+    Asked(page): Asked<Page>,
 ) -> Result<Json<StatementBody>, Failure> {
     let limit = page.limit.unwrap_or(50);
     if !(1..=MAX_ENTRIES).contains(&limit) {
@@ -88,7 +136,7 @@ pub(super) async fn statement(
     let consistency = page.consistency;
     catching_up(Arc::clone(&app), move |app| catch_up(app, consistency)).await?;
     looking_up(app, move |app| {
-        let (view, alias) = find(app, &bic, &name)?;
+        let (view, alias) = find(app, &by, &bic, &name)?;
         let entries = app.desk.statement(view.id, page.before, limit)?;
         let account = body(app, &view, alias);
         let exponent = exponent(app, &view);
@@ -108,16 +156,22 @@ pub(super) async fn statement(
     .await
 }
 
-fn participant<'a>(app: &'a App, bic: &str) -> Result<(ParticipantId, &'a Participant), Failure> {
-    app.desk
-        .network()
-        .participant(bic)
-        .ok_or_else(|| Failure::new(404, "RC01", format!("the network has no participant {bic}")))
+/// The participant of that BIC, for which the user must act.
+fn participant<'a>(
+    app: &'a App,
+    by: &By<Reads>,
+    bic: &str,
+) -> Result<(ParticipantId, &'a Participant), Failure> {
+    let found = app.desk.network().participant(bic);
+    let found =
+        found.ok_or_else(|| Failure::new(404, "RC01", format!("the network has no participant {bic}")))?;
+    by.acts_for(app, found.0)?;
+    Ok(found)
 }
 
 /// The account of that alias, number or role, with its alias if it was found by that.
-fn find(app: &App, bic: &str, name: &str) -> Result<(AccountView, Option<String>), Failure> {
-    let (participant, _) = participant(app, bic)?;
+fn find(app: &App, by: &By<Reads>, bic: &str, name: &str) -> Result<(AccountView, Option<String>), Failure> {
+    let (participant, _) = participant(app, by, bic)?;
     let by_alias = app.desk.account_by_alias(participant, name);
     let id = by_alias.or_else(|| {
         let number = account_number(app.desk.network(), name)?;

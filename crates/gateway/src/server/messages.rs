@@ -1,14 +1,17 @@
 //! `POST /v1/iso20022/prepare` and `POST /v1/iso20022/submit`
 
+use super::body::{Body, content_type};
+use super::caller::{By, Submits};
 use super::failure::Failure;
-use super::{App, Body, blocking, outcome};
-use crate::codec;
-use crate::connection::{account_text, random};
-use crate::gateway::{self, Accounts, Gateway, Order};
+use super::refusals::Refusals;
+use super::{App, blocking, outcome};
+use crate::account_name::account_text;
+use crate::payments::{self, Accounts, Gateway, Order};
 use crate::wire::{Draft, LegView, PreparedBody, PreparedPayment, Problem, SubmitBody};
+use crate::{codec, random};
 use axum::Json;
 use axum::extract::State;
-use axum::http::header;
+use axum::http::{HeaderMap, header};
 use axum::response::IntoResponse;
 use base64::Engine as _;
 use std::collections::HashMap;
@@ -18,7 +21,7 @@ use tally_iso20022::{
     Message, Outcome as Reported, ParseError, Reason, ReportContext, ReportError, StatusReason,
     group_status_report, status_report,
 };
-use tally_ledger::{AccountId, ParticipantId, Transaction};
+use tally_ledger::{AccountId, Kind, ParticipantId, Transaction};
 use tally_settlement::engine::{Answer, Outcome};
 
 impl Accounts for App {
@@ -30,7 +33,26 @@ impl Accounts for App {
     }
 }
 
-pub(super) async fn prepare(State(app): State<Arc<App>>, body: Body) -> Result<Json<PreparedBody>, Failure> {
+/// Turns a payment message into drafts to sign
+///
+/// A pain.001, pacs.008 or pacs.009; for each payment a draft, or why it is refused. Nothing is kept.
+#[utoipa::path(
+    post,
+    path = "/v1/iso20022/prepare",
+    tag = "payments",
+    request_body(content = String, content_type = "application/xml", description = "The message"),
+    responses((status = 200, body = PreparedBody), Refusals)
+)]
+pub(super) async fn prepare(
+    State(app): State<Arc<App>>,
+    by: By<Submits>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<PreparedBody>, Failure> {
+    let kind = content_type(&headers);
+    if !matches!(kind, "application/xml" | "text/xml") {
+        return Err(Failure::new(415, "FF01", "a payment message is wanted as application/xml"));
+    }
     blocking(app, move |app| {
         let message = match app.gateway().read(&body.bytes) {
             Ok(message) => message,
@@ -39,14 +61,31 @@ pub(super) async fn prepare(State(app): State<Arc<App>>, body: Body) -> Result<J
                 return Ok(Json(PreparedBody { refused, payments: Vec::new() }));
             }
         };
-        let orders = app.orders(&message)?;
+        let orders = app.orders(&message, &by)?;
         let payments = (0..).zip(orders).map(|(position, order)| app.prepared(&message, position, order));
         Ok(Json(PreparedBody { refused: None, payments: payments.collect::<Result<_, _>>()? }))
     })
     .await
 }
 
-pub(super) async fn submit(State(app): State<Arc<App>>, body: Body) -> Result<impl IntoResponse, Failure> {
+/// Makes the payments of a message whose drafts are signed
+///
+/// Answers with a pacs.002 when every outcome is durable, or with `PDNG` for those that are not in time.
+#[utoipa::path(
+    post,
+    path = "/v1/iso20022/submit",
+    tag = "payments",
+    request_body(content = SubmitBody, content_type = "application/json"),
+    responses(
+        (status = 200, description = "A pacs.002", body = String, content_type = "application/xml; charset=utf-8"),
+        Refusals
+    )
+)]
+pub(super) async fn submit(
+    State(app): State<Arc<App>>,
+    by: By<Submits>,
+    body: Body,
+) -> Result<impl IntoResponse, Failure> {
     blocking(app, move |app| {
         let body: SubmitBody =
             serde_json::from_slice(&body.bytes).map_err(|error| Failure::form(format!("{error}")))?;
@@ -54,7 +93,7 @@ pub(super) async fn submit(State(app): State<Arc<App>>, body: Body) -> Result<im
             .decode(&body.message)
             .map_err(|error| Failure::form(format!("message: not base64: {error}")))?;
         let xml = match app.gateway().read(&message) {
-            Ok(message) => app.settle(&message, &body)?,
+            Ok(message) => app.settle(&message, &body, &by)?,
             Err(error) => app.refuse(&error)?,
         };
         Ok(([(header::CONTENT_TYPE, "application/xml; charset=utf-8")], xml))
@@ -64,12 +103,21 @@ pub(super) async fn submit(State(app): State<Arc<App>>, body: Body) -> Result<im
 
 impl App {
     fn gateway(&self) -> Gateway<'_> {
-        Gateway { network: self.desk.network(), configuration: &self.configuration, accounts: self }
+        Gateway { network: self.desk.network(), settings: &self.settings, accounts: self }
     }
 
-    /// The payments of a message. An account that is not known here may have been opened elsewhere a moment ago.
-    fn orders(&self, message: &Message) -> Result<Vec<Result<Order, Reason>>, Failure> {
-        let read = || self.gateway().orders(message, gateway::today(self.desk.now()));
+    /// The payments of a message that the user may make. An account that is not known here may have been opened elsewhere
+    /// a moment ago.
+    fn orders(&self, message: &Message, by: &By<Submits>) -> Result<Vec<Result<Order, Reason>>, Failure> {
+        by.charge(self, message.payments.len())?;
+        let allowed = |order: Order| match by.hands_in(self, Kind::Transfer, &order.legs) {
+            Ok(()) => Ok(order),
+            Err(failure) => Err(Reason::new(StatusReason::AG01, failure.detail())),
+        };
+        let read = || -> Vec<_> {
+            let orders = self.gateway().orders(message, payments::today(self.desk.now()));
+            orders.into_iter().map(|order| order.and_then(allowed)).collect()
+        };
         let orders = read();
         if orders.iter().all(Result::is_ok) {
             return Ok(orders);
@@ -84,13 +132,13 @@ impl App {
         position: usize,
         order: Result<Order, Reason>,
     ) -> Result<PreparedPayment, Failure> {
-        let uetr = gateway::uetr(message, position).to_string();
+        let uetr = payments::uetr(message, position).to_string();
         let order = match order {
             Ok(order) => order,
             Err(reason) => return Ok(PreparedPayment { uetr, refused: Some(problem(&reason)), draft: None }),
         };
         let network = self.desk.network();
-        let seed = random().map_err(|error| Failure::new(500, "failed", format!("{error:#}")))?;
+        let seed = random().map_err(|error| Failure::internal(&error))?;
         let transaction = order.draft(network, self.desk.now(), seed);
         let legs = transaction.legs.iter().map(|leg| {
             let asset = &network.assets[leg.asset.index()];
@@ -105,21 +153,20 @@ impl App {
             id: transaction.id().to_string(),
             legs: legs.collect(),
             signers: order.signers.clone(),
-            transaction: codec::encode_one(&transaction)
-                .map_err(|error| Failure::new(500, "failed", format!("{error:#}")))?,
+            transaction: codec::encode_one(&transaction).map_err(|error| Failure::internal(&error))?,
         };
         Ok(PreparedPayment { uetr, refused: None, draft: Some(draft) })
     }
 
     /// Makes the payments of a message that were signed and reports on all.
-    fn settle(&self, message: &Message, body: &SubmitBody) -> Result<String, Failure> {
+    fn settle(&self, message: &Message, body: &SubmitBody, by: &By<Submits>) -> Result<String, Failure> {
         let mut signed: HashMap<usize, &str> = HashMap::new();
         for draft in &body.signed {
             if signed.insert(draft.position, &draft.transaction).is_some() {
                 return Err(Failure::form(format!("signed: position {} is there twice", draft.position)));
             }
         }
-        let orders = self.orders(message)?;
+        let orders = self.orders(message, by)?;
         let mut transactions = Vec::new();
         let mut results: Vec<Result<Order, Reason>> = Vec::with_capacity(orders.len());
         for (position, order) in orders.into_iter().enumerate() {
@@ -188,7 +235,7 @@ impl App {
     }
 
     fn context(&self, instructed_agent: Option<tally_iso20022::Agent>) -> Result<ReportContext, Failure> {
-        let name: [u8; 16] = random().map_err(|error| Failure::new(500, "failed", format!("{error:#}")))?;
+        let name: [u8; 16] = random().map_err(|error| Failure::internal(&error))?;
         Ok(ReportContext {
             message_id: codec::to_hex(&name),
             created: codec::time(self.desk.now()),
@@ -202,7 +249,7 @@ impl App {
 fn fitting(order: &Order, signed: Option<&str>) -> Result<Transaction, Reason> {
     let signed = signed.ok_or_else(|| Reason::from(StatusReason::DS0A))?;
     let transaction = codec::decode_one(signed).map_err(|error| {
-        Reason::new(StatusReason::FF01, format!("the signed transaction cannot be read: {error:#}"))
+        Reason::new(StatusReason::FF01, format!("the signed transaction cannot be read: {error}"))
     })?;
     if !order.is_made_by(&transaction) {
         return Err(Reason::new(
@@ -218,6 +265,5 @@ fn problem(reason: &Reason) -> Problem {
 }
 
 fn unwritten(error: &ReportError) -> Failure {
-    tracing::error!(%error, "a status report could not be written");
-    Failure::new(500, "failed", error.to_string())
+    Failure::internal(error)
 }

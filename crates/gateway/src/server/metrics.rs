@@ -1,6 +1,8 @@
 //! `GET /metrics`
 
+use super::caller::{By, Operates};
 use super::failure::Failure;
+use super::refusals::Refusals;
 use super::{App, blocking};
 use axum::extract::State;
 use axum::http::header;
@@ -108,7 +110,20 @@ fn catch_up(counter: &Counter, count: u64) {
     counter.increment_by(count.saturating_sub(counter.get()));
 }
 
-pub(super) async fn metrics(State(app): State<Arc<App>>) -> Result<impl IntoResponse, Failure> {
+/// Metrics in the form of OpenMetrics
+#[utoipa::path(
+    get,
+    path = "/metrics",
+    tag = "network",
+    responses(
+        (status = 200, body = String, content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8"),
+        Refusals
+    )
+)]
+pub(super) async fn metrics(
+    State(app): State<Arc<App>>,
+    _: By<Operates>,
+) -> Result<impl IntoResponse, Failure> {
     blocking(app, |app| {
         let text = app.metrics.render(app).map_err(|error| Failure::new(500, "failed", error.to_string()))?;
         Ok(([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text))

@@ -1,0 +1,94 @@
+//! The access file of a running gateway: what changes in it takes effect without a restart.
+
+use super::quota::Buckets;
+use super::{Access, AccessError, AccessFile, Denied, User};
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+use tally_ledger::Network;
+
+/// How soon a change of the file takes effect at the latest, while requests come.
+const FRESH: Duration = Duration::from_millis(500);
+
+/// Lets users in as the file says now.
+#[derive(Debug)]
+pub struct Gate {
+    path: PathBuf,
+    network: Network,
+    current: RwLock<Arc<Access>>,
+    seen: Mutex<Seen>,
+    buckets: Buckets,
+}
+
+/// Which file was read, and when it was last looked at.
+#[derive(Debug)]
+struct Seen {
+    stamp: Option<Stamp>,
+    at: Instant,
+}
+
+/// A file that is replaced has another; one that is changed, another time or length.
+type Stamp = (u64, i64, i64, u64);
+
+impl Gate {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// When it cannot be read, or says something that does not fit the network.
+    pub fn open(path: PathBuf, network: Network) -> Result<Self, AccessError> {
+        let stamp = stamp(&path);
+        let access = Access::new(&AccessFile::read(&path)?, &network)?;
+        Ok(Self {
+            path,
+            network,
+            current: RwLock::new(Arc::new(access)),
+            seen: Mutex::new(Seen { stamp, at: Instant::now() }),
+            buckets: Buckets::default(),
+        })
+    }
+
+    /// Everybody who may come in now. A file that cannot be used changes nothing, and is told in the log.
+    pub fn current(&self) -> Arc<Access> {
+        if self.has_changed() {
+            match AccessFile::read(&self.path).and_then(|file| Access::new(&file, &self.network)) {
+                Ok(access) => {
+                    tracing::info!(users = access.len(), "the access file was read again");
+                    *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(access);
+                }
+                Err(error) => {
+                    tracing::error!(%error, "the access file was changed and cannot be used: it counts as it was");
+                }
+            }
+        }
+        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Takes `cost` out of what the user may send.
+    ///
+    /// # Errors
+    /// [`Denied::Quota`] when there is no room; nothing is taken then.
+    pub fn charge(&self, user: &User, cost: u32, now: Instant) -> Result<(), Denied> {
+        let taken = self.buckets.take(&user.name, user.quota, cost, now);
+        taken.map_err(|wait| Denied::Quota { user: user.name.clone(), wait })
+    }
+
+    fn has_changed(&self) -> bool {
+        // One request looks; the others go on meanwhile.
+        let Ok(mut seen) = self.seen.try_lock() else { return false };
+        if seen.at.elapsed() < FRESH {
+            return false;
+        }
+        seen.at = Instant::now();
+        let stamp = stamp(&self.path);
+        let changed = stamp != seen.stamp;
+        seen.stamp = stamp;
+        changed
+    }
+}
+
+fn stamp(path: &std::path::Path) -> Option<Stamp> {
+    let metadata = fs::metadata(path).ok()?;
+    Some((metadata.ino(), metadata.mtime(), metadata.mtime_nsec(), metadata.len()))
+}

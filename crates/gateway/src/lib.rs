@@ -1,0 +1,28 @@
+//! The gateway: how institutions and their systems reach settlement, whoever runs the stages.
+//!
+//! Reading order: [`payments`] turns payment messages into transactions, [`wire`] is what passes over HTTP, [`server`]
+//! answers it for a [`tally_settlement::desk::Settlement`], [`access`] says who may do what, [`settings`] is what an operator sets.
+
+pub mod access;
+pub mod account_name;
+pub mod codec;
+pub mod payments;
+pub mod server;
+pub mod settings;
+pub mod tls;
+pub mod wire;
+
+/// The operating system gave no random bytes.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("the operating system's random source failed")]
+pub struct NoRandomness(#[source] getrandom::Error);
+
+/// Random bytes.
+///
+/// # Errors
+/// When the operating system has none.
+pub fn random<const N: usize>() -> Result<[u8; N], NoRandomness> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(NoRandomness)?;
+    Ok(bytes)
+}

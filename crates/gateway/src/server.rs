@@ -1,0 +1,215 @@
+//! The network over HTTP, version 1. [`document`] makes the OpenAPI document from the handlers; a server gives it at
+//! `/openapi.json`.
+//!
+//! Everything but `/health`, `/ready` and the document wants a user, see [`crate::access`]. A slow client costs one of a bounded
+//! number of connections for a bounded time, and nothing else.
+
+mod accounts;
+mod asked;
+mod body;
+mod caller;
+mod connection;
+pub(crate) mod document;
+mod failure;
+mod messages;
+mod metrics;
+mod network;
+mod outcome;
+mod refusals;
+mod transactions;
+
+use crate::access::Gate;
+use crate::settings::{NoTls, Settings};
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::header;
+use axum::middleware::{self, Next};
+use axum::response::Response;
+use axum::routing::get;
+use failure::Failure;
+use metrics::Metrics;
+use std::io;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::Duration;
+use tally_ops::metrics::MetricError;
+use tally_ops::shutdown::Shutdown;
+use tally_settlement::desk::Settlement;
+use tokio::sync::Semaphore;
+use utoipa::OpenApi as _;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+/// How long open requests may take once the network is asked to stop.
+const GRACE: Duration = Duration::from_secs(10);
+/// Questions that read the journal, at once.
+const MAX_LOOKUPS: usize = 2;
+/// Questions at once that wait until what others told shows here.
+const MAX_WAITS: usize = 128;
+/// How long it may take to learn whether there is anything newer.
+const CATCH_UP: Duration = Duration::from_secs(5);
+/// Requests that wait for outcomes, at once.
+const MAX_WAITING: usize = 256;
+
+/// Bytes of all requests' bodies together, at once.
+const MAX_BODIES: usize = 256 << 20;
+
+/// The server could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The listener does not work.
+    #[error("cannot listen")]
+    Listen(#[source] io::Error),
+    /// Others than this machine could reach it, and there is no TLS.
+    #[error(transparent)]
+    NoTls(#[from] NoTls),
+    /// Threads cannot be started.
+    #[error("cannot start the HTTP threads")]
+    Threads(#[source] io::Error),
+    /// A metric has a name that is taken.
+    #[error(transparent)]
+    Metrics(#[from] MetricError),
+}
+
+struct App {
+    desk: Arc<dyn Settlement>,
+    settings: Settings,
+    metrics: Metrics,
+    access: Arc<Gate>,
+    lookups: Semaphore,
+    waits: Semaphore,
+    /// Memory for the bodies of requests, in bytes.
+    bodies: Arc<Semaphore>,
+}
+
+/// Who is at the other end of a connection, as far as TLS tells.
+#[derive(Clone, Copy, Default)]
+struct Peer {
+    /// SHA-256 of the client's certificate, which was verified.
+    certificate: Option<[u8; 32]>,
+}
+
+/// Answers on `listener` for `desk` until shutdown is requested and what was asked before is answered.
+///
+/// # Errors
+/// When the listener is not on loopback and there is no TLS, or the runtime cannot be set up.
+pub fn serve(
+    listener: TcpListener,
+    desk: Arc<impl Settlement + 'static>,
+    settings: Settings,
+    access: Arc<Gate>,
+    shutdown: &Shutdown,
+) -> Result<(), ServeError> {
+    settings.may_listen(listener.local_addr().map_err(ServeError::Listen)?)?;
+    listener.set_nonblocking(true).map_err(ServeError::Listen)?;
+    let (http, tls) = (settings.http.clone(), settings.tls.clone());
+    let app = Arc::new(App {
+        desk,
+        metrics: Metrics::new()?,
+        access,
+        lookups: Semaphore::new(MAX_LOOKUPS),
+        waits: Semaphore::new(MAX_WAITS),
+        bodies: Arc::new(Semaphore::new(MAX_BODIES.max(http.max_body_bytes))),
+        settings,
+    });
+    // The stages have threads of their own; these only pass bytes. Dropping the runtime waits for requests
+    // that still wait for outcomes, which is bounded.
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .max_blocking_threads(MAX_WAITING)
+        .thread_name("http")
+        .enable_io()
+        .enable_time()
+        .build()
+        .map_err(ServeError::Threads)?;
+    runtime.block_on(connection::serve(listener, router(app), &http, tls, shutdown.clone()))
+}
+
+/// The OpenAPI 3.1 document of what [`serve`] answers.
+pub fn document() -> utoipa::openapi::OpenApi {
+    routes().split_for_parts().1
+}
+
+fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::with_openapi(document::Document::openapi())
+        .routes(routes!(messages::prepare))
+        .routes(routes!(messages::submit))
+        .routes(routes!(transactions::submit))
+        .routes(routes!(transactions::status))
+        .routes(routes!(transactions::receipt))
+        .routes(routes!(transactions::proof))
+        .routes(routes!(transactions::order))
+        .routes(routes!(accounts::books))
+        .routes(routes!(accounts::account))
+        .routes(routes!(accounts::statement))
+        .routes(routes!(network::network))
+        .routes(routes!(network::tree_head))
+        .routes(routes!(network::consistency))
+        .routes(routes!(network::health))
+        .routes(routes!(network::ready))
+        .routes(routes!(metrics::metrics))
+}
+
+fn router(app: Arc<App>) -> Router {
+    let (routes, document) = routes().split_for_parts();
+    let document: Arc<str> = document.to_json().expect("the document is plain data").into();
+    let json = [(header::CONTENT_TYPE, "application/json")];
+    routes
+        .route("/openapi.json", get(async move || (json, document.to_string())))
+        .fallback(async || Failure::not_found("there is nothing at this path"))
+        .method_not_allowed_fallback(async || Failure::new(405, "method", "this path has another method"))
+        .layer(middleware::from_fn_with_state(Arc::clone(&app), count))
+        .with_state(app)
+}
+
+async fn count(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let response = next.run(request).await;
+    app.metrics.answered(response.status().as_u16());
+    response
+}
+
+impl App {
+    fn answer_timeout(&self) -> Duration {
+        Duration::from_millis(self.settings.http.answer_timeout_ms)
+    }
+
+    /// Waits until what others told shows here.
+    fn catch_up(&self) -> Result<(), Failure> {
+        Ok(self.desk.catch_up(CATCH_UP)?)
+    }
+}
+
+/// Runs what waits or computes for long off the threads that pass bytes.
+async fn blocking<T: Send + 'static>(
+    app: Arc<App>,
+    work: impl FnOnce(&App) -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    tokio::task::spawn_blocking(move || work(&app)).await.unwrap_or_else(|error| {
+        tracing::error!(%error, "a request failed");
+        Err(Failure::new(500, "failed", "the request could not be answered; see the network's log"))
+    })
+}
+
+/// As [`blocking`], for what reads the journal: only so many at once, or questions would slow payments down.
+async fn looking_up<T: Send + 'static>(
+    app: Arc<App>,
+    work: impl FnOnce(&App) -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    let keeper = Arc::clone(&app);
+    let _place = keeper.lookups.acquire().await.map_err(stops)?;
+    blocking(app, work).await
+}
+
+/// As [`blocking`], for what may wait for others: only so many at once, or it would take the threads of payments.
+async fn catching_up<T: Send + 'static>(
+    app: Arc<App>,
+    work: impl FnOnce(&App) -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    let keeper = Arc::clone(&app);
+    let _place = keeper.waits.acquire().await.map_err(stops)?;
+    blocking(app, work).await
+}
+
+fn stops(_: tokio::sync::AcquireError) -> Failure {
+    Failure::new(503, "busy", "the network stops")
+}

@@ -1,0 +1,116 @@
+//! Who sends a request: each handler says by its argument which role it wants.
+
+use super::failure::Failure;
+use super::{App, Peer};
+use crate::access::{Denied, Role, User};
+use axum::extract::FromRequestParts;
+use axum::http::header;
+use axum::http::request::Parts;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Instant;
+use tally_ledger::{AccountRole, Kind, Leg, ParticipantId};
+
+/// A role as a type.
+pub(super) trait Right: Send {
+    const ROLE: Role;
+}
+
+/// [`Role::Submit`]
+pub(super) struct Submits;
+/// [`Role::Approve`]
+pub(super) struct Approves;
+/// [`Role::Read`]
+pub(super) struct Reads;
+/// [`Role::Operate`]
+pub(super) struct Operates;
+
+impl Right for Submits {
+    const ROLE: Role = Role::Submit;
+}
+impl Right for Approves {
+    const ROLE: Role = Role::Approve;
+}
+impl Right for Reads {
+    const ROLE: Role = Role::Read;
+}
+impl Right for Operates {
+    const ROLE: Role = Role::Operate;
+}
+
+/// A user who has that role.
+pub(super) struct By<R> {
+    user: Arc<User>,
+    role: PhantomData<R>,
+}
+
+impl<R: Right> FromRequestParts<Arc<App>> for By<R> {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Failure> {
+        let access = app.access.current();
+        let now = app.desk.now();
+        let peer = parts.extensions.get::<Peer>().copied().unwrap_or_default();
+        let user = match (parts.headers.get(header::AUTHORIZATION), peer.certificate) {
+            (Some(value), _) => access.by_token(bearer(value.as_bytes())?, now)?,
+            (None, Some(fingerprint)) => access.by_certificate(&fingerprint, now)?,
+            (None, None) => return Err(Denied::Nobody.into()),
+        };
+        app.access.charge(&user, 1, Instant::now())?;
+        if !user.roles.contains(&R::ROLE) {
+            return Err(Denied::Role { user: user.name.clone(), role: R::ROLE }.into());
+        }
+        Ok(Self { user, role: PhantomData })
+    }
+}
+
+/// The token of `Bearer TOKEN` (RFC 6750, section 2.1); the scheme in any case (RFC 9110, section 11.1).
+fn bearer(value: &[u8]) -> Result<&str, Denied> {
+    let text = std::str::from_utf8(value).map_err(|_| Denied::Unknown)?;
+    match text.split_once(' ') {
+        Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => Ok(token.trim()),
+        _ => Err(Denied::Nobody),
+    }
+}
+
+impl<R> By<R> {
+    /// Who it is.
+    pub(super) fn user(&self) -> &Arc<User> {
+        &self.user
+    }
+
+    /// That the user acts for that institution.
+    pub(super) fn acts_for(&self, app: &App, participant: ParticipantId) -> Result<(), Failure> {
+        if self.user.acts_for(participant) {
+            return Ok(());
+        }
+        let found = app.desk.network().participants.get(participant.index());
+        let institution = found.map_or_else(|| participant.0.to_string(), |found| found.bic.clone());
+        Err(Denied::Institution { user: self.user.name.clone(), institution }.into())
+    }
+
+    /// That the user may hand that transaction in: it takes from an account of an institution that the user acts for, or
+    /// changes what that institution issued.
+    pub(super) fn hands_in(&self, app: &App, kind: Kind, legs: &[Leg]) -> Result<(), Failure> {
+        if matches!(kind, Kind::Issue | Kind::Redeem) && !self.user.roles.contains(&Role::Approve) {
+            return Err(Denied::Role { user: self.user.name.clone(), role: Role::Approve }.into());
+        }
+        let takes = |leg: &&Leg| match leg.account.role() {
+            // Reserves move on the word of the institution whose customer pays.
+            AccountRole::Settlement(..) => false,
+            AccountRole::Issuance(_) => true,
+            _ => leg.amount.is_debit(),
+        };
+        if legs.iter().filter(takes).any(|leg| self.user.acts_for(leg.participant)) {
+            return Ok(());
+        }
+        let payer = legs.iter().find(takes).or(legs.first()).map(|leg| leg.participant);
+        payer.map_or(Ok(()), |payer| self.acts_for(app, payer))
+    }
+
+    /// Takes the cost of so many payments, beyond the request itself.
+    pub(super) fn charge(&self, app: &App, payments: usize) -> Result<(), Failure> {
+        let more = u32::try_from(payments.saturating_sub(1)).unwrap_or(u32::MAX);
+        Ok(app.access.charge(&self.user, more, Instant::now())?)
+    }
+}

@@ -1,0 +1,236 @@
+//! `POST /v1/transactions`, `GET /v1/transactions/{uetr}` and `POST /v1/accounts`.
+
+use super::asked::{Asked, Named};
+use super::body::{Body, content_type};
+use super::caller::{Approves, By, Reads, Submits};
+use super::failure::Failure;
+use super::refusals::Refusals;
+use super::{App, blocking, document, looking_up, outcome};
+use crate::codec;
+use crate::wire::{OutcomeView, OutcomesBody};
+use axum::Json;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use serde::Deserialize;
+use std::sync::Arc;
+use tally_ledger::transaction::Kind;
+use tally_ledger::{ParticipantId, Transaction, Uetr};
+use tally_proof::{Proof, Receipt};
+use tally_settlement::proof::Wanted;
+use utoipa::IntoParams;
+
+/// Hands a signed batch in
+///
+/// Answers when every outcome is durable, or with `PDNG` for those that are not in time.
+#[utoipa::path(
+    post,
+    path = "/v1/transactions",
+    tag = "payments",
+    request_body(
+        description = "An encoded batch of transactions, or the same in hexadecimal as text",
+        content(([u8] = "application/octet-stream"), (String = "text/plain"))
+    ),
+    responses((status = 200, description = "One outcome for each, in order", body = OutcomesBody), Refusals)
+)]
+pub(super) async fn submit(
+    State(app): State<Arc<App>>,
+    by: By<Submits>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<OutcomesBody>, Failure> {
+    let transactions = decode(&headers, &body)?;
+    by.charge(&app, transactions.len())?;
+    for transaction in &transactions {
+        match (Kind::from_number(transaction.header.kind), &transaction.order) {
+            (Some(Kind::Account), _) | (_, Some(_)) => {
+                return Err(Failure::form("account orders go to /v1/accounts"));
+            }
+            (Some(kind), None) => by.hands_in(&app, kind, &transaction.legs)?,
+            // The scheduler says what is wrong with it.
+            (None, None) => by.hands_in(&app, Kind::Transfer, &transaction.legs)?,
+        }
+    }
+    settle(app, transactions).await
+}
+
+/// Hands signed account orders in
+///
+/// Opens, freezes, releases and closes accounts, and sets their limits; each is signed by its institution.
+#[utoipa::path(
+    post,
+    path = "/v1/accounts",
+    tag = "accounts",
+    request_body(
+        description = "An encoded batch of account orders, or the same in hexadecimal as text",
+        content(([u8] = "application/octet-stream"), (String = "text/plain"))
+    ),
+    responses((status = 200, description = "One outcome for each, in order", body = OutcomesBody), Refusals)
+)]
+pub(super) async fn order(
+    State(app): State<Arc<App>>,
+    by: By<Approves>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<OutcomesBody>, Failure> {
+    let transactions = decode(&headers, &body)?;
+    by.charge(&app, transactions.len())?;
+    for transaction in &transactions {
+        let order = transaction.order.as_ref().filter(|_| transaction.header.kind == Kind::Account.number());
+        let order = order.ok_or_else(|| {
+            Failure::form("only account orders are taken here; others go to /v1/transactions")
+        })?;
+        by.acts_for(&app, order.participant)?;
+        tracing::info!(
+            target: "audit",
+            user = by.user().name,
+            participant = order.participant.0,
+            account = order.number.0,
+            action = ?order.action,
+            "account order"
+        );
+    }
+    settle(app, transactions).await
+}
+
+/// What became of a transaction
+///
+/// Whoever may read and knows the reference is told the outcome: it shows no account and no amount.
+#[utoipa::path(
+    get,
+    path = "/v1/transactions/{transaction}",
+    tag = "payments",
+    params(("transaction" = String, Path, description = "Its UETR (a UUID), or its id in hexadecimal", pattern = "^([0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}|[0-9a-fA-F]{64})$")),
+    responses((status = 200, body = OutcomeView), Refusals)
+)]
+pub(super) async fn status(
+    State(app): State<Arc<App>>,
+    _: By<Reads>,
+    Named(transaction): Named<String>,
+) -> Result<Json<OutcomeView>, Failure> {
+    let wanted = wanted(&transaction)?;
+    looking_up(app, move |app| {
+        let answer = match wanted {
+            Wanted::Uetr(uetr) => app.desk.status(uetr)?,
+            Wanted::Id(id) => app.desk.status_by_id(id)?,
+        };
+        let answer = answer.ok_or_else(|| Failure::not_found(format!("there is no transaction {wanted}")))?;
+        Ok(Json(outcome::view(&answer)))
+    })
+    .await
+}
+
+/// Proof of what became of a transaction
+///
+/// From its id to the tree head that the operator signed.
+#[utoipa::path(
+    get,
+    path = "/v1/transactions/{transaction}/receipt",
+    tag = "payments",
+    params(("transaction" = String, Path, description = "Its UETR, a UUID", pattern = "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$")),
+    responses((status = 200, body = document::Receipt), Refusals)
+)]
+pub(super) async fn receipt(
+    State(app): State<Arc<App>>,
+    _: By<Reads>,
+    Named(transaction): Named<String>,
+) -> Result<Json<Receipt>, Failure> {
+    let uetr = reference(&transaction)?;
+    looking_up(app, move |app| {
+        let receipt = app.desk.receipt(uetr)?;
+        let none = || Failure::not_found(format!("no transaction with the reference {uetr} has an outcome"));
+        Ok(Json(receipt.ok_or_else(none)?))
+    })
+    .await
+}
+
+/// Proof for others of what became of a transaction
+///
+/// Its place in the global order under the operator's signature, who approved it, and the legs that were asked for: checked
+/// offline by `tally verify`, or by any program that uses the crate `tally-proof`.
+#[utoipa::path(
+    get,
+    path = "/v1/transactions/{transaction}/proof",
+    tag = "payments",
+    params(
+        ("transaction" = String, Path, description = "Its UETR (a UUID), or its id in hexadecimal", pattern = "^([0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}|[0-9a-fA-F]{64})$"),
+        Legs
+    ),
+    responses((status = 200, body = document::Proof), Refusals)
+)]
+pub(super) async fn proof(
+    State(app): State<Arc<App>>,
+    by: By<Reads>,
+    Named(transaction): Named<String>,
+    Asked(asked): Asked<Legs>,
+) -> Result<Json<Proof>, Failure> {
+    let wanted = wanted(&transaction)?;
+    looking_up(app, move |app| {
+        let shown = participants(app, &by, &asked.legs)?;
+        let proof = app.desk.proof(wanted, &shown)?;
+        Ok(Json(proof.ok_or_else(|| Failure::not_found(format!("no transaction {wanted} has an outcome")))?))
+    })
+    .await
+}
+
+/// Whose legs a proof shows.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Legs {
+    /// BICs, with commas between them, of institutions that the user acts for; nobody's legs are shown without it.
+    #[serde(default)]
+    legs: String,
+}
+
+fn participants(app: &App, by: &By<Reads>, bics: &str) -> Result<Vec<ParticipantId>, Failure> {
+    let of = |bic: &str| {
+        let found = app.desk.network().participant(bic).map(|(participant, _)| participant);
+        let found =
+            found.ok_or_else(|| Failure::form(format!("legs: no participant has the BIC {bic:?}")))?;
+        by.acts_for(app, found)?;
+        Ok(found)
+    };
+    bics.split(',').filter(|bic| !bic.is_empty()).map(of).collect()
+}
+
+fn wanted(text: &str) -> Result<Wanted, Failure> {
+    text.parse().map_err(|error| Failure::form(format!("{error}")))
+}
+
+fn reference(text: &str) -> Result<Uetr, Failure> {
+    text.parse().map_err(|error| Failure::form(format!("{error}")))
+}
+
+/// A batch in binary form, or in hexadecimal as text.
+fn decode(headers: &HeaderMap, body: &Body) -> Result<Vec<Transaction>, Failure> {
+    let batch = match content_type(headers) {
+        "application/octet-stream" => codec::decode(&body.bytes),
+        "text/plain" => codec::from_hex(body.bytes.trim_ascii()).and_then(|bytes| codec::decode(&bytes)),
+        _ => {
+            let text = "a batch is wanted as application/octet-stream, or in hexadecimal as text/plain";
+            return Err(Failure::new(415, "FF01", text));
+        }
+    };
+    let batch = batch.map_err(|error| Failure::form(error.to_string()))?;
+    let mut transactions = Vec::with_capacity(batch.len());
+    for ((header, seed), place) in batch.headers.iter().zip(&batch.seeds).zip(batch.places()) {
+        let is_order = header.kind == Kind::Account.number();
+        transactions.push(Transaction {
+            header: *header,
+            seed: *seed,
+            legs: batch.legs[place.legs].to_vec(),
+            signers: batch.signers[place.signers].to_vec(),
+            order: is_order.then(|| batch.orders[place.order].clone()),
+        });
+    }
+    Ok(transactions)
+}
+
+async fn settle(app: Arc<App>, transactions: Vec<Transaction>) -> Result<Json<OutcomesBody>, Failure> {
+    blocking(app, move |app| {
+        let pending = app.desk.submit(transactions)?;
+        let answers = app.desk.wait(&pending, app.answer_timeout());
+        Ok(Json(OutcomesBody { outcomes: answers.iter().map(outcome::view).collect() }))
+    })
+    .await
+}

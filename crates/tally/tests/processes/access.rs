@@ -1,0 +1,133 @@
+//! Who may do what: users of institutions, their roles, and TLS.
+
+use super::support::{ALICE, BOB, Network, PLAN, Pain, Running, Said, tally};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use tally::client::Client;
+use tally::connection::RunFile;
+
+/// Runs a command as somebody else than the operator.
+fn by(running: &Running<'_>, token: &str, arguments: &[&str]) -> Said {
+    let mut command = tally();
+    command.env("TALLY_TOKEN", token).arg("--network").arg(running.directory()).args(arguments);
+    command.output().unwrap().into()
+}
+
+/// Lets a user in; the token.
+fn grant(running: &Running<'_>, arguments: &[&str]) -> String {
+    let said = running.command(&[&["access", "grant"], arguments].concat());
+    assert_eq!(said.code, Some(0), "{said:?}");
+    said.out.trim().to_owned()
+}
+
+#[track_caller]
+fn refused(said: &Said, words: &str) {
+    assert!(said.code == Some(2) && said.err.contains(words), "{words}: {said:?}");
+}
+
+#[test]
+fn users_do_what_their_roles_allow_for_their_institution() {
+    let network = Network::of(PLAN);
+    let running = network.run();
+    let files = tempfile::tempdir().unwrap();
+    let message = |id: &'static str| Pain { id, ..Pain::default() }.write(&files);
+    let pay = |token: &str, file: &Path| by(&running, token, &["pay", file.to_str().unwrap()]);
+
+    let alpha = grant(&running, &["alpha", "--institution", "ALPHDEFF", "--roles", "submit,read"]);
+    let beta = grant(&running, &["beta", "--institution", "BETAFRPP", "--roles", "submit,read"]);
+    let reader = grant(&running, &["reader", "--institution", "ALPHDEFF", "--roles", "read"]);
+    let clerk = grant(&running, &["clerk", "--institution", "ALPHDEFF", "--roles", "approve,read"]);
+    let slow = ["slow", "--institution", "ALPHDEFF", "--roles", "read", "--per-second", "1", "--burst", "2"];
+    let slow = grant(&running, &slow);
+
+    // Their own payments and accounts, and nobody else's.
+    assert_eq!(pay(&alpha, &message("own")).answers(), ["ACSC -"]);
+    assert_eq!(pay(&beta, &message("anothers")).answers(), ["RJCT AG01"]);
+    assert_eq!(by(&running, &alpha, &["balance", "ALPHDEFF", ALICE]).out.trim(), "990.00 EUR");
+    refused(&by(&running, &alpha, &["balance", "BETAFRPP", BOB]), "alpha does not act for BETAFRPP");
+    refused(&by(&running, &beta, &["statement", "ALPHDEFF", ALICE]), "beta does not act for ALPHDEFF");
+    assert_eq!(running.balance("BETAFRPP", BOB), "1010.00 EUR");
+    let theirs = running.client_of(&alpha).network().unwrap().totals;
+    assert!(!theirs.is_empty() && theirs.iter().all(|total| total.institution == "ALPHDEFF"), "{theirs:?}");
+
+    // What their roles allow.
+    refused(&pay(&reader, &message("reader")), "reader has not the role submit");
+    let freeze = ["account", "freeze", "ALPHDEFF", ALICE];
+    refused(&by(&running, &alpha, &freeze), "alpha has not the role approve");
+    refused(
+        &by(&running, &beta, &["issue", "BETAFRPP/bob-usd", "1.00", "USD"]),
+        "beta has not the role approve",
+    );
+    assert_eq!(by(&running, &clerk, &freeze).code, Some(0));
+    assert_eq!(by(&running, &clerk, &["account", "release", "ALPHDEFF", ALICE]).code, Some(0));
+    assert!(running.client_of(&alpha).metrics().is_err() && running.client().metrics().is_ok());
+    refused(&by(&running, &slow, &["transfer", "a", "b", "1.00", "EUR"]), "BIC/ACCOUNT");
+    let limited = (0..4).map(|_| by(&running, &slow, &["balance", "ALPHDEFF", ALICE])).collect::<Vec<_>>();
+    assert!(limited.iter().any(|said| said.err.contains("more than was agreed")), "{limited:?}");
+
+    // Nobody, and nobody any more.
+    refused(&by(&running, "tally_00", &["balance", "ALPHDEFF", ALICE]), "nobody has this token");
+    assert_eq!(running.command(&["access", "revoke", "alpha"]).code, Some(0));
+    let began = Instant::now();
+    while by(&running, &alpha, &["balance", "ALPHDEFF", ALICE]).code == Some(0) {
+        assert!(began.elapsed() < Duration::from_secs(20), "a revoked user comes in");
+    }
+    let listed = running.command(&["access", "list"]).out;
+    assert!(listed.contains("beta  BETAFRPP  submit,read") && !listed.contains("alpha"), "{listed}");
+    refused(
+        &running.command(&["access", "grant", "x", "--institution", "NOWHDEFF", "--roles", "read"]),
+        "NOWHDEFF",
+    );
+    assert_eq!(running.stop().code, Some(0));
+}
+
+#[test]
+fn a_gateway_with_tls_is_known_by_its_authority_and_speaks_nothing_else() {
+    let home = tempfile::tempdir().unwrap();
+    let (plan, directory) = (home.path().join("plan.toml"), home.path().join("network"));
+    std::fs::write(&plan, PLAN).unwrap();
+    let made: Said = tally()
+        .args(["network", "init", "--weak-keys", "--tls", "localhost,127.0.0.1", "--plan"])
+        .args([&plan, &directory])
+        .output()
+        .unwrap()
+        .into();
+    assert_eq!(made.code, Some(0), "{made:?}");
+    let network = Network::at(home, directory);
+    let running = network.run_with(&["--set", "http.request_timeout_ms=500"]);
+    let url = RunFile::read(&network.layout()).unwrap().url();
+    assert!(url.starts_with("https://"), "{url}");
+    assert_eq!(running.balance("ALPHDEFF", ALICE), "1000.00 EUR");
+
+    let authority = network.layout().tls_authority();
+    let known =
+        |authority: &Path| Client::new(&url, Some(running.token()), Some(authority)).unwrap().network();
+    assert!(known(&authority).is_ok());
+    let other = Network::of(PLAN);
+    let stranger = other.layout().root().join("stranger.pem");
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    std::fs::write(&stranger, made.cert.pem()).unwrap();
+    let error = format!("{:#}", known(&stranger).unwrap_err());
+    assert!(error.contains("certificate"), "{error}");
+
+    // What is not TLS gets no answer, nor does a client that says nothing hold its place for ever.
+    let mut plain = TcpStream::connect(running.address()).unwrap();
+    plain.write_all(b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+    let mut silent = TcpStream::connect(running.address()).unwrap();
+    let mut answer = Vec::new();
+    let _ = plain.read_to_end(&mut answer);
+    assert!(!String::from_utf8_lossy(&answer).contains("HTTP/1.1"), "{answer:?}");
+    let _ = silent.read_to_end(&mut answer);
+    assert_eq!(running.stop().code, Some(0));
+}
+
+#[test]
+fn without_tls_nobody_else_can_reach_a_gateway() {
+    let network = Network::of(PLAN);
+    let mut running = network.start(&["--listen", "0.0.0.0:0"]);
+    assert!(!running.listens());
+    let said = running.ended();
+    assert!(said.code == Some(2) && said.err.contains("no TLS"), "{said:?}");
+}
