@@ -175,16 +175,6 @@ impl Access {
     pub fn by_certificate(&self, fingerprint: &[u8; 32], now: Timestamp) -> Result<Arc<User>, Denied> {
         current(self.by_certificate.get(fingerprint).ok_or(Denied::Unknown)?, now)
     }
-
-    /// How many can come in.
-    pub fn len(&self) -> usize {
-        self.by_token.len().max(self.by_certificate.len())
-    }
-
-    /// Whether nobody can.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
 }
 
 fn current(user: &Arc<User>, now: Timestamp) -> Result<Arc<User>, Denied> {

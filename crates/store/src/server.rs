@@ -101,7 +101,7 @@ impl PostgresServer {
         watch.args(["-c", script, "sh"]).arg(directory.path()).stdin(Stdio::piped());
         let watch = watch.stdout(Stdio::null()).stderr(Stdio::null()).process_group(0).spawn()?;
         let settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
-        let port = free_port()?;
+        let port = tally_ops::ports::free(1)?[0];
         let server = Self { directory, binaries, user, port, settings, server: Mutex::new(None), watch };
         server.restart()?;
         Ok(server)
@@ -271,8 +271,4 @@ fn run(program: &'static str, command: &mut Command) -> Result<(), ServerError> 
     }
     let output = [output.stdout, output.stderr].concat();
     Err(ServerError::Failed { program, output: String::from_utf8_lossy(&output).into_owned() })
-}
-
-fn free_port() -> io::Result<u16> {
-    Ok(std::net::TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }

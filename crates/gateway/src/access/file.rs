@@ -2,7 +2,7 @@
 
 use super::{Quota, Role, Scope, Token, User};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -205,10 +205,11 @@ impl AccessFile {
     /// # Errors
     /// When the file would say something that does not fit; it is as it was then.
     pub fn grant(&mut self, entry: UserEntry) -> Result<(), AccessError> {
-        let mut users: BTreeMap<usize, UserEntry> = self.user.iter().cloned().enumerate().collect();
-        let place = self.user.iter().position(|user| user.name == entry.name).unwrap_or(self.user.len());
-        users.insert(place, entry);
-        let next = Self { user: users.into_values().collect() };
+        let mut next = self.clone();
+        match next.user.iter_mut().find(|user| user.name == entry.name) {
+            Some(user) => *user = entry,
+            None => next.user.push(entry),
+        }
         next.check()?;
         *self = next;
         Ok(())

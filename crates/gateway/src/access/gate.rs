@@ -54,7 +54,7 @@ impl Gate {
         if self.has_changed() {
             match AccessFile::read(&self.path).and_then(|file| Access::new(&file, &self.network)) {
                 Ok(access) => {
-                    tracing::info!(users = access.len(), "the access file was read again");
+                    tracing::info!("the access file was read again");
                     *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(access);
                 }
                 Err(error) => {

@@ -17,13 +17,6 @@ pub(crate) fn name(organisation: &str) -> Name {
     format!("O={organisation}, L=London, C=GB").parse().expect("a name")
 }
 
-fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0")
-        .and_then(|listener| listener.local_addr())
-        .expect("a free port")
-        .port()
-}
-
 pub(crate) struct World {
     _directory: tempfile::TempDir,
     pub(crate) network: Network,
@@ -35,7 +28,7 @@ impl World {
     /// Parties by name; the last is a notary of this kind.
     pub(crate) fn new(parties: &[&str], validating: bool) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
-        let ports: Vec<u16> = parties.iter().map(|_| free_port()).collect();
+        let ports = tally_ops::ports::free(parties.len()).expect("free ports");
         let specs: Vec<NodeSpec> = parties
             .iter()
             .zip(&ports)
