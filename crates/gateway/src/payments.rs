@@ -2,15 +2,18 @@
 //! for through [`Accounts`], and the time is given.
 
 mod details;
+mod instructions;
 mod parties;
+mod returns;
 
-pub use details::details;
+pub use details::{details, return_details};
+pub use instructions::{Instructions, Orders};
 
 use crate::codec;
 use crate::settings::{ControlSum, Settings};
 use tally_crypto::{Hash, PublicKey};
 use tally_iso20022::{
-    Date, Limits, Message, MessageKind, ParseError, Payment, Reason, StatusReason, Transfer, derived_uetr,
+    Date, Message, MessageKind, ParseError, Payment, Reason, StatusReason, Transfer, derived_uetr,
 };
 use tally_ledger::transaction::{Kind, Terms};
 use tally_ledger::{
@@ -19,15 +22,17 @@ use tally_ledger::{
 };
 use tally_settlement::path;
 
-/// The most payments of one message: their drafts and signatures fit one request.
-const MAX_PAYMENTS: usize = 10_000;
-
 /// The accounts as the network knows them.
 pub trait Accounts {
     /// The account of that IBAN or other alias in a participant's books.
     fn by_alias(&self, participant: ParticipantId, alias: &str) -> Option<AccountId>;
     /// Whose signature debits a customer's account.
     fn owner(&self, account: AccountId) -> Option<PublicKey>;
+    /// The legs of the transfer with that reference, which was settled.
+    ///
+    /// # Errors
+    /// When there is none, or not all of its legs are known here.
+    fn settled(&self, uetr: Uetr) -> Result<Vec<Leg>, Reason>;
 }
 
 /// Reads messages for one network.
@@ -90,13 +95,20 @@ impl Gateway<'_> {
     ///
     /// # Errors
     /// When the file as a whole is not a message.
-    pub fn read(&self, xml: &[u8]) -> Result<Message, ParseError> {
-        let limits = Limits { payments: MAX_PAYMENTS, ..Limits::default() };
-        let mut message = tally_iso20022::parse(xml, &limits)?;
+    pub fn read(&self, xml: &[u8]) -> Result<Instructions, ParseError> {
+        let mut instructions = Instructions::read(xml)?;
         if self.settings.messages.control_sum == ControlSum::Ignore {
-            message.group_rejection.take_if(|reason| reason.code == StatusReason::AM10);
+            instructions.group_rejection().take_if(|reason| reason.code == StatusReason::AM10);
         }
-        Ok(message)
+        Ok(instructions)
+    }
+
+    /// For each payment that the message asks for, in order: what makes it, or why it is refused.
+    pub fn instructed(&self, instructions: &Instructions, today: Date) -> Orders {
+        match instructions {
+            Instructions::Payments(message) => self.orders(message, today),
+            Instructions::Returns(message, _) => self.returns(message, today),
+        }
     }
 
     /// For each payment of the message, in order: what makes it, or why it is refused.

@@ -8,25 +8,32 @@ mod accounts;
 mod asked;
 mod body;
 mod caller;
+mod cancellation;
 mod connection;
 pub(crate) mod document;
+mod etag;
 mod failure;
+mod institutions;
 mod messages;
 mod metrics;
 mod network;
 mod outcome;
+mod payments;
 mod refusals;
+mod reports;
 mod transactions;
 
 use crate::access::Gate;
 use crate::settings::{NoTls, Settings};
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::header;
+use axum::http::HeaderMap;
 use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::get;
+use etag::Tagged;
 use failure::Failure;
+use institutions::Register;
 use metrics::Metrics;
 use std::io;
 use std::net::TcpListener;
@@ -76,6 +83,7 @@ struct App {
     settings: Settings,
     metrics: Metrics,
     access: Arc<Gate>,
+    register: Register,
     lookups: Semaphore,
     waits: Semaphore,
     /// Memory for the bodies of requests, in bytes.
@@ -104,6 +112,7 @@ pub fn serve(
     listener.set_nonblocking(true).map_err(ServeError::Listen)?;
     let (http, tls) = (settings.http.clone(), settings.tls.clone());
     let app = Arc::new(App {
+        register: Register::new(desk.network(), &settings),
         desk,
         metrics: Metrics::new()?,
         access,
@@ -134,6 +143,9 @@ fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::with_openapi(document::Document::openapi())
         .routes(routes!(messages::prepare))
         .routes(routes!(messages::submit))
+        .routes(routes!(cancellation::cancel))
+        .routes(routes!(payments::prepare))
+        .routes(routes!(payments::submit))
         .routes(routes!(transactions::submit))
         .routes(routes!(transactions::status))
         .routes(routes!(transactions::receipt))
@@ -142,6 +154,12 @@ fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(accounts::books))
         .routes(routes!(accounts::account))
         .routes(routes!(accounts::statement))
+        .routes(routes!(reports::camt_053))
+        .routes(routes!(reports::camt_054))
+        .routes(routes!(institutions::institutions))
+        .routes(routes!(institutions::institution))
+        .routes(routes!(institutions::assets))
+        .routes(routes!(institutions::asset))
         .routes(routes!(network::network))
         .routes(routes!(network::tree_head))
         .routes(routes!(network::consistency))
@@ -152,10 +170,9 @@ fn routes() -> OpenApiRouter<Arc<App>> {
 
 fn router(app: Arc<App>) -> Router {
     let (routes, document) = routes().split_for_parts();
-    let document: Arc<str> = document.to_json().expect("the document is plain data").into();
-    let json = [(header::CONTENT_TYPE, "application/json")];
+    let document = Tagged::new(document.to_json().expect("the document is plain data"));
     routes
-        .route("/openapi.json", get(async move || (json, document.to_string())))
+        .route("/openapi.json", get(async move |headers: HeaderMap| document.answer(&headers)))
         .fallback(async || Failure::not_found("there is nothing at this path"))
         .method_not_allowed_fallback(async || Failure::new(405, "method", "this path has another method"))
         .layer(middleware::from_fn_with_state(Arc::clone(&app), count))

@@ -1,11 +1,18 @@
 //! What goes over HTTP, version 1: the JSON that the server writes and the client reads.
 
+mod payments;
+
+pub use payments::{
+    AccountName, Draft, GivenSignature, LegView, PaymentsBody, PreparedBody, PreparedPayment, SignedDraft,
+    SignedPayment, SignedPaymentsBody, SubmitBody, WantedPayment,
+};
+
 use crate::server::document;
 use crate::settings::ParticipantKind;
 use serde::{Deserialize, Serialize};
 use tally_crypto::PublicKey;
 use tally_crypto::log::SignedTreeHead;
-use tally_ledger::{AccountStatus, Network};
+use tally_ledger::{AccountStatus, AssetKind, Network};
 use utoipa::ToSchema;
 
 /// Why something was refused: an ISO 20022 code and one sentence.
@@ -189,76 +196,57 @@ pub struct OutcomeView {
     pub first: Option<Box<OutcomeView>>,
 }
 
-/// Answer of `POST /v1/transactions` and `POST /v1/accounts`: one for each transaction, in order.
+/// Answer of `POST /v1/transactions`, `POST /v1/payments` and `POST /v1/accounts`: one for each transaction, in order.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct OutcomesBody {
     /// The outcomes.
     pub outcomes: Vec<OutcomeView>,
 }
 
-/// Answer of `POST /v1/iso20022/prepare`.
+/// Answer of `GET /v1/institutions`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
-pub struct PreparedBody {
-    /// Why the message as a whole cannot be read; then there are no payments.
-    pub refused: Option<Problem>,
-    /// One for each payment, in order.
-    pub payments: Vec<PreparedPayment>,
+pub struct InstitutionsBody {
+    /// By participant id.
+    pub institutions: Vec<InstitutionView>,
 }
 
-/// A payment of a message: refused already, or ready to be signed.
+/// A regulated institution.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
-pub struct PreparedPayment {
-    /// Its reference.
-    pub uetr: String,
-    /// Why it is refused.
-    pub refused: Option<Problem>,
-    /// What to sign.
-    pub draft: Option<Draft>,
+pub struct InstitutionView {
+    /// ISO 9362.
+    pub bic: String,
+    /// X.500.
+    pub name: String,
+    /// What it is.
+    pub kind: ParticipantKind,
+    /// Its number in legs, keys and proofs.
+    pub participant: u16,
+    /// Its Ed25519 public key, in hexadecimal.
+    #[schema(value_type = String)]
+    pub key: PublicKey,
 }
 
-/// A transaction that wants signatures.
+/// Answer of `GET /v1/assets`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
-pub struct Draft {
-    /// A batch of one, encoded and in hexadecimal.
-    pub transaction: String,
-    /// Its id, which is what is signed; in hexadecimal.
-    pub id: String,
-    /// Its legs, for people.
-    pub legs: Vec<LegView>,
-    /// Who must sign.
-    #[schema(value_type = Vec<String>)]
-    pub signers: Vec<PublicKey>,
+pub struct AssetsBody {
+    /// By asset id.
+    pub assets: Vec<AssetView>,
 }
 
-/// A leg, for people.
+/// What accounts hold.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
-pub struct LegView {
-    /// BIC.
-    pub institution: String,
-    /// The account's alias, number, or role.
-    pub account: String,
-    /// The amount as a decimal, negative for a debit.
-    pub amount: String,
-    /// Code of the asset.
-    pub asset: String,
-}
-
-/// Body of `POST /v1/iso20022/submit`. The answer is a pacs.002.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct SubmitBody {
-    /// The message as it was prepared, in base64.
-    pub message: String,
-    /// The signed drafts: the payment's position in the message, and the batch of one in hexadecimal.
-    pub signed: Vec<SignedDraft>,
-}
-
-/// A signed draft.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct SignedDraft {
-    /// Position of the payment in the message, from 0.
-    pub position: usize,
-    /// The batch of one, encoded and in hexadecimal.
-    pub transaction: String,
+pub struct AssetView {
+    /// ISO 4217 code or ISIN.
+    pub code: String,
+    /// What it is.
+    #[schema(value_type = document::AssetKind)]
+    pub kind: AssetKind,
+    /// Its number in legs and proofs.
+    pub asset: u16,
+    /// Decimals of the minor unit.
+    pub exponent: u8,
+    /// BIC of the institution where the others hold settlement accounts in it.
+    pub settled_at: String,
+    /// The largest payment, as a decimal.
+    pub largest_payment: String,
 }

@@ -88,8 +88,9 @@ pub use reason::{CancellationRejection, Reason, StatusReason};
 pub use remittance::{CreditorReference, ReferredDocument, Remittance, StructuredRemittance};
 pub use report::{
     BlockReport, Outcome, ReportContext, ReportedReason, STATUS_REPORT_DEFINITION, StatusReport,
-    TransactionReport, TransactionStatus, answer, group_answer, group_initiation_report, group_status_report,
-    initiation_report, parse_status_report, refused_by_form, return_status_report, status_report,
+    TransactionReport, TransactionStatus, answer, answer_definition, group_answer, group_initiation_report,
+    group_status_report, initiation_report, parse_status_report, refused_by_form, return_status_report,
+    status_report,
 };
 pub use resolution::{
     CancellationAnswer, CancellationDecision, CancellationVerdict, RESOLUTION_DEFINITION, Resolution,
@@ -102,7 +103,7 @@ pub use statement::{
     parse_statement, statement, statement_pages,
 };
 pub use terms::{ChargesBearer, Coded};
-pub use uetr::derived_uetr;
+pub use uetr::{derived_return_uetr, derived_uetr};
 
 /// Why a report cannot be written.
 pub use error::WriteError as ReportError;

@@ -15,7 +15,7 @@ use crate::date::Date;
 use crate::message::{Agent, Message};
 use crate::reason::Reason;
 
-pub use initiation::{answer, group_answer, group_initiation_report, initiation_report};
+pub use initiation::{answer, answer_definition, group_answer, group_initiation_report, initiation_report};
 pub use read::parse_status_report;
 pub(crate) use read::read as read_status_report;
 pub use write::{group_status_report, return_status_report, status_report};
@@ -110,6 +110,8 @@ pub struct ReportContext {
 /// A status report as read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StatusReport {
+    /// Its definition: `pacs.002.001.10`.
+    pub definition: String,
     /// The report's own identification.
     pub message_id: String,
     /// When it was made, as an `ISODateTime`.

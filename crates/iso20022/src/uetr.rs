@@ -4,6 +4,7 @@ use crate::message::{Message, Payment};
 
 /// Keeps these hashes apart from any other use of the hash function.
 const CONTEXT: &str = "tallystick 2025 iso20022 derived uetr v1";
+const RETURN_CONTEXT: &str = "tallystick 2026 iso20022 return uetr v1";
 
 /// A reference for the payment at that place of the message, by which the same file sent twice is
 /// recognised as the same payments: a UUID of version 8 (RFC 9562, section 5.8) whose other 122
@@ -36,9 +37,38 @@ pub fn derived_uetr(message: &Message, index: usize) -> Option<[u8; 16]> {
     field(Some(&payment.end_to_end_id));
     field(payment.transaction_id.as_deref());
     hasher.update(&(index as u64).to_le_bytes());
+    Some(version_8(&hasher))
+}
+
+/// The reference under which a payment goes back: it follows from that of the payment alone, so that a payment
+/// goes back once. A UUID of version 8, as [`derived_uetr`].
+pub fn derived_return_uetr(original: &[u8; 16]) -> [u8; 16] {
+    let mut hasher = blake3::Hasher::new_derive_key(RETURN_CONTEXT);
+    hasher.update(original);
+    version_8(&hasher)
+}
+
+/// A UUID of version 8 (RFC 9562, section 5.8) of what was hashed.
+fn version_8(hasher: &blake3::Hasher) -> [u8; 16] {
     let mut uetr = [0; 16];
     hasher.finalize_xof().fill(&mut uetr);
     uetr[6] = 0x80 | uetr[6] & 0x0F;
     uetr[8] = 0x80 | uetr[8] & 0x3F;
-    Some(uetr)
+    uetr
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_return_has_one_reference_and_another_than_its_payment() {
+        let original = [7; 16];
+        let back = derived_return_uetr(&original);
+        assert_eq!(back, derived_return_uetr(&original));
+        assert_ne!(back, original);
+        assert_ne!(back, derived_return_uetr(&[8; 16]));
+        assert_eq!((back[6] >> 4, back[8] >> 6), (8, 2), "version and variant");
+        assert_ne!(derived_return_uetr(&back), original);
+    }
 }

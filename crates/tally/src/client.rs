@@ -1,13 +1,14 @@
 //! The HTTP client of the command line.
 
 use anyhow::{Context, bail, ensure};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tally_gateway::wire::{
-    AccountBody, BooksView, NetworkView, OutcomeView, OutcomesBody, PreparedBody, ProblemDetails,
-    StatementBody, SubmitBody,
+    AccountBody, BooksView, NetworkView, OutcomeView, OutcomesBody, PaymentsBody, PreparedBody,
+    ProblemDetails, SignedPaymentsBody, StatementBody, SubmitBody,
 };
 use tally_ledger::TransactionBatch;
 use tally_proof::{Consistency, Proof, Receipt};
@@ -113,6 +114,60 @@ impl Client {
         json(self.get(&path)?)
     }
 
+    /// An account's entries of some days as a message, `camt.053` or `camt.054`; days as YYYY-MM-DD, today without.
+    ///
+    /// # Errors
+    /// As [`Self::network`].
+    pub fn report(
+        &self,
+        bic: &str,
+        account: &str,
+        message: &str,
+        from: Option<&str>,
+        to: Option<&str>,
+    ) -> anyhow::Result<String> {
+        let mut path = format!("/v1/accounts/{}/{}/{message}", segment(bic), segment(account));
+        let days = [("from", from), ("to", to)];
+        for (place, (name, day)) in days.iter().filter_map(|(name, day)| Some((name, (*day)?))).enumerate() {
+            path.push_str(&format!("{}{name}={}", if place == 0 { '?' } else { '&' }, segment(day)));
+        }
+        text(self.get(&path)?)
+    }
+
+    /// Asks for the cancellation of payments by a camt.056; the camt.029 that answers it.
+    ///
+    /// # Errors
+    /// As [`Self::network`].
+    pub fn cancel(&self, message: &[u8]) -> anyhow::Result<String> {
+        text(self.post("/v1/iso20022/cancel", "application/xml", message)?)
+    }
+
+    /// Turns payments into drafts to sign; those without a reference get one that follows from `idempotency_key`, if there is
+    /// one.
+    ///
+    /// # Errors
+    /// As [`Self::network`].
+    pub fn prepare_payments(
+        &self,
+        body: &PaymentsBody,
+        idempotency_key: Option<&str>,
+    ) -> anyhow::Result<PreparedBody> {
+        json(self.post_json("/v1/payments/prepare", body, idempotency_key)?)
+    }
+
+    /// Makes payments whose drafts are signed; with an `idempotency_key`, one that was received before has the outcome of the
+    /// first.
+    ///
+    /// # Errors
+    /// As [`Self::network`].
+    pub fn submit_payments(
+        &self,
+        body: &SignedPaymentsBody,
+        idempotency_key: Option<&str>,
+    ) -> anyhow::Result<OutcomesBody> {
+        json(self.post_json("/v1/payments", body, idempotency_key)?)
+    }
+
     /// What became of the transaction with that reference or id.
     ///
     /// # Errors
@@ -174,7 +229,7 @@ impl Client {
         json(self.post("/v1/iso20022/prepare", "application/xml", message)?)
     }
 
-    /// Sends a payment message with its signed drafts; returns the pacs.002.
+    /// Sends a payment message with its signed drafts; returns the status report.
     ///
     /// # Errors
     /// As [`Self::network`]. That a payment or the message is refused is no error.
@@ -188,8 +243,7 @@ impl Client {
     /// # Errors
     /// As [`Self::network`].
     pub fn metrics(&self) -> anyhow::Result<String> {
-        let answer = checked(self.get("/metrics")?)?;
-        String::from_utf8(answer.body).context("the metrics are not UTF-8")
+        text(self.get("/metrics")?)
     }
 
     fn get(&self, path: &str) -> anyhow::Result<Answer> {
@@ -207,6 +261,23 @@ impl Client {
             request = request.header("authorization", authorization);
         }
         let answer = request.send(body);
+        self.read(answer)
+    }
+
+    fn post_json(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+        idempotency_key: Option<&str>,
+    ) -> anyhow::Result<Answer> {
+        let mut request = self.agent.post(format!("{}{path}", self.base)).content_type("application/json");
+        if let Some(authorization) = &self.authorization {
+            request = request.header("authorization", authorization);
+        }
+        if let Some(key) = idempotency_key {
+            request = request.header("idempotency-key", key);
+        }
+        let answer = request.send(serde_json::to_vec(body)?);
         self.read(answer)
     }
 
@@ -251,6 +322,10 @@ fn checked(answer: Answer) -> anyhow::Result<Answer> {
 
 fn json<T: DeserializeOwned>(answer: Answer) -> anyhow::Result<T> {
     serde_json::from_slice(&checked(answer)?.body).context("the network's answer cannot be read")
+}
+
+fn text(answer: Answer) -> anyhow::Result<String> {
+    String::from_utf8(checked(answer)?.body).context("the network's answer is not UTF-8")
 }
 
 /// A name as one segment of a path (RFC 3986, section 2.3).

@@ -5,6 +5,7 @@ mod account;
 mod audit;
 mod balance;
 mod bench;
+mod cancel;
 mod chain;
 mod evm;
 mod exchange;
@@ -85,8 +86,10 @@ enum Command {
     /// Run EVM code and Ethereum's tests
     #[command(subcommand)]
     Evm(evm::Evm),
-    /// Send ISO 20022 payment messages (pain.001, pacs.008, pacs.009)
+    /// Send ISO 20022 messages that move money (pain.001, pacs.008, pacs.009, pacs.004)
     Pay(pay::Pay),
+    /// Ask for the cancellation of payments (camt.056)
+    Cancel(cancel::Cancel),
     /// What became of a transaction
     Status(status::StatusOf),
     /// Proves what became of a transaction: prints and checks its receipt
@@ -206,6 +209,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
             Command::Chain(command) => command.run(),
             Command::Evm(command) => command.run(),
             Command::Pay(command) => command.run(connection),
+            Command::Cancel(command) => command.run(connection),
             Command::Status(command) => command.run(connection),
             Command::Receipt(command) => command.run(connection),
             Command::Proof(command) => command.run(connection),

@@ -22,7 +22,25 @@ impl Accounts for Known {
             known.find(|((of, _), number)| *of == account.participant.0 && **number == account.number.0)?;
         Some(key(found.0.1))
     }
+    fn settled(&self, uetr: Uetr) -> Result<Vec<Leg>, Reason> {
+        match uetr {
+            PAID => Ok(path::payment(&network(), self.account(1), self.account(2), AssetId(0), Amount(500))),
+            CHANGED => Ok(vec![leg(1, AccountNumber(0), -500), leg(2, AccountNumber(0), 400)]),
+            _ => Err(Reason::new(StatusReason::NARR, format!("no payment {uetr}"))),
+        }
+    }
 }
+
+impl Known {
+    fn account(&self, participant: u16) -> AccountId {
+        AccountId { participant: ParticipantId(participant), number: AccountNumber(0) }
+    }
+}
+
+/// A payment of 5.00 from Alpha's first customer to Beta's.
+const PAID: Uetr = Uetr([9; 16]);
+/// No payment from one account to one other.
+const CHANGED: Uetr = Uetr([8; 16]);
 
 fn settings() -> Settings {
     let institution = |unidentified: Option<&str>| Institution {
@@ -70,7 +88,7 @@ fn orders(message: &str) -> Vec<Result<Order, Reason>> {
     let (settings, network, accounts) = (settings(), network(), known());
     let gateway = Gateway { network: &network, settings: &settings, accounts: &accounts };
     let message = gateway.read(message.as_bytes()).unwrap();
-    gateway.orders(&message, Date::parse("2025-03-03").unwrap())
+    gateway.instructed(&message, Date::parse("2025-03-03").unwrap())
 }
 
 const AGENT_A: &str = "<FinInstnId><BICFI>ALPHDEFF</BICFI></FinInstnId>";
@@ -171,4 +189,42 @@ fn a_signature_commits_to_what_the_sender_wrote() {
     let mut other = draft;
     other.header.details = Hash::ZERO;
     assert!(!order.is_made_by(&other));
+}
+
+fn pacs004(original: &str, amount: &str) -> String {
+    format!(
+        "<Document xmlns='urn:iso:std:iso:20022:tech:xsd:pacs.004.001.09'><PmtRtr><GrpHdr><MsgId>R</MsgId>\
+         <CreDtTm>2025-03-03T09:00:00</CreDtTm><NbOfTxs>1</NbOfTxs><SttlmInf><SttlmMtd>CLRG</SttlmMtd></SttlmInf></GrpHdr>\
+         <TxInf><RtrId>R1</RtrId>{original}<RtrdIntrBkSttlmAmt Ccy='EUR'>{amount}</RtrdIntrBkSttlmAmt>\
+         <RtrRsnInf><Rsn><Cd>AC04</Cd></Rsn></RtrRsnInf></TxInf></PmtRtr></Document>"
+    )
+}
+
+#[test]
+fn a_payment_goes_back_the_way_it_came() {
+    let original = |uetr: Uetr| format!("<OrgnlUETR>{uetr}</OrgnlUETR>");
+    let message = pacs004(&original(PAID), "4.99");
+    let order = orders(&message).remove(0).unwrap();
+    assert_eq!(order.legs[0], leg(2, AccountNumber(0), -499));
+    assert_eq!(order.legs[3], leg(1, AccountNumber(0), 499));
+    assert_eq!(order.legs.len(), 4);
+    assert_eq!(
+        order.uetr.0,
+        tally_iso20022::derived_return_uetr(&PAID.0),
+        "whatever the message is called, once"
+    );
+    assert_eq!(Instructions::read(message.as_bytes()).unwrap().uetr(0), order.uetr);
+    let other = pacs004(&original(PAID), "4.98");
+    assert_ne!(orders(&other).remove(0).unwrap().details, order.details);
+    let wrong = [
+        (original(PAID), "5.01", StatusReason::AM09),
+        (original(CHANGED), "1.00", StatusReason::NARR),
+        (original(Uetr([1; 16])), "1.00", StatusReason::NARR),
+        ("<OrgnlEndToEndId>E</OrgnlEndToEndId>".to_owned(), "1.00", StatusReason::NARR),
+        (original(PAID), "1.001", StatusReason::AM12),
+    ];
+    for (original, amount, code) in wrong {
+        let refused = orders(&pacs004(&original, amount)).remove(0).unwrap_err();
+        assert_eq!(refused.code, code, "{original} {amount}: {refused:?}");
+    }
 }

@@ -40,7 +40,7 @@ pub(super) struct When {
     consistency: Consistency,
 }
 
-fn catch_up(app: &App, consistency: Consistency) -> Result<(), Failure> {
+pub(super) fn catch_up(app: &App, consistency: Consistency) -> Result<(), Failure> {
     if consistency == Consistency::Latest {
         app.catch_up()?;
     }
@@ -170,7 +170,12 @@ fn participant<'a>(
 }
 
 /// The account of that alias, number or role, with its alias if it was found by that.
-fn find(app: &App, by: &By<Reads>, bic: &str, name: &str) -> Result<(AccountView, Option<String>), Failure> {
+pub(super) fn find(
+    app: &App,
+    by: &By<Reads>,
+    bic: &str,
+    name: &str,
+) -> Result<(AccountView, Option<String>), Failure> {
     let (participant, _) = participant(app, by, bic)?;
     let by_alias = app.desk.account_by_alias(participant, name);
     let id = by_alias.or_else(|| {

@@ -53,7 +53,7 @@ impl Failure {
                 405 => "The path has another method",
                 406 => "There is no such representation",
                 408 => "The request took too long",
-                409 => "It does not fit what was sent before",
+                409 | 422 => "It does not fit what was sent before",
                 429 => "More was sent than agreed",
                 503 => "The network cannot answer now",
                 _ => "The gateway failed",

@@ -6,7 +6,7 @@ use super::failure::Failure;
 use super::refusals::Refusals;
 use super::{App, blocking, outcome};
 use crate::account_name::account_text;
-use crate::payments::{self, Accounts, Gateway, Order};
+use crate::payments::{self, Accounts, Gateway, Instructions, Order, Orders};
 use crate::wire::{Draft, LegView, PreparedBody, PreparedPayment, Problem, SubmitBody};
 use crate::{codec, random};
 use axum::Json;
@@ -18,11 +18,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use tally_crypto::PublicKey;
 use tally_iso20022::{
-    Message, Outcome as Reported, ParseError, Reason, ReportContext, ReportError, StatusReason,
-    group_status_report, status_report,
+    Outcome as Reported, ParseError, Reason, ReportContext, ReportError, StatusReason, group_answer,
 };
-use tally_ledger::{AccountId, Kind, ParticipantId, Transaction};
+use tally_ledger::{AccountId, Kind, Leg, ParticipantId, Transaction, Uetr};
+use tally_proof::Proof;
 use tally_settlement::engine::{Answer, Outcome};
+use tally_settlement::proof::Wanted;
 
 impl Accounts for App {
     fn by_alias(&self, participant: ParticipantId, alias: &str) -> Option<AccountId> {
@@ -31,11 +32,26 @@ impl Accounts for App {
     fn owner(&self, account: AccountId) -> Option<PublicKey> {
         self.desk.account(account)?.owner
     }
+    fn settled(&self, uetr: Uetr) -> Result<Vec<Leg>, Reason> {
+        let none = |text| Reason::new(StatusReason::NARR, format!("{text} with the reference {uetr}"));
+        let everybody: Vec<_> =
+            (0..).map(ParticipantId).take(self.desk.network().participants.len()).collect();
+        let found = self.desk.proof(Wanted::Uetr(uetr), &everybody).map_err(|error| {
+            tracing::error!(%error, "a payment could not be looked up");
+            Reason::new(StatusReason::MS03, "the payment that goes back cannot be looked up now")
+        })?;
+        let made =
+            |proof: &Proof| proof.receipt.verdict == 0 && proof.transaction.kind == Kind::Transfer.number();
+        let proof = found.filter(made).ok_or_else(|| none("the network settled no payment"))?;
+        let legs: Option<Vec<_>> = proof.transaction.legs.iter().map(|leg| leg.leg()).collect();
+        legs.ok_or_else(|| none("this gateway does not know all accounts of the payment"))
+    }
 }
 
 /// Turns a payment message into drafts to sign
 ///
-/// A pain.001, pacs.008 or pacs.009; for each payment a draft, or why it is refused. Nothing is kept.
+/// A pain.001, pacs.008 or pacs.009, or a pacs.004 that sends payments back; for each payment a draft, or why it is refused.
+/// Nothing is kept.
 #[utoipa::path(
     post,
     path = "/v1/iso20022/prepare",
@@ -49,10 +65,7 @@ pub(super) async fn prepare(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<PreparedBody>, Failure> {
-    let kind = content_type(&headers);
-    if !matches!(kind, "application/xml" | "text/xml") {
-        return Err(Failure::new(415, "FF01", "a payment message is wanted as application/xml"));
-    }
+    is_xml(&headers)?;
     blocking(app, move |app| {
         let message = match app.gateway().read(&body.bytes) {
             Ok(message) => message,
@@ -70,14 +83,15 @@ pub(super) async fn prepare(
 
 /// Makes the payments of a message whose drafts are signed
 ///
-/// Answers with a pacs.002 when every outcome is durable, or with `PDNG` for those that are not in time.
+/// Answers with a pain.002 to a pain.001, else with a pacs.002, when every outcome is durable; with `PDNG` for those that are
+/// not in time.
 #[utoipa::path(
     post,
     path = "/v1/iso20022/submit",
     tag = "payments",
     request_body(content = SubmitBody, content_type = "application/json"),
     responses(
-        (status = 200, description = "A pacs.002", body = String, content_type = "application/xml; charset=utf-8"),
+        (status = 200, description = "A pain.002 or pacs.002", body = String, content_type = "application/xml; charset=utf-8"),
         Refusals
     )
 )]
@@ -96,9 +110,19 @@ pub(super) async fn submit(
             Ok(message) => app.settle(&message, &body, &by)?,
             Err(error) => app.refuse(&error)?,
         };
-        Ok(([(header::CONTENT_TYPE, "application/xml; charset=utf-8")], xml))
+        Ok((XML, xml))
     })
     .await
+}
+
+pub(super) const XML: [(header::HeaderName, &str); 1] =
+    [(header::CONTENT_TYPE, "application/xml; charset=utf-8")];
+
+pub(super) fn is_xml(headers: &HeaderMap) -> Result<(), Failure> {
+    match content_type(headers) {
+        "application/xml" | "text/xml" => Ok(()),
+        _ => Err(Failure::new(415, "FF01", "a message is wanted as application/xml")),
+    }
 }
 
 impl App {
@@ -108,14 +132,14 @@ impl App {
 
     /// The payments of a message that the user may make. An account that is not known here may have been opened elsewhere
     /// a moment ago.
-    fn orders(&self, message: &Message, by: &By<Submits>) -> Result<Vec<Result<Order, Reason>>, Failure> {
-        by.charge(self, message.payments.len())?;
+    fn orders(&self, message: &Instructions, by: &By<Submits>) -> Result<Orders, Failure> {
+        by.charge(self, message.len())?;
         let allowed = |order: Order| match by.hands_in(self, Kind::Transfer, &order.legs) {
             Ok(()) => Ok(order),
             Err(failure) => Err(Reason::new(StatusReason::AG01, failure.detail())),
         };
         let read = || -> Vec<_> {
-            let orders = self.gateway().orders(message, payments::today(self.desk.now()));
+            let orders = self.gateway().instructed(message, payments::today(self.desk.now()));
             orders.into_iter().map(|order| order.and_then(allowed)).collect()
         };
         let orders = read();
@@ -128,15 +152,20 @@ impl App {
 
     fn prepared(
         &self,
-        message: &Message,
+        message: &Instructions,
         position: usize,
         order: Result<Order, Reason>,
     ) -> Result<PreparedPayment, Failure> {
-        let uetr = payments::uetr(message, position).to_string();
+        let uetr = message.uetr(position).to_string();
         let order = match order {
             Ok(order) => order,
             Err(reason) => return Ok(PreparedPayment { uetr, refused: Some(problem(&reason)), draft: None }),
         };
+        Ok(PreparedPayment { uetr, refused: None, draft: Some(self.draft(&order)?) })
+    }
+
+    /// What is signed to make a payment.
+    pub(super) fn draft(&self, order: &Order) -> Result<Draft, Failure> {
         let network = self.desk.network();
         let seed = random().map_err(|error| Failure::internal(&error))?;
         let transaction = order.draft(network, self.desk.now(), seed);
@@ -149,17 +178,16 @@ impl App {
                 asset: asset.code.clone(),
             }
         });
-        let draft = Draft {
+        Ok(Draft {
             id: transaction.id().to_string(),
             legs: legs.collect(),
             signers: order.signers.clone(),
             transaction: codec::encode_one(&transaction).map_err(|error| Failure::internal(&error))?,
-        };
-        Ok(PreparedPayment { uetr, refused: None, draft: Some(draft) })
+        })
     }
 
     /// Makes the payments of a message that were signed and reports on all.
-    fn settle(&self, message: &Message, body: &SubmitBody, by: &By<Submits>) -> Result<String, Failure> {
+    fn settle(&self, message: &Instructions, body: &SubmitBody, by: &By<Submits>) -> Result<String, Failure> {
         let mut signed: HashMap<usize, &str> = HashMap::new();
         for draft in &body.signed {
             if signed.insert(draft.position, &draft.transaction).is_some() {
@@ -182,7 +210,7 @@ impl App {
         }
         let pending = self.desk.submit(transactions)?;
         let mut answers = self.desk.wait(&pending, self.answer_timeout()).into_iter();
-        let is_copy = message.header.as_ref().is_some_and(|header| header.possible_duplicate);
+        let is_copy = message.header().is_some_and(|header| header.possible_duplicate);
         let mut outcomes = Vec::with_capacity(results.len());
         for result in results {
             outcomes.push(match result {
@@ -193,15 +221,14 @@ impl App {
                 },
             });
         }
-        let context = self.context(message.instructing_agent.clone())?;
-        status_report(message, &outcomes, &context).map_err(|error| unwritten(&error))
+        message.report(&outcomes, self.context()?).map_err(|error| unwritten(&error))
     }
 
     /// What is reported of a payment. A message that says that it may be a copy gets the outcome of the original.
     fn report(&self, order: &Order, answer: Answer, is_copy: bool) -> Result<Reported, Failure> {
         if is_copy
             && let Outcome::Duplicate { first: Some(first) } = &answer.outcome
-            && self.is_same(order, first)?
+            && self.is_same(&order.legs, first)?
         {
             return Ok(outcome::reported(first));
         }
@@ -210,12 +237,12 @@ impl App {
 
     /// Whether the first transaction with this reference was this payment: if it was made, it moved the same
     /// amount between the same accounts. One that was refused moved nothing, whatever it was.
-    fn is_same(&self, order: &Order, first: &Answer) -> Result<bool, Failure> {
+    pub(super) fn is_same(&self, legs: &[Leg], first: &Answer) -> Result<bool, Failure> {
         let Outcome::Final(finality) = &first.outcome else { return Ok(true) };
         if finality.verdict.is_err() {
             return Ok(true);
         }
-        for leg in &order.legs {
+        for leg in legs {
             let account = AccountId { participant: leg.participant, number: leg.account };
             let entries = self.desk.statement(account, finality.sequence.checked_add(1), 1)?;
             let same = entries.first().is_some_and(|entry| {
@@ -231,18 +258,23 @@ impl App {
     /// Reports that a message could not be read.
     fn refuse(&self, error: &ParseError) -> Result<String, Failure> {
         self.metrics.refused(&error.to_reason());
-        group_status_report(error, &self.context(None)?).map_err(|error| unwritten(&error))
+        group_answer(error, &self.context()?).map_err(|error| unwritten(&error))
     }
 
-    fn context(&self, instructed_agent: Option<tally_iso20022::Agent>) -> Result<ReportContext, Failure> {
-        let name: [u8; 16] = random().map_err(|error| Failure::internal(&error))?;
+    fn context(&self) -> Result<ReportContext, Failure> {
         Ok(ReportContext {
-            message_id: codec::to_hex(&name),
+            message_id: message_id()?,
             created: codec::time(self.desk.now()),
             instructing_agent: None,
-            instructed_agent,
+            instructed_agent: None,
         })
     }
+}
+
+/// A new name for a message of the network's.
+pub(super) fn message_id() -> Result<String, Failure> {
+    let name: [u8; 16] = random().map_err(|error| Failure::internal(&error))?;
+    Ok(codec::to_hex(&name))
 }
 
 /// The signed transaction of an order, if it makes that payment and nothing else.
@@ -260,10 +292,10 @@ fn fitting(order: &Order, signed: Option<&str>) -> Result<Transaction, Reason> {
     Ok(transaction)
 }
 
-fn problem(reason: &Reason) -> Problem {
+pub(super) fn problem(reason: &Reason) -> Problem {
     Problem { code: reason.code.code().to_owned(), text: reason.text.clone() }
 }
 
-fn unwritten(error: &ReportError) -> Failure {
+pub(super) fn unwritten(error: &ReportError) -> Failure {
     Failure::internal(error)
 }

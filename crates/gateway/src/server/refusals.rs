@@ -6,7 +6,7 @@ use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response, ResponseBuilder};
 use utoipa::{IntoResponses, ToSchema};
 
 /// Statuses of refusals, and when they are given.
-const STATUSES: [(&str, &str); 11] = [
+const STATUSES: [(&str, &str); 12] = [
     ("400", "The request is malformed"),
     ("401", "Nobody was recognised"),
     ("403", "The user may not do this"),
@@ -15,6 +15,7 @@ const STATUSES: [(&str, &str); 11] = [
     ("408", "The body did not come in time"),
     ("413", "The body is too large"),
     ("415", "The body is of another kind"),
+    ("422", "Another payment was made under the reference"),
     ("429", "More was sent than agreed"),
     ("500", "The gateway failed"),
     ("503", "The network cannot answer now"),

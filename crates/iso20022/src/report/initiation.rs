@@ -5,7 +5,9 @@ use crate::error::{ParseError, WriteError};
 use crate::message::{Message, MessageKind, Payment, PaymentBlock};
 use crate::output;
 use crate::report::write::{check_count, counts, group_status, original_group, refused_group, write_reason};
-use crate::report::{Outcome, ReportContext, TransactionStatus, group_status_report, status_report};
+use crate::report::{
+    Outcome, ReportContext, STATUS_REPORT_DEFINITION, TransactionStatus, group_status_report, status_report,
+};
 use crate::xml::Writer;
 
 /// Which pain.002 answers which pain.001.
@@ -98,6 +100,15 @@ pub fn answer(
         MessageKind::FiToFiCustomerCreditTransfer | MessageKind::FinancialInstitutionCreditTransfer => {
             status_report(original, outcomes, context)
         }
+    }
+}
+
+/// The definition of the report that [`answer`] or [`group_answer`] writes for a message of that definition.
+pub fn answer_definition(original: &str) -> &'static str {
+    if original.starts_with("pain.001.") {
+        Version::answering(original).definition()
+    } else {
+        STATUS_REPORT_DEFINITION
     }
 }
 

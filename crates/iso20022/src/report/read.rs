@@ -29,12 +29,12 @@ pub fn parse_status_report(xml: &[u8], limits: &Limits) -> Result<StatusReport, 
 pub(crate) fn read(envelope: &Envelope<'_>, limits: &Limits) -> Result<StatusReport, ParseError> {
     if envelope.definition == super::STATUS_REPORT_DEFINITION {
         let body = envelope.body("FIToFIPmtStsRpt", 10)?;
-        return read_institutions(body, limits).map_err(Fault::into_error);
+        return read_institutions(body, envelope.definition, limits).map_err(Fault::into_error);
     }
     match envelope::version(envelope.definition, "pain.002", 3..=14) {
         Some(version) => {
             let body = envelope.body("CstmrPmtStsRpt", version)?;
-            read_initiation(body, limits).map_err(Fault::into_error)
+            read_initiation(body, envelope.definition, limits).map_err(Fault::into_error)
         }
         None => Err(ParseError::new(format!(
             "a status report {} or pain.002.001.03 to .14 is expected, this is {}",
@@ -44,18 +44,18 @@ pub(crate) fn read(envelope: &Envelope<'_>, limits: &Limits) -> Result<StatusRep
     }
 }
 
-fn read_institutions(report: Element<'_>, limits: &Limits) -> Result<StatusReport, Fault> {
+fn read_institutions(report: Element<'_>, definition: &str, limits: &Limits) -> Result<StatusReport, Fault> {
     let parts = report.children(shapes::report::STATUS_REPORT)?;
     let header = parts.require("GrpHdr")?.children(shapes::report::STATUS_REPORT_HEADER)?;
-    let mut report = read_group(&header, parts.require("OrgnlGrpInfAndSts")?)?;
+    let mut report = read_group(definition, &header, parts.require("OrgnlGrpInfAndSts")?)?;
     read_transactions(&parts, None, limits, &mut report.transactions)?;
     Ok(report)
 }
 
-fn read_initiation(report: Element<'_>, limits: &Limits) -> Result<StatusReport, Fault> {
+fn read_initiation(report: Element<'_>, definition: &str, limits: &Limits) -> Result<StatusReport, Fault> {
     let parts = report.children(shapes::report::INITIATION_REPORT)?;
     let header = parts.require("GrpHdr")?.children(shapes::report::INITIATION_REPORT_HEADER)?;
-    let mut report = read_group(&header, parts.require("OrgnlGrpInfAndSts")?)?;
+    let mut report = read_group(definition, &header, parts.require("OrgnlGrpInfAndSts")?)?;
     for (read, block) in parts.all("OrgnlPmtInfAndSts").enumerate() {
         crate::totals::check_room(block, read, limits.payments)?;
         let fields = block.children(shapes::report::BLOCK_STATUS)?;
@@ -71,9 +71,10 @@ fn read_initiation(report: Element<'_>, limits: &Limits) -> Result<StatusReport,
 }
 
 /// What a report says of itself and of the message as a whole.
-fn read_group(header: &Children<'_>, group: Element<'_>) -> Result<StatusReport, Fault> {
+fn read_group(definition: &str, header: &Children<'_>, group: Element<'_>) -> Result<StatusReport, Fault> {
     let group = group.children(shapes::report::ORIGINAL_GROUP)?;
     Ok(StatusReport {
+        definition: definition.to_owned(),
         message_id: header.require("MsgId")?.text_up_to(MAX_ID)?,
         created: parties::date_time(header.require("CreDtTm")?)?,
         original_message_id: group.require("OrgnlMsgId")?.text_up_to(MAX_ID)?,

@@ -8,9 +8,13 @@ use base64::Engine as _;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use tally_crypto::Hash;
+use tally_gateway::payments::Instructions;
 use tally_gateway::wire::{Draft, PreparedBody, SignedDraft, SubmitBody};
 use tally_gateway::{codec, payments};
-use tally_iso20022::{Limits, Message, MessageKind, StatusReason, StatusReport, Transfer};
+use tally_iso20022::{
+    Limits, MessageKind, Money, ReportedReason, StatusReason, StatusReport, TransactionReport, Transfer,
+};
 use tally_ledger::transaction::Kind;
 use tally_ledger::{AccountId, Amount, Network, Transaction};
 use tally_settlement::path;
@@ -21,10 +25,10 @@ pub(super) struct Pay {
     /// Payment messages, in the order in which they are sent
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Directory in which to write the answers, as NAME.pacs.002.xml
+    /// Directory in which to write the answers, as NAME.pain.002.xml or NAME.pacs.002.xml
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Print the answers (pacs.002) in place of a line for each payment
+    /// Print the answers (pain.002 to a pain.001, else pacs.002) in place of a line for each payment
     #[arg(long)]
     xml: bool,
     /// End with status 1 when a payment was refused
@@ -45,7 +49,7 @@ impl Pay {
         for file in &self.files {
             let place = || format!("{}", file.display());
             let bytes = read(file)?;
-            let message = tally_iso20022::parse(&bytes, &Limits::default()).ok();
+            let message = Instructions::read(&bytes).ok();
             let prepared = connection.client.prepare(&bytes).with_context(place)?;
             let signed = match &message {
                 Some(message) => sign(&connection, &mut keys, message, &prepared).with_context(place)?,
@@ -56,7 +60,8 @@ impl Pay {
             let report = tally_iso20022::parse_status_report(&xml, &Limits::default()).with_context(place)?;
             if let Some(directory) = &self.out {
                 let stem = file.file_stem().unwrap_or_default().to_string_lossy();
-                let path = directory.join(format!("{stem}.pacs.002.xml"));
+                let kind = report.definition.get(..8).unwrap_or("pacs.002");
+                let path = directory.join(format!("{stem}.{kind}.xml"));
                 std::fs::write(&path, &xml).with_context(|| format!("cannot write {}", path.display()))?;
             }
             if self.xml {
@@ -76,7 +81,7 @@ fn name(file: &Path) -> String {
     file.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+pub(super) fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
     // One byte more than is read anywhere, so that a longer file is refused as too long and not as cut off.
     let limit = Limits::default().bytes as u64 + 1;
     let mut bytes = Vec::new();
@@ -90,7 +95,7 @@ fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
 fn sign(
     connection: &Connection,
     keys: &mut Option<KeyRing>,
-    message: &Message,
+    message: &Instructions,
     prepared: &PreparedBody,
 ) -> anyhow::Result<Vec<SignedDraft>> {
     let drafts: Vec<(usize, &Draft)> = (0..)
@@ -118,10 +123,10 @@ fn sign(
     Ok(signed)
 }
 
-/// The transaction of a draft, if it makes the payment that the message names and nothing else.
+/// The transaction of a draft, if it makes the payment that the message asks for and nothing else.
 fn check(
     network: &Network,
-    message: &Message,
+    message: &Instructions,
     position: usize,
     draft: &Draft,
 ) -> anyhow::Result<Transaction> {
@@ -129,16 +134,12 @@ fn check(
     ensure!(transaction.id().to_string() == draft.id, "its id is not that of its content");
     ensure!(transaction.header.network == network.id, "it is for another network");
     ensure!(transaction.header.kind == Kind::Transfer.number(), "it is not a transfer");
-    ensure!(transaction.header.uetr == payments::uetr(message, position), "it has another reference");
-    ensure!(
-        transaction.header.details == payments::details(message, position),
-        "it commits to other details than the message's"
-    );
-    let payment = message.payments.get(position).context("the message has no such payment")?;
-    let transfer = payment.transfer.as_ref().ok().context("the payment's form is wrong")?;
+    ensure!(transaction.header.uetr == message.uetr(position), "it has another reference");
+    let asked = Asked::of(message, position)?;
+    ensure!(transaction.header.details == asked.details, "it commits to other details than the message's");
     let (asset, properties) =
-        network.asset(&transfer.amount.currency_code()).context("the network does not have the currency")?;
-    let amount = transfer.amount.minor_units(properties.exponent);
+        network.asset(&asked.amount.currency_code()).context("the network does not have the currency")?;
+    let amount = asked.amount.minor_units(properties.exponent);
     let amount = Amount(amount.map_err(|reason| anyhow::anyhow!("{reason}"))?);
     let (Some(first), Some(last)) = (transaction.legs.first(), transaction.legs.last()) else {
         anyhow::bail!("it has no legs");
@@ -148,10 +149,9 @@ fn check(
     ensure!(
         transaction.legs == path::payment(network, from, to, asset, amount),
         "its legs do not move {} from one account to one other",
-        transfer.amount
+        asked.amount
     );
-    let (debtors, creditors) = institutions(message.kind, transfer);
-    for (side, wanted, found) in [("debtor", debtors, from), ("creditor", creditors, to)] {
+    for (side, wanted, found) in [("debtor", asked.debtors, from), ("creditor", asked.creditors, to)] {
         let fits = wanted.is_empty()
             || wanted.iter().any(|bic| {
                 network
@@ -161,6 +161,36 @@ fn check(
         ensure!(fits, "its {side}'s institution is not the message's");
     }
     Ok(transaction)
+}
+
+/// What a message says of one payment.
+struct Asked {
+    amount: Money,
+    details: Hash,
+    /// Institutions that may hold the account; any may where there are none.
+    debtors: Bics,
+    creditors: Bics,
+}
+
+impl Asked {
+    fn of(message: &Instructions, position: usize) -> anyhow::Result<Self> {
+        let none = "the message has no such payment";
+        match message {
+            Instructions::Payments(message) => {
+                let payment = message.payments.get(position).context(none)?;
+                let transfer = payment.transfer.as_ref().ok().context("the payment's form is wrong")?;
+                let (debtors, creditors) = institutions(message.kind, transfer);
+                let details = payments::details(message, position);
+                Ok(Self { amount: transfer.amount, details, debtors, creditors })
+            }
+            Instructions::Returns(message, _) => {
+                let returned = message.returns.get(position).context(none)?;
+                let order = returned.order.as_ref().ok().context("the return's form is wrong")?;
+                let details = payments::return_details(message, returned, order);
+                Ok(Self { amount: order.amount, details, debtors: Vec::new(), creditors: Vec::new() })
+            }
+        }
+    }
 }
 
 type Bics = Vec<tally_iso20022::Bic>;
@@ -180,30 +210,46 @@ fn institutions(kind: MessageKind, transfer: &Transfer) -> (Bics, Bics) {
 
 fn is_refused(report: &StatusReport) -> bool {
     let refused = |status: &Option<String>| status.as_deref() == Some("RJCT");
-    refused(&report.group_status) || report.transactions.iter().any(|payment| refused(&payment.status))
+    refused(&report.group_status)
+        || report.blocks.iter().any(|block| refused(&block.status))
+        || report.transactions.iter().any(|payment| refused(&payment.status))
 }
 
 /// The amount with the decimals of its currency, as far as the network knows it.
-fn amount_text(network: &Network, transfer: &Transfer) -> String {
-    let code = transfer.amount.currency_code();
+fn amount_text(network: &Network, amount: &Money) -> String {
+    let code = amount.currency_code();
     let exact = network.asset(&code).and_then(|(_, asset)| {
-        let units = transfer.amount.minor_units(asset.exponent).ok()?;
+        let units = amount.minor_units(asset.exponent).ok()?;
         Some(format!("{code} {}", Amount(units).display(asset.exponent)))
     });
-    exact.unwrap_or_else(|| transfer.amount.to_string())
+    exact.unwrap_or_else(|| amount.to_string())
 }
 
-/// One line for each payment, or one for a message that was refused as a whole.
-fn show(network: &Network, name: &str, width: usize, message: Option<&Message>, report: &StatusReport) {
-    if report.transactions.is_empty() {
-        let reason = report.group_reasons.first();
+/// One line for each payment that is reported on; one for a message, or for a block of its payments, that was refused as a
+/// whole.
+fn show(network: &Network, name: &str, width: usize, message: Option<&Instructions>, report: &StatusReport) {
+    let refused = |status: &Option<String>, what: &str, reasons: &[ReportedReason]| {
+        let reason = reasons.first();
         let code = reason.and_then(|reason| reason.code.as_deref()).unwrap_or("-");
         let text = reason.map(|reason| reason.text.as_str()).unwrap_or_default();
-        let status = report.group_status.as_deref().unwrap_or("RJCT");
-        print::line(&format!("{status} {code:4}  {name:width$}  {text}"));
-        return;
+        print::line(&format!(
+            "{} {code:4}  {name:width$}  {what}{text}",
+            status.as_deref().unwrap_or("RJCT")
+        ));
+    };
+    if report.transactions.is_empty() && report.blocks.iter().all(|block| block.reasons.is_empty()) {
+        refused(&report.group_status, "", &report.group_reasons);
     }
-    for (position, payment) in report.transactions.iter().enumerate() {
+    let mut amounts = Amounts { network, message, next: 0 };
+    let mut blocks = report.blocks.iter().peekable();
+    for payment in &report.transactions {
+        while let Some(block) =
+            blocks.next_if(|block| payment.payment_information_id.as_ref() != Some(&block.id))
+        {
+            if !block.reasons.is_empty() {
+                refused(&block.status, &format!("{}: ", block.id), &block.reasons);
+            }
+        }
         let reason = payment.reasons.first().or(report.group_reasons.first());
         let code = reason.and_then(|reason| reason.code.as_deref()).unwrap_or("-");
         let status = payment.status.as_deref().unwrap_or("-");
@@ -217,9 +263,36 @@ fn show(network: &Network, name: &str, width: usize, message: Option<&Message>, 
                 None => "not decided yet; ask again with `tally status`".to_owned(),
             },
         };
-        let transfer = message.and_then(|message| message.payments.get(position)?.transfer.as_ref().ok());
-        let amount = transfer.map(|transfer| amount_text(network, transfer)).unwrap_or_default();
-        let id = payment.end_to_end_id.as_deref().unwrap_or("-");
+        let amount = amounts.of(payment);
+        let id = payment.end_to_end_id.as_deref().or(payment.instruction_id.as_deref()).unwrap_or("-");
         print::line(&format!("{status} {code:4}  {name:width$}  {id:18}  {amount:>14}  {text}"));
+    }
+    for block in blocks.filter(|block| !block.reasons.is_empty()) {
+        refused(&block.status, &format!("{}: ", block.id), &block.reasons);
+    }
+}
+
+/// Finds the amounts of payments that are reported on in the order of their message.
+struct Amounts<'a> {
+    network: &'a Network,
+    message: Option<&'a Instructions>,
+    next: usize,
+}
+
+impl Amounts<'_> {
+    /// The amount of the next payment with those references; payments of blocks that are refused as a whole are passed over.
+    fn of(&mut self, report: &TransactionReport) -> String {
+        let Some(message) = self.message else { return String::new() };
+        let is_it = |position: &usize| match message {
+            Instructions::Payments(message) => message.payments.get(*position).is_some_and(|payment| {
+                let block = &report.payment_information_id;
+                report.end_to_end_id.as_ref() == Some(&payment.end_to_end_id)
+                    && (block.is_none() || *block == payment.payment_information_id)
+            }),
+            Instructions::Returns(..) => true,
+        };
+        let Some(position) = (self.next..message.len()).find(is_it) else { return String::new() };
+        self.next = position + 1;
+        Asked::of(message, position).map(|asked| amount_text(self.network, &asked.amount)).unwrap_or_default()
     }
 }

@@ -19,11 +19,25 @@ pub(super) struct Statement {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    /// Print an ISO 20022 message in place of lines: the balances and entries of some days, or the entries alone
+    #[arg(long, value_name = "MESSAGE", value_parser = ["camt.053", "camt.054"], conflicts_with_all = ["json", "limit", "before"])]
+    message: Option<String>,
+    /// The message's first day, as YYYY-MM-DD (default: the last one)
+    #[arg(long, value_name = "DAY", requires = "message")]
+    from: Option<String>,
+    /// The message's last day, in UTC (default: today)
+    #[arg(long, value_name = "DAY", requires = "message")]
+    to: Option<String>,
 }
 
 impl Statement {
     pub(super) fn run(self, connection: &ConnectionArguments) -> anyhow::Result<Ended> {
         let client = connection.connect()?.client;
+        if let Some(message) = &self.message {
+            let (from, to) = (self.from.as_deref(), self.to.as_deref());
+            print::line(client.report(&self.bic, &self.account, message, from, to)?.trim_end());
+            return Ok(Ended::Well);
+        }
         let statement = client.statement(&self.bic, &self.account, self.before, self.limit)?;
         if self.json {
             print::line(&serde_json::to_string(&statement)?);

@@ -1,0 +1,119 @@
+//! `POST /v1/iso20022/cancel`
+
+use super::body::Body;
+use super::caller::{By, Submits};
+use super::failure::Failure;
+use super::messages::{XML, is_xml, message_id, unwritten};
+use super::refusals::Refusals;
+use super::{App, looking_up};
+use crate::codec;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::IntoResponse;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tally_iso20022::{
+    CancellationDecision, CancellationRejection, Document, Limits, OriginalPayment, ParseError,
+    RESOLUTION_DEFINITION, Resolution, parse_document, resolution, with_header,
+};
+use tally_ledger::Uetr;
+use tally_settlement::engine::Outcome;
+
+/// The most cancellations of one request.
+const MAX_CANCELLATIONS: usize = 100;
+/// How often it is looked what became of a payment that is to be cancelled.
+const ASK_AGAIN: Duration = Duration::from_millis(50);
+
+/// Asks for the cancellation of payments
+///
+/// Takes a camt.056 and answers with a camt.029. A payment is final milliseconds after it was handed in, and until then
+/// nothing holds it: what was settled is past cancelling, and its institution may send it back by a pacs.004.
+#[utoipa::path(
+    post,
+    path = "/v1/iso20022/cancel",
+    tag = "payments",
+    request_body(content = String, content_type = "application/xml", description = "The camt.056"),
+    responses(
+        (status = 200, description = "A camt.029", body = String, content_type = "application/xml; charset=utf-8"),
+        Refusals
+    )
+)]
+pub(super) async fn cancel(
+    State(app): State<Arc<App>>,
+    by: By<Submits>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<impl IntoResponse, Failure> {
+    is_xml(&headers)?;
+    // Each is looked up in the journal.
+    looking_up(app, move |app| Ok((XML, app.cancel(&by, &body.bytes)?))).await
+}
+
+impl App {
+    /// Answers a request for cancellation.
+    fn cancel(&self, by: &By<Submits>, xml: &[u8]) -> Result<String, Failure> {
+        let unread = |error: ParseError| Failure::new(400, error.reason.code(), error.to_string());
+        let limits = Limits { payments: MAX_CANCELLATIONS, ..Limits::default() };
+        let received = parse_document(xml, &limits).map_err(unread)?;
+        let Document::CancellationRequest(request) = received.document else {
+            return Err(Failure::form("a request for cancellation camt.056 is wanted"));
+        };
+        by.charge(self, request.cancellations.len())?;
+        let decisions = request.cancellations.iter().map(|asked| match asked.is_whole_message {
+            true => Ok(Err(not_found("name each payment by its UETR: messages are not kept"))),
+            false => self.cancellation(&asked.original),
+        });
+        let decisions = decisions.collect::<Result<Vec<_>, Failure>>()?;
+        let (id, created) = (message_id()?, codec::time(self.desk.now()));
+        let answer = Resolution::of(&request, id.clone(), created.clone(), &decisions);
+        let answer = answer.and_then(|answer| resolution(&answer)).map_err(|error| unwritten(&error))?;
+        let Some(header) = received.header else { return Ok(answer) };
+        let header = header.reply(id, RESOLUTION_DEFINITION.to_owned(), created);
+        with_header(&header, &answer).map_err(|error| unwritten(&error))
+    }
+
+    /// Whether a payment was cancelled, once it is known what became of it.
+    fn cancellation(&self, original: &OriginalPayment) -> Result<CancellationDecision, Failure> {
+        let Some(uetr) = original.uetr.map(Uetr) else {
+            return Ok(Err(not_found(
+                "payments are found by their UETR alone, and the request does not state it",
+            )));
+        };
+        let deadline = Instant::now() + self.answer_timeout();
+        loop {
+            let answer = self.desk.status(uetr)?;
+            let text = match answer.map(|answer| answer.outcome) {
+                None => {
+                    return Ok(Err(not_found(&format!("nothing was handed in with the reference {uetr}"))));
+                }
+                Some(Outcome::Final(finality)) => match finality.verdict {
+                    Ok(()) => {
+                        let at = codec::time(finality.timestamp);
+                        let text = format!("settled for good at {at}, sequence {}", finality.sequence);
+                        return Ok(Err((CancellationRejection::PTNA, text)));
+                    }
+                    Err(refusal) => {
+                        format!("the payment was refused with {}: nothing moved", refusal.iso_code())
+                    }
+                },
+                Some(Outcome::Refused(refusal)) => {
+                    format!("the payment was refused with {}: nothing moved", refusal.iso_code())
+                }
+                Some(Outcome::Duplicate { .. }) => "the reference is another payment's".to_owned(),
+                Some(Outcome::Pending) if Instant::now() < deadline => {
+                    std::thread::sleep(ASK_AGAIN);
+                    continue;
+                }
+                Some(Outcome::Pending) => {
+                    let text = format!("the payment {uetr} is not decided yet; ask again");
+                    return Err(Failure::new(503, "PDCR", text));
+                }
+            };
+            return Ok(Err((CancellationRejection::NARR, text)));
+        }
+    }
+}
+
+fn not_found(text: &str) -> (CancellationRejection, String) {
+    (CancellationRejection::NOOR, text.to_owned())
+}
