@@ -80,6 +80,11 @@ pub struct User {
 }
 
 impl User {
+    /// How much the user may send.
+    pub fn quota(&self) -> Quota {
+        self.quota
+    }
+
     /// Whether the user acts for that institution.
     pub fn acts_for(&self, participant: ParticipantId) -> bool {
         match self.scope {

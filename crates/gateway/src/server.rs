@@ -1,4 +1,4 @@
-//! The network over HTTP, version 1. [`document`] makes the OpenAPI document from the handlers; a server gives it at
+//! The network over HTTP, version 1, and over gRPC ([`grpc`]). [`document`] makes the OpenAPI document from the handlers; a server gives it at
 //! `/openapi.json`.
 //!
 //! Everything but `/health`, `/ready` and the document wants a user, see [`crate::access`]. A slow client costs one of a bounded
@@ -13,6 +13,7 @@ mod connection;
 pub(crate) mod document;
 mod etag;
 mod failure;
+mod grpc;
 mod institutions;
 mod messages;
 mod metrics;
@@ -42,7 +43,7 @@ use std::time::Duration;
 use tally_ops::metrics::MetricError;
 use tally_ops::shutdown::Shutdown;
 use tally_settlement::desk::Settlement;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use utoipa::OpenApi as _;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -88,6 +89,9 @@ struct App {
     waits: Semaphore,
     /// Memory for the bodies of requests, in bytes.
     bodies: Arc<Semaphore>,
+    streams: grpc::Streams,
+    /// Whether the server stops.
+    stop: watch::Sender<bool>,
 }
 
 /// Who is at the other end of a connection, as far as TLS tells.
@@ -119,6 +123,8 @@ pub fn serve(
         lookups: Semaphore::new(MAX_LOOKUPS),
         waits: Semaphore::new(MAX_WAITS),
         bodies: Arc::new(Semaphore::new(MAX_BODIES.max(http.max_body_bytes))),
+        streams: grpc::Streams::default(),
+        stop: watch::Sender::new(false),
         settings,
     });
     // The stages have threads of their own; these only pass bytes. Dropping the runtime waits for requests
@@ -131,7 +137,14 @@ pub fn serve(
         .enable_time()
         .build()
         .map_err(ServeError::Threads)?;
-    runtime.block_on(connection::serve(listener, router(app), &http, tls, shutdown.clone()))
+    runtime.block_on(connection::serve(
+        listener,
+        router(Arc::clone(&app)),
+        &http,
+        tls,
+        shutdown.clone(),
+        &app.stop,
+    ))
 }
 
 /// The OpenAPI 3.1 document of what [`serve`] answers.
@@ -173,7 +186,8 @@ fn router(app: Arc<App>) -> Router {
     let document = Tagged::new(document.to_json().expect("the document is plain data"));
     routes
         .route("/openapi.json", get(async move |headers: HeaderMap| document.answer(&headers)))
-        .fallback(async || Failure::not_found("there is nothing at this path"))
+        .merge(grpc::routes())
+        .fallback(grpc::nothing_here)
         .method_not_allowed_fallback(async || Failure::new(405, "method", "this path has another method"))
         .layer(middleware::from_fn_with_state(Arc::clone(&app), count))
         .with_state(app)

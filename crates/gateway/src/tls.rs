@@ -94,7 +94,7 @@ pub fn configuration(section: &TlsSection, directory: &Path) -> Result<Arc<Serve
         }
     };
     let mut configuration = builder.with_single_cert(chain, private).map_err(unusable)?;
-    configuration.alpn_protocols = vec![b"http/1.1".to_vec()];
+    configuration.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(Arc::new(configuration))
 }
 

@@ -37,7 +37,7 @@ pub(super) struct When {
     /// Of when the answer is.
     #[serde(default)]
     #[param(inline)]
-    consistency: Consistency,
+    pub(super) consistency: Consistency,
 }
 
 pub(super) fn catch_up(app: &App, consistency: Consistency) -> Result<(), Failure> {

@@ -2,14 +2,14 @@
 
 use super::failure::Failure;
 use super::{App, Peer};
-use crate::access::{Denied, Role, User};
+use crate::access::{Access, Denied, Role, User};
 use axum::extract::FromRequestParts;
-use axum::http::header;
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, header};
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Instant;
-use tally_ledger::{AccountRole, Kind, Leg, ParticipantId};
+use tally_ledger::{AccountRole, Kind, Leg, ParticipantId, Timestamp};
 
 /// A role as a type.
 pub(super) trait Right: Send {
@@ -38,6 +38,33 @@ impl Right for Operates {
     const ROLE: Role = Role::Operate;
 }
 
+/// By what somebody is known.
+#[derive(Clone)]
+pub(super) enum Credential {
+    Token(String),
+    /// The fingerprint of a client's certificate.
+    Certificate([u8; 32]),
+}
+
+impl Credential {
+    /// What a request shows; a token goes before a certificate.
+    pub(super) fn of(headers: &HeaderMap, peer: Peer) -> Result<Self, Denied> {
+        match (headers.get(header::AUTHORIZATION), peer.certificate) {
+            (Some(value), _) => Ok(Self::Token(bearer(value.as_bytes())?.to_owned())),
+            (None, Some(fingerprint)) => Ok(Self::Certificate(fingerprint)),
+            (None, None) => Err(Denied::Nobody),
+        }
+    }
+
+    /// Whose it is now.
+    pub(super) fn user(&self, access: &Access, now: Timestamp) -> Result<Arc<User>, Denied> {
+        match self {
+            Self::Token(token) => access.by_token(token, now),
+            Self::Certificate(fingerprint) => access.by_certificate(fingerprint, now),
+        }
+    }
+}
+
 /// A user who has that role.
 pub(super) struct By<R> {
     user: Arc<User>,
@@ -48,17 +75,27 @@ impl<R: Right> FromRequestParts<Arc<App>> for By<R> {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Failure> {
-        let access = app.access.current();
-        let now = app.desk.now();
         let peer = parts.extensions.get::<Peer>().copied().unwrap_or_default();
-        let user = match (parts.headers.get(header::AUTHORIZATION), peer.certificate) {
-            (Some(value), _) => access.by_token(bearer(value.as_bytes())?, now)?,
-            (None, Some(fingerprint)) => access.by_certificate(&fingerprint, now)?,
-            (None, None) => return Err(Denied::Nobody.into()),
-        };
+        Ok(Self::request(app, &Credential::of(&parts.headers, peer)?)?)
+    }
+}
+
+impl<R: Right> By<R> {
+    /// Who sends a request, which costs one.
+    pub(super) fn request(app: &App, credential: &Credential) -> Result<Self, Denied> {
+        let user = credential.user(&app.access.current(), app.desk.now())?;
         app.access.charge(&user, 1, Instant::now())?;
+        Self::with_role(user)
+    }
+
+    /// Whose that credential is now, at no cost.
+    pub(super) fn still(app: &App, credential: &Credential) -> Result<Self, Denied> {
+        Self::with_role(credential.user(&app.access.current(), app.desk.now())?)
+    }
+
+    fn with_role(user: Arc<User>) -> Result<Self, Denied> {
         if !user.roles.contains(&R::ROLE) {
-            return Err(Denied::Role { user: user.name.clone(), role: R::ROLE }.into());
+            return Err(Denied::Role { user: user.name.clone(), role: R::ROLE });
         }
         Ok(Self { user, role: PhantomData })
     }

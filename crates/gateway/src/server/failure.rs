@@ -42,6 +42,21 @@ impl Failure {
         &self.detail
     }
 
+    /// The HTTP status.
+    pub(super) fn status(&self) -> u16 {
+        self.status
+    }
+
+    /// The code of the problem.
+    pub(super) fn code(&self) -> &str {
+        &self.code
+    }
+
+    /// Seconds after which it may be sent again.
+    pub(super) fn retry_after_seconds(&self) -> Option<u64> {
+        self.retry_after
+    }
+
     fn title(&self) -> &str {
         match StatusReason::from_code(&self.code) {
             Some(reason) => reason.sentence(),

@@ -14,7 +14,7 @@ use axum::http::HeaderMap;
 use serde::Deserialize;
 use std::sync::Arc;
 use tally_ledger::transaction::Kind;
-use tally_ledger::{ParticipantId, Transaction, Uetr};
+use tally_ledger::{ParticipantId, Transaction, TransactionBatch, Uetr};
 use tally_proof::{Proof, Receipt};
 use tally_settlement::proof::Wanted;
 use utoipa::IntoParams;
@@ -40,17 +40,23 @@ pub(super) async fn submit(
 ) -> Result<Json<OutcomesBody>, Failure> {
     let transactions = decode(&headers, &body)?;
     by.charge(&app, transactions.len())?;
-    for transaction in &transactions {
+    may_hand_in(&app, &by, &transactions)?;
+    settle(app, transactions).await
+}
+
+/// That the user may hand in each of them.
+pub(super) fn may_hand_in(app: &App, by: &By<Submits>, transactions: &[Transaction]) -> Result<(), Failure> {
+    for transaction in transactions {
         match (Kind::from_number(transaction.header.kind), &transaction.order) {
             (Some(Kind::Account), _) | (_, Some(_)) => {
                 return Err(Failure::form("account orders go to /v1/accounts"));
             }
-            (Some(kind), None) => by.hands_in(&app, kind, &transaction.legs)?,
+            (Some(kind), None) => by.hands_in(app, kind, &transaction.legs)?,
             // The scheduler says what is wrong with it.
-            (None, None) => by.hands_in(&app, Kind::Transfer, &transaction.legs)?,
+            (None, None) => by.hands_in(app, Kind::Transfer, &transaction.legs)?,
         }
     }
-    settle(app, transactions).await
+    Ok(())
 }
 
 /// Hands signed account orders in
@@ -179,7 +185,7 @@ pub(super) async fn proof(
 pub(super) struct Legs {
     /// BICs, with commas between them, of institutions that the user acts for; nobody's legs are shown without it.
     #[serde(default)]
-    legs: String,
+    pub(super) legs: String,
 }
 
 fn participants(app: &App, by: &By<Reads>, bics: &str) -> Result<Vec<ParticipantId>, Failure> {
@@ -211,7 +217,11 @@ fn decode(headers: &HeaderMap, body: &Body) -> Result<Vec<Transaction>, Failure>
             return Err(Failure::new(415, "FF01", text));
         }
     };
-    let batch = batch.map_err(|error| Failure::form(error.to_string()))?;
+    Ok(separate(&batch.map_err(|error| Failure::form(error.to_string()))?))
+}
+
+/// The transactions of a batch one by one.
+pub(super) fn separate(batch: &TransactionBatch) -> Vec<Transaction> {
     let mut transactions = Vec::with_capacity(batch.len());
     for ((header, seed), place) in batch.headers.iter().zip(&batch.seeds).zip(batch.places()) {
         let is_order = header.kind == Kind::Account.number();
@@ -223,7 +233,7 @@ fn decode(headers: &HeaderMap, body: &Body) -> Result<Vec<Transaction>, Failure>
             order: is_order.then(|| batch.orders[place.order].clone()),
         });
     }
-    Ok(transactions)
+    transactions
 }
 
 async fn settle(app: Arc<App>, transactions: Vec<Transaction>) -> Result<Json<OutcomesBody>, Failure> {

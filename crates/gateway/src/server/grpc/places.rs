@@ -1,0 +1,71 @@
+//! How many streams are open: so many for each user, so that nobody takes all of them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Streams of one user at once.
+const MAX_OF_USER: usize = 64;
+/// Streams of everybody at once.
+const MAX: usize = 512;
+
+/// The streams that are open, by user.
+#[derive(Clone, Default)]
+pub(in crate::server) struct Streams(Arc<Mutex<HashMap<String, usize>>>);
+
+/// A stream's place.
+pub(super) struct Place {
+    streams: Streams,
+    user: String,
+}
+
+impl Streams {
+    /// A place for another stream of that user, if there is one.
+    pub(super) fn open(&self, user: &str) -> Option<Place> {
+        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = open.get(user).copied().unwrap_or_default();
+        if own >= MAX_OF_USER || open.values().sum::<usize>() >= MAX {
+            return None;
+        }
+        open.insert(user.to_owned(), own + 1);
+        Some(Place { streams: self.clone(), user: user.to_owned() })
+    }
+
+    /// How many are open.
+    #[cfg(test)]
+    pub(super) fn count(&self) -> usize {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).values().sum()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut open = self.streams.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(own) = open.get_mut(&self.user) {
+            *own -= 1;
+            if *own == 0 {
+                open.remove(&self.user);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_user_cannot_take_all_places() {
+        let streams = Streams::default();
+        let held: Vec<_> = (0..MAX_OF_USER).map(|_| streams.open("alice").unwrap()).collect();
+        assert!(streams.open("alice").is_none());
+        let other = streams.open("bob").unwrap();
+        drop(held);
+        assert_eq!(streams.count(), 1);
+        assert!(streams.open("alice").is_some());
+        drop(other);
+        assert_eq!(streams.count(), 0);
+        let all: Vec<_> = (0..MAX).filter_map(|n| streams.open(&format!("user{n}"))).collect();
+        assert_eq!(all.len(), MAX);
+        assert!(streams.open("bob").is_none());
+    }
+}

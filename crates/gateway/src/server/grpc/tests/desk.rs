@@ -1,0 +1,111 @@
+//! A real network whose desk can be held up.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex};
+use std::time::Duration;
+use tally_crypto::log::SignedTreeHead;
+use tally_ledger::{
+    AccountId, AccountNumber, Network, ParticipantId, Timestamp, Transaction, TransactionId, Uetr,
+};
+use tally_log::Health;
+use tally_proof::{Consistency, Proof, Receipt};
+use tally_settlement::clerk::Counts;
+use tally_settlement::desk::Settlement;
+use tally_settlement::engine::{AccountView, Answer, Engine, EngineError, Entry, Pending, Total};
+use tally_settlement::proof::Wanted;
+
+pub(super) struct HeldDesk {
+    pub(super) engine: Engine,
+    /// How often it says that it is busy before it takes anything.
+    pub(super) busy: AtomicUsize,
+    /// How many requests it took.
+    pub(super) taken: AtomicUsize,
+    /// Whether outcomes are kept back.
+    holds: Mutex<bool>,
+    released: Condvar,
+}
+
+impl HeldDesk {
+    pub(super) fn new(engine: Engine) -> Self {
+        let (busy, taken) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Self { engine, busy, taken, holds: Mutex::new(false), released: Condvar::new() }
+    }
+
+    pub(super) fn hold(&self, holds: bool) {
+        *self.holds.lock().unwrap() = holds;
+        self.released.notify_all();
+    }
+}
+
+impl Settlement for HeldDesk {
+    fn submit(&self, transactions: Vec<Transaction>) -> Result<Pending, EngineError> {
+        let less = self.busy.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |busy| busy.checked_sub(1));
+        if less.is_ok() {
+            return Err(EngineError::Busy(1));
+        }
+        self.taken.fetch_add(1, Ordering::SeqCst);
+        self.engine.submit(transactions)
+    }
+    fn wait(&self, pending: &Pending, limit: Duration) -> Vec<Answer> {
+        let holds = self.holds.lock().unwrap();
+        drop(self.released.wait_while(holds, |holds| *holds).unwrap());
+        Settlement::wait(&self.engine, pending, limit)
+    }
+    fn network(&self) -> &Network {
+        Settlement::network(&self.engine)
+    }
+    fn now(&self) -> Timestamp {
+        self.engine.now()
+    }
+    fn health(&self) -> Health {
+        self.engine.health()
+    }
+    fn status(&self, uetr: Uetr) -> Result<Option<Answer>, EngineError> {
+        Settlement::status(&self.engine, uetr)
+    }
+    fn status_by_id(&self, id: TransactionId) -> Result<Option<Answer>, EngineError> {
+        Settlement::status_by_id(&self.engine, id)
+    }
+    fn receipt(&self, uetr: Uetr) -> Result<Option<Receipt>, EngineError> {
+        Settlement::receipt(&self.engine, uetr)
+    }
+    fn proof(&self, wanted: Wanted, shown: &[ParticipantId]) -> Result<Option<Proof>, EngineError> {
+        Settlement::proof(&self.engine, wanted, shown)
+    }
+    fn consistency(&self, first: u64, second: u64) -> Result<Option<Consistency>, EngineError> {
+        Settlement::consistency(&self.engine, first, second)
+    }
+    fn catch_up(&self, limit: Duration) -> Result<(), EngineError> {
+        self.engine.catch_up(limit)
+    }
+    fn account(&self, id: AccountId) -> Option<AccountView> {
+        Settlement::account(&self.engine, id)
+    }
+    fn account_by_alias(&self, participant: ParticipantId, alias: &str) -> Option<AccountId> {
+        Settlement::account_by_alias(&self.engine, participant, alias)
+    }
+    fn alias(&self, id: AccountId) -> Option<String> {
+        Settlement::alias(&self.engine, id)
+    }
+    fn next_account(&self, participant: ParticipantId) -> Option<AccountNumber> {
+        Settlement::next_account(&self.engine, participant)
+    }
+    fn statement(&self, id: AccountId, before: Option<u64>, limit: usize) -> Result<Vec<Entry>, EngineError> {
+        Settlement::statement(&self.engine, id, before, limit)
+    }
+    fn totals(&self) -> Vec<Total> {
+        Settlement::totals(&self.engine)
+    }
+    fn sequenced(&self) -> u64 {
+        Settlement::sequenced(&self.engine)
+    }
+    fn tree_head(&self) -> Option<SignedTreeHead> {
+        Settlement::tree_head(&self.engine)
+    }
+    fn counts(&self) -> Counts {
+        Settlement::counts(&self.engine)
+    }
+    fn remembered(&self) -> Option<usize> {
+        Settlement::remembered(&self.engine)
+    }
+}
