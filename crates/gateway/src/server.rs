@@ -10,9 +10,11 @@ mod body;
 mod caller;
 mod cancellation;
 mod connection;
+mod descriptors;
 pub(crate) mod document;
 mod etag;
 mod failure;
+mod framing;
 mod grpc;
 mod institutions;
 mod messages;
@@ -20,8 +22,10 @@ mod metrics;
 mod network;
 mod outcome;
 mod payments;
+mod reading;
 mod refusals;
 mod reports;
+mod slots;
 mod transactions;
 
 use crate::access::Gate;
@@ -36,6 +40,7 @@ use etag::Tagged;
 use failure::Failure;
 use institutions::Register;
 use metrics::Metrics;
+use reading::Reading;
 use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -85,6 +90,7 @@ struct App {
     metrics: Metrics,
     access: Arc<Gate>,
     register: Register,
+    reading: Reading,
     lookups: Semaphore,
     waits: Semaphore,
     /// Memory for the bodies of requests, in bytes.
@@ -117,6 +123,7 @@ pub fn serve(
     let (http, tls) = (settings.http.clone(), settings.tls.clone());
     let app = Arc::new(App {
         register: Register::new(desk.network(), &settings),
+        reading: Reading::new(),
         desk,
         metrics: Metrics::new()?,
         access,
@@ -189,6 +196,7 @@ fn router(app: Arc<App>) -> Router {
         .merge(grpc::routes())
         .fallback(grpc::nothing_here)
         .method_not_allowed_fallback(async || Failure::new(405, "method", "this path has another method"))
+        .layer(middleware::from_fn(framing::check))
         .layer(middleware::from_fn_with_state(Arc::clone(&app), count))
         .with_state(app)
 }

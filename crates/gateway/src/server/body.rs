@@ -2,6 +2,8 @@
 
 use super::App;
 use super::failure::Failure;
+use super::slots::Slot;
+use axum::body::HttpBody as _;
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, header};
 use http_body_util::BodyExt as _;
@@ -21,9 +23,16 @@ impl FromRequest<Arc<App>> for Body {
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Failure> {
         let limit = Duration::from_millis(app.settings.http.request_timeout_ms);
-        tokio::time::timeout(limit, read_body(request, app))
-            .await
-            .unwrap_or_else(|_| Err(Failure::new(408, "timeout", "the request's body did not come in time")))
+        let slot = request.extensions().get::<Arc<Slot>>().cloned();
+        // The body comes at the client's pace.
+        if let Some(slot) = &slot {
+            slot.waits();
+        }
+        let read = tokio::time::timeout(limit, read_body(request, app)).await;
+        if let Some(slot) = &slot {
+            slot.works().await;
+        }
+        read.unwrap_or_else(|_| Err(Failure::new(408, "timeout", "the request's body did not come in time")))
     }
 }
 
@@ -32,11 +41,16 @@ async fn read_body(request: Request, app: &App) -> Result<Body, Failure> {
     let most = app.settings.http.max_body_bytes;
     let mut body = Body { bytes: Vec::new(), _memory: None };
     let mut stream = request.into_body();
+    let too_large = || Failure::new(413, "FF01", format!("the request is larger than {most} bytes"));
+    // What is announced as too large is not waited for.
+    if usize::try_from(stream.size_hint().lower()).map_or(true, |announced| announced > most) {
+        return Err(too_large());
+    }
     while let Some(frame) = stream.frame().await {
         let frame = frame.map_err(|_| Failure::new(400, "FF01", "the request's body cannot be read"))?;
         let Some(data) = frame.data_ref() else { continue };
         if body.bytes.len().saturating_add(data.len()) > most {
-            return Err(Failure::new(413, "FF01", format!("the request is larger than {most} bytes")));
+            return Err(too_large());
         }
         let busy = |_| Failure::new(503, "AB10", "the network is busy; send it again later");
         let share = u32::try_from(data.len()).unwrap_or(u32::MAX);

@@ -1,6 +1,7 @@
 //! Who sends a request: each handler says by its argument which role it wants.
 
 use super::failure::Failure;
+use super::slots::Slot;
 use super::{App, Peer};
 use crate::access::{Access, Denied, Role, User};
 use axum::extract::FromRequestParts;
@@ -76,7 +77,11 @@ impl<R: Right> FromRequestParts<Arc<App>> for By<R> {
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Failure> {
         let peer = parts.extensions.get::<Peer>().copied().unwrap_or_default();
-        Ok(Self::request(app, &Credential::of(&parts.headers, peer)?)?)
+        let by = Self::request(app, &Credential::of(&parts.headers, peer)?)?;
+        if let Some(slot) = parts.extensions.get::<Arc<Slot>>() {
+            slot.is_users();
+        }
+        Ok(by)
     }
 }
 

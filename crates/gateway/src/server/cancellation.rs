@@ -45,8 +45,13 @@ pub(super) async fn cancel(
     body: Body,
 ) -> Result<impl IntoResponse, Failure> {
     is_xml(&headers)?;
+    let memory = app.reading.memory(body.bytes.len(), app.answer_timeout()).await?;
     // Each is looked up in the journal.
-    looking_up(app, move |app| Ok((XML, app.cancel(&by, &body.bytes)?))).await
+    looking_up(app, move |app| {
+        let _memory = memory;
+        Ok((XML, app.cancel(&by, &body.bytes)?))
+    })
+    .await
 }
 
 impl App {

@@ -1,6 +1,7 @@
 //! Connections from accept to close: limits, TLS, which version of HTTP, an orderly end.
 
-use super::{GRACE, Peer, ServeError};
+use super::slots::{Slot, Slots};
+use super::{GRACE, Peer, ServeError, descriptors};
 use crate::settings::HttpSection;
 use axum::Router;
 use axum::extract::Request;
@@ -17,7 +18,7 @@ use std::time::Duration;
 use tally_ops::shutdown::Shutdown;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
@@ -27,6 +28,12 @@ use tokio_rustls::rustls::ServerConfig;
 const MAX_AGE: Duration = Duration::from_secs(300);
 /// How long to rest when the system has no more file descriptors.
 const REST: Duration = Duration::from_millis(50);
+/// How often it is said, at most, that connections are not accepted.
+const SAY_AGAIN: Duration = Duration::from_secs(10);
+/// How many connections may wait for being accepted.
+const BACKLOG: i32 = 4096;
+/// What the system keeps for a client that does not read, in bytes; it doubles it for its own needs.
+const SYSTEM_BUFFER: usize = 256 << 10;
 /// What a client over HTTP/2 sends first (RFC 9113, section 3.4).
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Requests and streams at once on one connection of HTTP/2.
@@ -55,17 +62,18 @@ pub(super) async fn serve(
     shutdown: Shutdown,
     stop: &watch::Sender<bool>,
 ) -> Result<(), ServeError> {
+    let socket = socket2::SockRef::from(&listener);
+    socket.listen(BACKLOG).map_err(ServeError::Listen)?;
+    // Connections have the buffers of the socket that accepts them.
+    socket.set_send_buffer_size(SYSTEM_BUFFER).map_err(ServeError::Listen)?;
     let listener = tokio::net::TcpListener::from_std(listener).map_err(ServeError::Listen)?;
-    let places = Arc::new(Semaphore::new(http.max_connections));
+    let slots = Slots::new(descriptors::connections(http.max_connections));
     let patience = Duration::from_millis(http.request_timeout_ms);
     let served =
         Served { service: TowerToHyperService::new(router), patience, tls: tls.map(TlsAcceptor::from) };
     let mut asked = std::pin::pin!(tokio::task::spawn_blocking(move || shutdown.wait()));
+    let mut said = None;
     loop {
-        let place = tokio::select! {
-            place = Arc::clone(&places).acquire_owned() => place.expect("the semaphore is never closed"),
-            _ = &mut asked => break,
-        };
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             _ = &mut asked => break,
@@ -74,15 +82,24 @@ pub(super) async fn serve(
             Ok((stream, _)) => stream,
             Err(error) => {
                 // Out of file descriptors, or the client left already: neither is a reason to stop.
-                tracing::warn!(%error, "a connection was not accepted");
+                if said.is_none_or(|said: Instant| said.elapsed() > SAY_AGAIN) {
+                    tracing::warn!(%error, "connections are not accepted");
+                    said = Some(Instant::now());
+                }
                 tokio::time::sleep(REST).await;
                 continue;
             }
         };
+        let slot = tokio::select! {
+            slot = slots.enter() => slot,
+            _ = &mut asked => break,
+        };
         let (served, stopped) = (served.clone(), stop.subscribe());
         tokio::spawn(async move {
-            served.connection(stream, stopped).await;
-            drop(place);
+            tokio::select! {
+                () = slot.given_up() => tracing::debug!("a connection gave its slot up to a newcomer"),
+                () = served.connection(stream, stopped, Arc::clone(&slot)) => {}
+            }
         });
     }
     drop(listener);
@@ -101,10 +118,10 @@ struct Served {
 }
 
 impl Served {
-    async fn connection(self, stream: TcpStream, stop: watch::Receiver<bool>) {
+    async fn connection(self, stream: TcpStream, stop: watch::Receiver<bool>, slot: Arc<Slot>) {
         let _ = stream.set_nodelay(true);
         let Some(acceptor) = self.tls.clone() else {
-            return self.plain(stream, stop).await;
+            return self.plain(stream, stop, slot).await;
         };
         match timeout(self.patience, acceptor.accept(stream)).await {
             Ok(Ok(stream)) => {
@@ -112,7 +129,7 @@ impl Served {
                 let first = session.peer_certificates().and_then(|chain| chain.first());
                 let certificate = first.map(|first| crate::tls::fingerprint(first));
                 let is_http2 = session.alpn_protocol() == Some(b"h2");
-                self.http(stream, is_http2, Peer { certificate }, stop).await;
+                self.http(stream, is_http2, Peer { certificate }, stop, slot).await;
             }
             Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
             Err(_) => tracing::debug!("a TLS handshake took too long"),
@@ -120,12 +137,12 @@ impl Served {
     }
 
     /// Without TLS nobody says beforehand which version it is: the first bytes do.
-    async fn plain(self, mut stream: TcpStream, stop: watch::Receiver<bool>) {
+    async fn plain(self, mut stream: TcpStream, stop: watch::Receiver<bool>, slot: Arc<Slot>) {
         let Ok(Ok(first)) = timeout(self.patience, first_bytes(&mut stream)).await else { return };
         let is_http2 = first == PREFACE;
         let (read, write) = stream.into_split();
         let stream = tokio::io::join(Cursor::new(first).chain(read), write);
-        self.http(stream, is_http2, Peer::default(), stop).await;
+        self.http(stream, is_http2, Peer::default(), stop, slot).await;
     }
 
     async fn http(
@@ -134,13 +151,20 @@ impl Served {
         is_http2: bool,
         peer: Peer,
         stop: watch::Receiver<bool>,
+        slot: Arc<Slot>,
     ) {
         let (service, lease) = (self.service, Arc::new(()));
         let offered = Lease(Arc::downgrade(&lease));
         let service = service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(peer);
             request.extensions_mut().insert(offered.clone());
-            service.call(request)
+            request.extensions_mut().insert(Arc::clone(&slot));
+            let (slot, answer) = (Arc::clone(&slot), service.call(request));
+            async move {
+                // The answer is read at the client's pace.
+                let _working = slot.working().await;
+                answer.await
+            }
         });
         let stream = TokioIo::new(stream);
         if is_http2 {

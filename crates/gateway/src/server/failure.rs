@@ -15,11 +15,19 @@ pub(super) struct Failure {
     detail: String,
     /// Seconds after which it may be sent again.
     retry_after: Option<u64>,
+    /// Nothing more is read of the connection.
+    closes: bool,
 }
 
 impl Failure {
     pub(super) fn new(status: u16, code: &str, detail: impl Into<String>) -> Self {
-        Self { status, code: code.to_owned(), detail: detail.into(), retry_after: None }
+        Self {
+            status,
+            code: code.to_owned(),
+            detail: detail.into(),
+            retry_after: None,
+            closes: matches!(status, 408 | 413),
+        }
     }
 
     pub(super) fn not_found(detail: impl Into<String>) -> Self {
@@ -100,6 +108,11 @@ impl From<Denied> for Failure {
 }
 
 impl Failure {
+    /// After which nothing more is read of the connection.
+    pub(super) fn closing(self) -> Self {
+        Self { closes: true, ..self }
+    }
+
     fn retry_after(self, seconds: u64) -> Self {
         Self { retry_after: Some(seconds), ..self }
     }
@@ -124,8 +137,7 @@ impl IntoResponse for Failure {
         if self.status == 401 {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"tallystick\""));
         }
-        if matches!(self.status, 408 | 413) {
-            // What is left of the request is not read.
+        if self.closes {
             headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         response

@@ -66,8 +66,11 @@ pub(super) async fn prepare(
     body: Body,
 ) -> Result<Json<PreparedBody>, Failure> {
     is_xml(&headers)?;
+    let memory = app.reading.memory(body.bytes.len(), app.answer_timeout()).await?;
     blocking(app, move |app| {
-        let message = match app.gateway().read(&body.bytes) {
+        let read = app.gateway().read(&body.bytes);
+        drop(memory);
+        let message = match read {
             Ok(message) => message,
             Err(error) => {
                 let refused = Some(problem(&error.to_reason()));
@@ -100,13 +103,16 @@ pub(super) async fn submit(
     by: By<Submits>,
     body: Body,
 ) -> Result<impl IntoResponse, Failure> {
+    let memory = app.reading.memory(body.bytes.len(), app.answer_timeout()).await?;
     blocking(app, move |app| {
         let body: SubmitBody =
             serde_json::from_slice(&body.bytes).map_err(|error| Failure::form(format!("{error}")))?;
         let message = base64::engine::general_purpose::STANDARD
             .decode(&body.message)
             .map_err(|error| Failure::form(format!("message: not base64: {error}")))?;
-        let xml = match app.gateway().read(&message) {
+        let read = app.gateway().read(&message);
+        drop(memory);
+        let xml = match read {
             Ok(message) => app.settle(&message, &body, &by)?,
             Err(error) => app.refuse(&error)?,
         };

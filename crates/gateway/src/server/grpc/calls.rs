@@ -4,6 +4,7 @@ use super::super::accounts::{Consistency, When};
 use super::super::asked::{Asked, Named};
 use super::super::caller::{By, Credential, Right, Submits};
 use super::super::connection::Lease;
+use super::super::slots::Slot;
 use super::super::transactions::Legs;
 use super::super::{App, accounts, transactions};
 use super::answers::Answers;
@@ -61,6 +62,10 @@ impl Settlement for Calls {
             ))
         })?;
         let extensions = request.extensions();
+        let slot = extensions.get::<Arc<Slot>>();
+        if let Some(slot) = slot {
+            slot.is_users();
+        }
         let session = Session {
             app: Arc::clone(&self.0),
             credential: extensions
@@ -69,7 +74,11 @@ impl Settlement for Calls {
                 .ok_or_else(|| status(Denied::Nobody.into()))?,
             by: Mutex::new(Arc::new(by)),
             memory: extensions.get::<Arc<Memory>>().cloned().unwrap_or_default(),
-            _place: (place, extensions.get::<Lease>().and_then(|Lease(lease)| lease.upgrade())),
+            _place: (
+                place,
+                extensions.get::<Lease>().and_then(|Lease(lease)| lease.upgrade()),
+                slot.and_then(Slot::try_working),
+            ),
         };
         // One more for how the stream ends.
         let (next, waiting) = mpsc::channel(WINDOW + 1);

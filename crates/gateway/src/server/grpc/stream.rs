@@ -7,6 +7,7 @@
 
 use super::super::caller::{By, Credential, Submits};
 use super::super::failure::Failure;
+use super::super::slots::Working;
 use super::super::{App, blocking, transactions};
 use super::answers::{Held, Next, Outlet};
 use super::metered::Memory;
@@ -39,8 +40,8 @@ pub(super) struct Session {
     /// The user as of the last look.
     pub(super) by: Mutex<Arc<By<Submits>>>,
     pub(super) memory: Arc<Memory>,
-    /// Its place among streams, and what keeps its connection.
-    pub(super) _place: (Place, Option<Arc<()>>),
+    /// Its place among streams, and what keeps its connection open, and in its slot.
+    pub(super) _place: (Place, Option<Arc<()>>, Option<Working>),
 }
 
 /// A request that was handed in, or refused.
