@@ -17,7 +17,7 @@ pub enum Instructions {
     /// pain.001, pacs.008, pacs.009: payments to make.
     Payments(Box<Message>),
     /// pacs.004, with the header that came with it: payments to send back.
-    Returns(Box<PaymentReturn>, Option<AppHeader>),
+    Returns(Box<PaymentReturn>, Option<Box<AppHeader>>),
 }
 
 impl Instructions {
@@ -30,7 +30,7 @@ impl Instructions {
         let received = tally_iso20022::parse_document(xml, &limits)?;
         match received.document {
             Document::Payments(message) => Ok(Self::Payments(message)),
-            Document::Return(message) => Ok(Self::Returns(Box::new(message), received.header)),
+            Document::Return(message) => Ok(Self::Returns(Box::new(message), received.header.map(Box::new))),
             // It says which kinds move money.
             _ => tally_iso20022::parse(xml, &limits).map(|message| Self::Payments(Box::new(message))),
         }
@@ -70,7 +70,7 @@ impl Instructions {
     pub fn header(&self) -> Option<&AppHeader> {
         match self {
             Self::Payments(message) => message.header.as_ref(),
-            Self::Returns(_, header) => header.as_ref(),
+            Self::Returns(_, header) => header.as_deref(),
         }
     }
 

@@ -346,7 +346,7 @@ async fn questions_are_answered_as_over_http() {
     }
     let proof: tally_proof::Proof =
         serde_json::from_slice(&client.proof(&id, &["ALPHDEFF".to_owned()]).await.unwrap()).unwrap();
-    assert_eq!(proof.id().to_string(), id);
+    assert_eq!(proof.receipt.id.to_string(), id);
     let receipt: serde_json::Value = serde_json::from_slice(&client.receipt(&uetr).await.unwrap()).unwrap();
     assert!(receipt.is_object());
     let balance = client.balance("ALPHDEFF", "account-1").await.unwrap();
