@@ -29,7 +29,9 @@ def announced(fields: str, scene: Scene) -> str:
 
 
 attack("1 GiB announced, nothing sent")(functools.partial(announced, ""))
-attack("1 GiB announced, and whether to go on is asked")(functools.partial(announced, "expect: 100-continue\r\n"))
+attack("1 GiB announced, and whether to go on is asked")(
+    functools.partial(announced, "expect: 100-continue\r\n")
+)
 
 
 @attack("1 GiB announced by nobody")
@@ -73,7 +75,9 @@ def cut(fields: str, piece: bytes, scene: Scene) -> str:
             refusal = refused(connection.answer(), "413 FF01")
         except Closed as closed:
             # A client that goes on sending may find the connection reset before it reads the answer.
-            refusal = ended(str(closed), "ConnectionResetError", "UNEXPECTED_EOF_WHILE_READING", "BrokenPipeError")
+            refusal = ended(
+                str(closed), "ConnectionResetError", "UNEXPECTED_EOF_WHILE_READING", "BrokenPipeError"
+            )
         return f"{refusal} after {sent >> 20} MiB"
 
 
@@ -119,7 +123,7 @@ for sent, fields, body in LENGTHS:
 
 
 def smuggled(fields: str, scene: Scene) -> str:
-    """RFC 9112, section 6.1: refused, or read by Transfer-Encoding alone, and the connection ends after it."""
+    """Refused, or read by Transfer-Encoding alone, and the connection ends (RFC 9112, section 6.1)."""
     with Connection(scene.gateway) as connection:
         connection.send(posting(scene, fields, b"0\r\n\r\n" + HIDDEN))
         refusal = refused(connection.answer(AT_ONCE_S), "400", "400 FF01", "200")
@@ -129,8 +133,12 @@ def smuggled(fields: str, scene: Scene) -> str:
 
 
 LONG = f"content-length: {5 + len(HIDDEN)}\r\n"
-attack("a request within a body that has both a length and chunks")(functools.partial(smuggled, LONG + CHUNKED))
-attack("a request within a body that has both chunks and a length")(functools.partial(smuggled, CHUNKED + LONG))
+attack("a request within a body that has both a length and chunks")(
+    functools.partial(smuggled, LONG + CHUNKED)
+)
+attack("a request within a body that has both chunks and a length")(
+    functools.partial(smuggled, CHUNKED + LONG)
+)
 
 
 @attack("chunks by HTTP/1.0, which has none")

@@ -62,7 +62,11 @@ def nul(scene: Scene) -> str:
 
 
 def two(first: str, second: str, scene: Scene) -> str:
-    tokens = {"good": scene.network.tokens["alpha"], "bad": f"tally_{'0' * 64}", "another's": scene.network.tokens["beta"]}
+    tokens = {
+        "good": scene.network.tokens["alpha"],
+        "bad": f"tally_{'0' * 64}",
+        "another's": scene.network.tokens["beta"],
+    }
     both = lines(f"Bearer {tokens[first]}", f"Bearer {tokens[second]}")
     return sent(scene, both, "400 FF01", "401 unknown")
 
@@ -73,7 +77,11 @@ for first, second in (("good", "bad"), ("bad", "good"), ("good", "another's")):
 
 @attack("two tokens in one Authorization field")
 def joined(scene: Scene) -> str:
-    return sent(scene, lines(f"Bearer {scene.network.tokens['alpha']}, Bearer {scene.network.tokens['beta']}"), "401 unknown")
+    return sent(
+        scene,
+        lines(f"Bearer {scene.network.tokens['alpha']}, Bearer {scene.network.tokens['beta']}"),
+        "401 unknown",
+    )
 
 
 @attack("token that has run out")

@@ -52,8 +52,9 @@ class Certificates:
         extensions.write_text(f"basicConstraints = CA:FALSE\nextendedKeyUsage = {usage}\n")
         certificate = self.path(name)
         self._openssl(
-            "x509", "-req", "-in", self._request(name), "-CA", authority, "-CAkey", authority.with_suffix(".key"),
-            "-days", "1", "-extfile", extensions, "-out", certificate,
+            "x509", "-req", "-in", self._request(name), "-CA", authority,
+            "-CAkey", authority.with_suffix(".key"), "-days", "1", "-extfile", extensions,
+            "-out", certificate,
         )  # fmt: skip
         return certificate
 
@@ -80,7 +81,9 @@ class Certificates:
 
     def _request(self, name: str) -> pathlib.Path:
         request = self.folder / f"{name}.csr"
-        self._openssl("req", *CURVE, "-keyout", self.folder / f"{name}.key", "-subj", f"/CN={name}", "-out", request)
+        self._openssl(
+            "req", *CURVE, "-keyout", self.folder / f"{name}.key", "-subj", f"/CN={name}", "-out", request
+        )
         return request
 
     def path(self, name: str) -> pathlib.Path:

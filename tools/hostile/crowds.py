@@ -1,119 +1,24 @@
 """Connections that are many, idle or slow. Time itself is the attack here."""
 
-import contextlib
-import socket
-import ssl
-import struct
 import threading
 import time
-from collections.abc import Callable, Iterator
 
 from attack import Scene, attack, refused
-from network import ALICE, ALPHA
+from crowd import Joining, crowd, drip, greeting, is_over, tcp
+from institutions import reference
+from network import ALICE, ALPHA, BETA
 from wire import Connection, head
 
 # More than the gateway serves at once.
 CROWD = 1_100
 IDLE = 10_000
+PROOFS = 300
 # http.max_connections of the network, and what else it has open.
 MOST_FILES = 1024 + 128
 # http.request_timeout_ms of the network, and some time to notice.
 LONGEST_S = 10.0
 SLACK_S = 3.0
-# Without resting on the time that TLS takes: a gateway that lets nobody in answers none of them.
-HANDSHAKE_S = 2.0
 HONEST_MESSAGES = 5
-
-
-def abandon(stream: socket.socket) -> None:
-    """Closes at once, leaving no trace in the system's tables."""
-    with contextlib.suppress(OSError):
-        stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    stream.close()
-
-
-@contextlib.contextmanager
-def crowd(count: int, join: Callable[[], socket.socket]) -> Iterator[list[socket.socket]]:
-    """So many connections, or as many as the gateway lets in: it may cut those off that do nothing."""
-    streams: list[socket.socket] = []
-    try:
-        with contextlib.suppress(TimeoutError):
-            for _ in range(count):
-                streams.append(join())
-        yield streams
-    finally:
-        for stream in streams:
-            abandon(stream)
-
-
-def tcp(scene: Scene) -> socket.socket:
-    """A connection that is on its way, whether it is accepted or not."""
-    stream = socket.socket()
-    stream.setblocking(False)
-    stream.connect_ex((scene.gateway.host, scene.gateway.port))
-    return stream
-
-
-def greeting(scene: Scene) -> bytes:
-    """The first message of a handshake."""
-    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-    with contextlib.suppress(ssl.SSLWantReadError):
-        scene.gateway.context().wrap_bio(incoming, outgoing, server_hostname="localhost").do_handshake()
-    return outgoing.read()
-
-
-class Joining:
-    """Connections with TLS on which something was sent."""
-
-    def __init__(self, scene: Scene, said: bytes, receives: int | None = None) -> None:
-        self.scene = scene
-        self.said = said
-        self.receives = receives
-        self.context = scene.gateway.context()
-
-    def __call__(self) -> socket.socket:
-        plain = socket.socket()
-        plain.settimeout(HANDSHAKE_S)
-        if self.receives is not None:
-            plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.receives)
-        try:
-            plain.connect((self.scene.gateway.host, self.scene.gateway.port))
-            stream = self.context.wrap_socket(plain, server_hostname=self.scene.gateway.host)
-        except (ConnectionError, ssl.SSLError):
-            # It was cut off already: the next ones try.
-            return plain
-        except TimeoutError:
-            abandon(plain)
-            raise
-        stream.setblocking(False)
-        with contextlib.suppress(OSError):
-            stream.send(self.said)
-        return stream
-
-
-def is_over(stream: socket.socket) -> bool:
-    """Whether the gateway has ended that connection."""
-    stream.setblocking(False)
-    try:
-        while True:
-            if not stream.recv(1 << 16):
-                return True
-    except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
-        return False
-    except OSError:
-        return True
-
-
-def drip(streams: list[socket.socket], data: bytes, lasting_s: float) -> None:
-    """Sends a byte a second to each."""
-    pace, began = threading.Event(), time.monotonic()
-    for position in range(len(data)):
-        for stream in streams:
-            with contextlib.suppress(OSError):
-                stream.send(data[position : position + 1])
-        if time.monotonic() - began >= lasting_s:
-            return
-        pace.wait(1.0)
 
 
 def own_account(scene: Scene) -> bytes:
@@ -178,7 +83,9 @@ def slow_bodies(scene: Scene) -> str:
 def slow_body(scene: Scene) -> str:
     token = scene.network.tokens["beta"]
     with Connection(scene.gateway) as connection:
-        connection.send(head("POST", "/v1/iso20022/prepare", token, content_type="application/xml", content_length="1000"))
+        connection.send(
+            head("POST", "/v1/iso20022/prepare", token, content_type="application/xml", content_length="1000")
+        )
         began = time.monotonic()
         drip([connection.stream], b"<" * 100, LONGEST_S - 1.0)
         refusal = refused(connection.answer(SLACK_S), "408 timeout")
@@ -187,9 +94,23 @@ def slow_body(scene: Scene) -> str:
         return f"{refusal} after {took_s:.1f} s, {connection.ends()}"
 
 
+@attack(f"{PROOFS} proofs asked for at once by one user")
+def proofs(scene: Scene) -> str:
+    path = f"/v1/transactions/{reference(scene)}/proof?legs={BETA}"
+    asking = head("GET", path, scene.network.tokens["beta"], connection="close")
+    with crowd(PROOFS, Joining(scene, asking)) as streams:
+        scene.payments.go_on(HONEST_MESSAGES)
+        for stream in streams:
+            stream.settimeout(LONGEST_S)
+            with stream.makefile("rb") as answer:
+                first = answer.readline()
+            assert first.startswith(b"HTTP/1.1 200"), first
+        return "200 to each, in its turn"
+
+
 @attack(f"{CROWD:,} connections that do not read their answers")
 def unread(scene: Scene) -> str:
-    with crowd(CROWD, Joining(scene, head("GET", "/openapi.json") * 8, receives=4096)) as streams:
+    with crowd(CROWD, Joining(scene, head("GET", "/openapi.json") * 8, reads=False)) as streams:
         before = scene.network.resident_bytes()
         scene.payments.go_on(HONEST_MESSAGES)
         grown = scene.network.resident_bytes() - before

@@ -20,23 +20,26 @@ def inside(text: str) -> str:
 
 
 def laughs() -> str:
-    entities = "".join('<!ENTITY l%d "%s">' % (n, f"&l{n - 1};" * 10) for n in range(1, 10))
+    tenfold = [f"&l{n};" * 10 for n in range(9)]
+    entities = "".join(f'<!ENTITY l{n} "{text}">' for n, text in enumerate(tenfold, 1))
     return f'<!DOCTYPE Document [<!ENTITY l0 "lol">{entities}]>{inside("&l9;")}'
 
 
 def quadratic() -> str:
-    return '<!DOCTYPE Document [<!ENTITY l "%s">]>%s' % ("x" * 100_000, inside("&l;" * 100_000))
+    text, body = "x" * 100_000, inside("&l;" * 100_000)
+    return f'<!DOCTYPE Document [<!ENTITY l "{text}">]>{body}'
 
 
 def attributes(count: int, name: str) -> str:
-    return "<a %s/>" % " ".join(f'{name}{n}="u"' for n in range(count))
+    text = " ".join(f'{name}{n}="u"' for n in range(count))
+    return f"<a {text}/>"
 
 
 def external(kind: str, place: str) -> str:
     return f'<!DOCTYPE Document [<!ENTITY e {kind} "{place}">]>{inside("&e;")}'
 
 
-XML = [
+XML: list[tuple[str, str | bytes]] = [
     ("a billion laughs", laughs()),
     ("quadratic blow-up", quadratic()),
     ("an entity in a file", external("SYSTEM", "file:///etc/passwd")),
@@ -44,7 +47,10 @@ XML = [
     ("a parameter entity", f'<!DOCTYPE d [<!ENTITY % e SYSTEM "file:///etc/passwd"> %e;]>{inside("")}'),
     ("a document type elsewhere", f'<!DOCTYPE Document SYSTEM "http://127.0.0.1:1/d.dtd">{inside("")}'),
     ("an entity that nobody declared", inside("&undeclared;")),
-    ("an instruction to include", inside('<xi:include xmlns:xi="http://www.w3.org/2001/XInclude" href="file:///etc/passwd"/>')),
+    (
+        "an instruction to include",
+        inside('<xi:include xmlns:xi="http://www.w3.org/2001/XInclude" href="file:///etc/passwd"/>'),
+    ),
     ("elements 10,000 deep", "<a>" * 10_000 + "</a>" * 10_000),
     ("elements 10,000 deep that do not end", "<a>" * 10_000),
     ("1,000,000 attributes", attributes(1_000_000, "b")),
@@ -61,7 +67,7 @@ XML = [
     ("characters that XML has not", inside("\x00\x08&#0;&#xFFFF;")),
     ("XML 1.1", f'<?xml version="1.1"?>{inside("&#1;")}'),
     ("nothing", ""),
-]  # fmt: skip
+]
 
 
 def unread(scene: Scene, answer: Answer) -> str:
@@ -113,7 +119,7 @@ def signed(position: str) -> str:
     return f'{{"message": "", "signed": [{{"position": {position}, "transaction": ""}}]}}'
 
 
-JSON = [
+JSON: list[tuple[str, str | bytes]] = [
     ("lists 10,000 deep", "[" * 10_000 + "]" * 10_000),
     ("lists 10,000 deep that do not end", "[" * 10_000),
     ("lists 10,000 deep in a field", '{"message": "", "signed": ' + "[" * 10_000 + "]" * 10_000 + "}"),

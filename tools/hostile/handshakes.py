@@ -116,7 +116,13 @@ def unknown(scene: Scene) -> str:
 
 @attack("client certificate of another authority with the same name")
 def impostor(scene: Scene) -> str:
-    return shown(scene, "impostors", "TLSV1_ALERT_DECRYPT_ERROR", "TLSV1_ALERT_UNKNOWN_CA", "SSLV3_ALERT_BAD_CERTIFICATE")
+    return shown(
+        scene,
+        "impostors",
+        "TLSV1_ALERT_DECRYPT_ERROR",
+        "TLSV1_ALERT_UNKNOWN_CA",
+        "SSLV3_ALERT_BAD_CERTIFICATE",
+    )
 
 
 @attack("client certificate that has run out")

@@ -34,14 +34,32 @@ HEADS = [
     ("two Hosts", healthy("host: elsewhere\r\n"), ("400", "400 FF01")),
     ("HTTP/0.9", b"GET /health\r\n\r\n", ("400",)),
     ("HTTP/9.9", b"GET /health HTTP/9.9\r\nhost: a\r\n\r\n", ("400", "505")),
-    ("a method of 64 KiB", b"A" * 65_536 + b" /health HTTP/1.1\r\nhost: a\r\n\r\n", ("400", "405 method", "431", "closed")),
-    ("CONNECT elsewhere", b"CONNECT elsewhere:443 HTTP/1.1\r\nhost: elsewhere:443\r\n\r\n", ("400", "404 not-found", "405 method")),
+    (
+        "a method of 64 KiB",
+        b"A" * 65_536 + b" /health HTTP/1.1\r\nhost: a\r\n\r\n",
+        ("400", "405 method", "431", "closed"),
+    ),
+    (
+        "CONNECT elsewhere",
+        b"CONNECT elsewhere:443 HTTP/1.1\r\nhost: elsewhere:443\r\n\r\n",
+        ("400", "404 not-found", "405 method"),
+    ),
     ("TRACE", b"TRACE /health HTTP/1.1\r\nhost: a\r\n\r\n", ("405 method",)),
-    ("an upgrade to HTTP/2", healthy("connection: upgrade, http2-settings\r\nupgrade: h2c\r\nhttp2-settings: AAMAAABk\r\n"), ("200",)),
-    ("HTTP/2 without asking", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0", ("400", "505", "closed")),
-]  # fmt: skip
+    (
+        "an upgrade to HTTP/2",
+        healthy("connection: upgrade, http2-settings\r\nupgrade: h2c\r\nhttp2-settings: AAMAAABk\r\n"),
+        ("200",),
+    ),
+    (
+        "HTTP/2 without asking",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0",
+        ("400", "505", "closed"),
+    ),
+]
 for sent, data, wanted in HEADS:
-    attack(f"a head with {sent}" if data.startswith(b"GET") else sent)(functools.partial(answered, data, wanted))
+    attack(f"a head with {sent}" if data.startswith(b"GET") else sent)(
+        functools.partial(answered, data, wanted)
+    )
 
 
 def led(path: str, wanted: tuple[str, ...], scene: Scene) -> str:
@@ -65,7 +83,11 @@ PATHS = [
     (f"{OWN}/{'1' * 60_000}", "an account's name of 60,000 digits", ("404 AC01", "414")),
     (f"{OWN}/1/statement?limit=99999999999999999999", "a page of 10^20 entries", ("400 FF01",)),
     (f"{OWN}/1/statement?limit=1&limit=2", "a page of two lengths", ("400 FF01",)),
-    ("/v1/tree-head/consistency?first=1&second=18446744073709551615", "consistency with 2^64 - 1", ("404 not-found",)),
+    (
+        "/v1/tree-head/consistency?first=1&second=18446744073709551615",
+        "consistency with 2^64 - 1",
+        ("404 not-found",),
+    ),
 ]
 for path, name, wanted in PATHS:
     attack(name or f"the path {path}")(functools.partial(led, path, wanted))

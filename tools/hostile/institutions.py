@@ -17,9 +17,19 @@ def asked(user: str, path: str, wanted: str, scene: Scene) -> str:
 
 ASKED = [
     ("balance of another institution's account", "beta", f"/v1/accounts/{ALPHA}/{ALICE}", "403 forbidden"),
-    ("statement of another institution's account", "beta", f"/v1/accounts/{ALPHA}/{ALICE}/statement", "403 forbidden"),
+    (
+        "statement of another institution's account",
+        "beta",
+        f"/v1/accounts/{ALPHA}/{ALICE}/statement",
+        "403 forbidden",
+    ),
     # As for one that is there: the refusal does not tell which accounts there are.
-    ("balance of an account that another institution has not", "beta", f"/v1/accounts/{ALPHA}/0", "403 forbidden"),
+    (
+        "balance of an account that another institution has not",
+        "beta",
+        f"/v1/accounts/{ALPHA}/0",
+        "403 forbidden",
+    ),
     ("another institution's books", "beta", f"/v1/accounts/{ALPHA}", "403 forbidden"),
     ("another's reserves", "beta", f"/v1/accounts/TSCBDEFF/settlement:EUR:{ALPHA}", "403 forbidden"),
     ("totals of everybody, without the role operate", "beta", "/metrics", "403 forbidden"),
@@ -75,7 +85,12 @@ def ordered(user: str, wanted: str, arguments: tuple[str, ...], scene: Scene) ->
 FREEZE = ("account", "freeze", ALPHA, ALICE)
 ISSUE = ("issue", f"{ALPHA}/{ALICE}", "1.00", "EUR")
 ORDERED = [
-    ("the order to freeze another institution's account", "beta", f"forbidden: beta does not act for {ALPHA}", FREEZE),
+    (
+        "the order to freeze another institution's account",
+        "beta",
+        f"forbidden: beta does not act for {ALPHA}",
+        FREEZE,
+    ),
     ("the order to freeze, without the role approve", "alpha-clerk", "has not the role approve", FREEZE),
     ("an issue of another institution's", "beta", f"forbidden: beta does not act for {ALPHA}", ISSUE),
     ("an issue, without the role approve", "alpha-clerk", "has not the role approve", ISSUE),

@@ -36,7 +36,9 @@ class Network:
         self.tally = tally
         self.directory = home / "network"
         self.certificates = Certificates(home / "certificates")
-        self._run("network", "init", str(self.directory), "--demo", "--weak-keys", "--tls", "localhost,127.0.0.1")
+        self._run(
+            "network", "init", str(self.directory), "--demo", "--weak-keys", "--tls", "localhost,127.0.0.1"
+        )
         self._configure()
         self.tokens = {name: self._grant(name, *rights) for name, rights in TOKENS.items()}
         for name, certificate in self.certificates.made.items():
@@ -44,7 +46,10 @@ class Network:
         self.certificates.signed("unknown")
         self.log = (home / "network.log").open("wb")
         self.process = subprocess.Popen(
-            [tally, "network", "run", self.directory], stdout=self.log, stderr=self.log, env=self._environment()
+            [tally, "network", "run", self.directory],
+            stdout=self.log,
+            stderr=self.log,
+            env=self._environment(),
         )
         address = self._address()
         self.gateway = Gateway(address[0], address[1], self.directory / "tls" / "ca.pem")
@@ -59,10 +64,16 @@ class Network:
         assert done.returncode == 0, f"tally {' '.join(arguments)}: {done.stdout}{done.stderr}"
         return done.stdout
 
-    def call(self, *arguments: str, token: str | None = None, within_s: float = 60.0) -> subprocess.CompletedProcess[str]:
+    def call(
+        self, *arguments: str, token: str | None = None, within_s: float = 60.0
+    ) -> subprocess.CompletedProcess[str]:
         """Runs `tally` for the user with that token, or for the network's own."""
         return subprocess.run(
-            [self.tally, *arguments], capture_output=True, text=True, timeout=within_s, env=self._environment(token)
+            [self.tally, *arguments],
+            capture_output=True,
+            text=True,
+            timeout=within_s,
+            env=self._environment(token),
         )
 
     def _configure(self) -> None:
@@ -87,7 +98,9 @@ class Network:
 
     def _grant(self, name: str, institution: str, roles: str, *more: str) -> str:
         """Lets a user in; returns the token, if there is one."""
-        return self._run("access", "grant", name, "--institution", institution, "--roles", roles, *more).strip()
+        return self._run(
+            "access", "grant", name, "--institution", institution, "--roles", roles, *more
+        ).strip()
 
     def revoke(self, name: str) -> None:
         self._run("access", "revoke", name)

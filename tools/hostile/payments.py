@@ -95,6 +95,10 @@ class Payments:
             )
         assert came, f"the honest user waits for more than {PATIENCE_S} s"
 
+    def settled(self) -> int:
+        """How many payments were made, of a cent each."""
+        return sum(sent.settled for sent in self.sent)
+
     def stop(self) -> None:
         self.ends.set()
         self.thread.join()
@@ -116,5 +120,7 @@ class Payments:
         took_s = time.monotonic() - started
         settled = sum(line.startswith("ACSC") for line in done.stdout.splitlines())
         whole = done.returncode == 0 and settled == PAYMENTS_IN_A_MESSAGE
-        trouble = "" if whole else f"after {took_s:.2f} s {settled} settled: {done.stdout}{done.stderr}".strip()
+        trouble = (
+            "" if whole else f"after {took_s:.2f} s {settled} settled: {done.stdout}{done.stderr}".strip()
+        )
         return Sent(started, took_s, settled, trouble)

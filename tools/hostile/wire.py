@@ -1,5 +1,6 @@
 """What goes over one connection, byte by byte: no library stands between an attack and the gateway."""
 
+import contextlib
 import dataclasses
 import json
 import pathlib
@@ -61,7 +62,7 @@ class Connection:
     def __init__(self, gateway: Gateway, certificate: pathlib.Path | None = None) -> None:
         try:
             self.stream = gateway.tls(certificate)
-        except (OSError, ssl.SSLError) as error:
+        except OSError as error:
             raise Closed(how(error)) from error
         self.unread = b""
 
@@ -73,11 +74,9 @@ class Connection:
 
     def send(self, data: bytes) -> None:
         """Sends what the gateway takes; whether it took all shows in its answer."""
-        try:
+        # It may have answered before it stopped reading.
+        with contextlib.suppress(OSError):
             self.stream.sendall(data)
-        except (OSError, ssl.SSLError):
-            # It may have answered before it stopped reading.
-            pass
 
     def answer(self, within_s: float = PROMPT_S) -> Answer:
         """The next answer, whole.
@@ -113,7 +112,7 @@ class Connection:
             data = self.stream.recv(1 << 16)
         except TimeoutError as error:
             raise TimeoutError("the gateway neither answers nor ends the connection in time") from error
-        except (OSError, ssl.SSLError) as error:
+        except OSError as error:
             raise Closed(how(error)) from error
         if not data:
             raise Closed("closed")
