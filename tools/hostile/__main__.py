@@ -42,7 +42,7 @@ def tried(attack: Attack, scene: Scene) -> bool:
     except Exception as error:
         if not isinstance(error, AssertionError | TimeoutError | Closed):
             traceback.print_exc()
-        print(f"FAIL {attack.sent}: {type(error).__name__}: {error}", flush=True)
+        print(f"FAIL {attack.sent}: {' '.join(str(error).split())[:300]}", flush=True)
         return False
     took_s = time.monotonic() - began
     honest = f"{during.settled} settled, slowest {during.slowest_s:.2f} s"

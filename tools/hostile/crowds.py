@@ -6,7 +6,7 @@ import time
 from attack import Scene, attack, refused
 from crowd import Joining, crowd, drip, greeting, is_over, tcp
 from institutions import reference
-from network import ALICE, ALPHA, BETA
+from network import BETA
 from wire import Connection, head
 
 # More than the gateway serves at once.
@@ -21,20 +21,19 @@ SLACK_S = 3.0
 HONEST_MESSAGES = 5
 
 
-def own_account(scene: Scene) -> bytes:
-    return head("GET", f"/v1/accounts/{ALPHA}/{ALICE}", scene.network.tokens["alpha"])
-
-
 @attack(f"{IDLE:,} TCP connections that say nothing")
 def idle(scene: Scene) -> str:
+    path = f"/v1/transactions/{reference(scene)}/proof"
+    asking = head("GET", path, scene.network.tokens["alpha"])
     with Connection(scene.gateway) as earlier:
-        earlier.send(own_account(scene))
+        earlier.send(asking)
         refused(earlier.answer(), "200")
         with crowd(IDLE, lambda: tcp(scene)) as streams:
-            # A user who was there before keeps the connection.
-            earlier.send(own_account(scene))
-            refused(earlier.answer(), "200")
-            scene.payments.go_on(HONEST_MESSAGES)
+            for _ in range(HONEST_MESSAGES):
+                # Who was there before keeps the connection, and gets what the gateway opens files for.
+                earlier.send(asking)
+                refused(earlier.answer(), "200")
+                scene.payments.go_on(1)
             files = scene.network.files()
             assert files <= MOST_FILES, f"the gateway has {files} files open"
             return f"{files} files open in place of {len(streams)}"

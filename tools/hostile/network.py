@@ -25,8 +25,15 @@ TOKENS = {
     "beta-small": (BETA, "submit,read", "--per-second", "1", "--burst", "20"),
 }
 ALICE, BOB = "DE20999000010000000001", "FR7699999000010000000000115"
+FILES = 1024
 STARTS_WITHIN_S = 30.0
 STOPS_WITHIN_S = 30.0
+
+
+def few_files() -> None:
+    """Lets a process open as many files as most shells do, until it asks for more."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(FILES, most), most))
 
 
 class Network:
@@ -50,6 +57,7 @@ class Network:
             stdout=self.log,
             stderr=self.log,
             env=self._environment(),
+            preexec_fn=few_files,
         )
         address = self._address()
         self.gateway = Gateway(address[0], address[1], self.directory / "tls" / "ca.pem")
