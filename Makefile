@@ -40,6 +40,7 @@ test:                 ## every test; starts a PostgreSQL server and Kafka broker
 	scripts/check-iso20022
 	cargo test --release --locked --workspace
 	scripts/check-openapi "$(CARGO_TARGET_DIR)/release/tally"
+	scripts/check-hostile "$(CARGO_TARGET_DIR)/release/tally"
 
 lint: setup           ## form, lints, layers, documentation, deployment
 	cargo fmt --all --check
