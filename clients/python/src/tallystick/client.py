@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 
+from .messages import Messages
 from .network import Network
 from .payments import Payments
 from .transport import Transport
 
 
-class Tallystick(Payments):
+class Tallystick(Payments, Messages):
     """A gateway, asked by one user; it is not trusted with what is signed or proven.
 
         with Tallystick("https://gateway.example", token=token, ca="ca.pem", network=Network.read("net")) as tally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -21,7 +22,7 @@ class Wanted:
     """What a draft has to do. What is `None` is not known here, and any is taken."""
 
     network: Network
-    payer: int
+    payer: int | None
     """Participant id of the institution whose account pays."""
     payee: int | None
     """Participant id of the institution whose account is paid."""
@@ -73,7 +74,7 @@ def check(draft: models.Draft, uetr: str, wanted: Wanted, now_ms: int | None = N
     expected = payment_legs(network, payer, payee, wanted.asset, wanted.units)
     ensure(transaction.legs == expected, "its legs do not move the amount from one account to one other")
     ensure(transaction.participants == len({leg.participant for leg in expected}), "it miscounts its participants")
-    ensure(payer.participant == wanted.payer, "it debits an account of another institution")
+    ensure(wanted.payer in (None, payer.participant), "it debits an account of another institution")
     ensure(wanted.payee in (None, payee.participant), "it credits an account of another institution")
     ensure(wanted.payer_number in (None, payer.number), "it debits another account")
     ensure(wanted.payee_number in (None, payee.number), "it credits another account")
@@ -81,13 +82,18 @@ def check(draft: models.Draft, uetr: str, wanted: Wanted, now_ms: int | None = N
     return transaction
 
 
-def sign(draft: models.Draft, transaction: Transaction, key: SigningKey, position: int = 0) -> Transaction:
-    """The checked transaction with the payer's signature.
+def sign(
+    draft: models.Draft, transaction: Transaction, keys: Mapping[str, SigningKey], position: int = 0
+) -> Transaction:
+    """The checked transaction with the signatures that it needs; `keys` by their public halves in hexadecimal.
 
     Raises:
-        DraftError: another key has to sign it.
+        DraftError: a key that has to sign it is not there.
     """
-    if [text.lower() for text in draft.signers] != [str(key.public_key)]:
-        wanted = ", ".join(draft.signers) or "nobody"
-        raise DraftError(f"{wanted} must sign it, and the key is {key.public_key}", position)
-    return transaction.signed(key)
+    signers = [signer.lower() for signer in draft.signers]
+    for signer in signers:
+        if signer not in keys:
+            raise DraftError(f"the key {signer[:64]} has to sign it and was not given", position)
+    if not signers:
+        raise DraftError("it says that nobody has to sign it", position)
+    return transaction.signed(*(keys[signer] for signer in signers))

@@ -133,7 +133,7 @@ class Payments(Accounts):
             reason = prepared.refused or models.Problem(code="NARR", text="the gateway prepared nothing")
             raise RefusedError(reason.code, reason.text, UUID(prepared.uetr))
         checked = draft.check(prepared.draft, prepared.uetr, wanted)
-        signed = draft.sign(prepared.draft, checked, key)
+        signed = draft.sign(prepared.draft, checked, {str(key.public_key): key})
         return self._submit_signed(prepared.draft, signed, headers)
 
     def _number(self, account: Account) -> int | None:
@@ -148,7 +148,7 @@ class Payments(Accounts):
 
     def _prepare(self, payment: dict[str, object], headers: dict[str, str]) -> models.PreparedPayment:
         body = Body(json.dumps({"payments": [payment]}).encode(), "application/json")
-        answer = self._transport.post("/v1/payments/prepare", models.PreparedBody, body, headers)
+        answer = self._transport.post("/v1/payments/prepare", models.PreparedBody, body, headers, safe=True)
         if answer.refused is not None:
             raise RefusedError(answer.refused.code, answer.refused.text, None)
         if len(answer.payments) != 1:

@@ -96,9 +96,11 @@ class Transport:
         """What the gateway answers to a question, as JSON; `also` is another status that answers it."""
         return _read(kind, self.send("GET", path, query=query, also=also))
 
-    def post(self, path: str, kind: type[M], body: Body, headers: Mapping[str, str] | None = None) -> M:
-        """What the gateway answers to what is handed in, as JSON."""
-        return _read(kind, self.send("POST", path, body=body, headers=headers))
+    def post(
+        self, path: str, kind: type[M], body: Body, headers: Mapping[str, str] | None = None, *, safe: bool = False
+    ) -> M:
+        """What the gateway answers to what is handed in, as JSON; `safe` where that changes nothing."""
+        return _read(kind, self.send("POST", path, body=body, headers=headers, safe=safe))
 
     def send(
         self,

@@ -36,6 +36,9 @@ class Running:
     def customer(self, iban: str) -> SigningKey:
         return SigningKey.read(self.directory / "keys" / "customers" / f"{iban}.pem", self._passphrase)
 
+    def customers(self) -> list[SigningKey]:
+        return [self.customer(path.stem) for path in (self.directory / "keys" / "customers").glob("*.pem")]
+
     def command(self, *arguments: str | Path) -> str:
         """What the program says, which must end well."""
         command = [self.program, "--network", self.directory, *arguments]

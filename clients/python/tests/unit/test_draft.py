@@ -13,7 +13,18 @@ from tallystick.transaction import encode
 
 NOW_MS = payment().expiry_ms - 1000
 UETR = str(payment().uetr)
-WANTED = Wanted(NETWORK, 1, 2, 0, 1250, payer_number=7, payee_number=3, uetr=payment().uetr, details=payment().details)
+KEYS = {str(key(1).public_key): key(1)}
+WANTED = Wanted(
+    NETWORK,
+    payer=1,
+    payee=2,
+    asset=0,
+    units=1250,
+    payer_number=7,
+    payee_number=3,
+    uetr=payment().uetr,
+    details=payment().details,
+)
 
 
 def draft(transaction: Transaction, **fields: object) -> models.Draft:
@@ -28,11 +39,11 @@ def draft(transaction: Transaction, **fields: object) -> models.Draft:
 
 def test_the_payment_that_was_asked_for_is_signed() -> None:
     checked = check(draft(payment()), UETR, WANTED, NOW_MS)
-    signed = sign(draft(payment()), checked, key(1))
+    signed = sign(draft(payment()), checked, KEYS)
     assert signed.signatures[0].key == key(1).public_key
     assert signed.id() == payment().id()
     # What is not known is not asked.
-    check(draft(payment()), UETR, Wanted(NETWORK, 1, None, 0, 1250), NOW_MS)
+    check(draft(payment()), UETR, Wanted(NETWORK, None, None, 0, 1250), NOW_MS)
 
 
 def paying(payer: AccountId, payee: AccountId, asset: int = 0, units: int = 1250) -> Transaction:
@@ -90,7 +101,11 @@ def test_an_institutions_own_account_is_credited_only_by_name() -> None:
         check(draft(transaction), UETR, replace(WANTED, payee_number=None), NOW_MS)
 
 
-def test_only_the_owner_signs() -> None:
-    for signers in ([], [str(key(2).public_key)], [str(key(1).public_key), str(key(2).public_key)]):
+def test_every_signer_has_to_be_given() -> None:
+    both = [str(key(1).public_key), str(key(2).public_key).upper()]
+    keys = KEYS | {str(key(2).public_key): key(2)}
+    signed = sign(draft(payment(), signers=both), payment(), keys)
+    assert [one.key for one in signed.signatures] == [key(1).public_key, key(2).public_key]
+    for signers in ([], both[1:], both):
         with pytest.raises(DraftError):
-            sign(draft(payment(), signers=signers), payment(), key(1))
+            sign(draft(payment(), signers=signers), payment(), KEYS)
