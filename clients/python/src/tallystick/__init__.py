@@ -1,0 +1,53 @@
+"""Client of a Tallystick gateway: builds, checks and signs payments itself, and verifies proofs offline.
+
+`Tallystick` asks a gateway; `Proof`, `Receipt` and `Consistency` are checked without one; `errors` says what can go
+wrong.
+"""
+
+from . import errors, models
+from .accounts import Opened
+from .client import Tallystick
+from .errors import TallystickError
+from .keys import PublicKey, SigningKey, passphrase
+from .log import Consistency, SignedTreeHead, TreeHead
+from .network import Account, AccountId, Asset, Institution, Network
+from .order import AccountOrder, Close, Freeze, Open, Release, SetFloor
+from .proof import Keys, Proof, Verified
+from .receipt import Receipt
+from .refusal import Refusal
+from .transaction import Kind, Leg, Signature, Transaction, payment_legs
+
+__all__ = [
+    "Account",
+    "AccountId",
+    "AccountOrder",
+    "Asset",
+    "Close",
+    "Consistency",
+    "Freeze",
+    "Institution",
+    "Keys",
+    "Kind",
+    "Leg",
+    "Network",
+    "Open",
+    "Opened",
+    "Proof",
+    "PublicKey",
+    "Receipt",
+    "Refusal",
+    "Release",
+    "SetFloor",
+    "Signature",
+    "SignedTreeHead",
+    "SigningKey",
+    "Tallystick",
+    "TallystickError",
+    "Transaction",
+    "TreeHead",
+    "Verified",
+    "errors",
+    "models",
+    "passphrase",
+    "payment_legs",
+]

@@ -1,0 +1,603 @@
+"""What goes over HTTP: made by tools/generate_models.py from the OpenAPI document, not by hand."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+from pydantic import BaseModel, ConfigDict, Field, RootModel
+
+
+class AccountStatus(StrEnum):
+    """
+    Whether an account takes part in payments.
+    """
+
+    OPEN = "open"
+    FROZEN = "frozen"
+    CLOSED = "closed"
+
+
+class AssetKind(StrEnum):
+    """
+    What an asset is.
+    """
+
+    CURRENCY = "currency"
+    SECURITY = "security"
+
+
+class BooksView(BaseModel):
+    """Answer of `GET /v1/accounts/{bic}`."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
+    institution: str
+    """BIC."""
+    next_account: Annotated[int, Field(ge=0)]
+    """The number of the account that is opened next."""
+
+
+class EntryView(BaseModel):
+    """One entry of a statement."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
+    amount: str
+    """What the account got, negative for a debit; a decimal."""
+    balance: str
+    """What it held then; a decimal."""
+    sequence: Annotated[int, Field(ge=0)]
+    """Its place in the global order."""
+    time: str
+    """When, as an ISO 8601 time."""
+    uetr: str
+    """The transaction's reference."""
+
+
+class HealthView(BaseModel):
+    """Answer of `GET /health`."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
+    healthy: bool
+    """Whether payments are taken."""
+    text: str
+    """One sentence."""
+
+
+class LegView(BaseModel):
+    """A leg, for people."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
+    account: str
+    """The account's alias, number, or role."""
+    amount: str
+    """The amount as a decimal, negative for a debit."""
+    asset: str
+    """Code of the asset."""
+    institution: str
+    """BIC."""
+
+
+class SettlementFloorItem(RootModel[int]):
+    model_config = ConfigDict(
+        frozen=True,
+    )
+    root: Annotated[int, Field(ge=0)]
+
+
+class SettlementFloor(RootModel[tuple[SettlementFloorItem, int]]):
+    model_config = ConfigDict(
+        frozen=True,
+    )
+    root: Annotated[tuple[SettlementFloorItem, int], Field(max_length=2, min_length=2)]
+
+
+class Participant(BaseModel):
+    """A regulated institution."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
+    bic: str
+    """ISO 9362."""
+    key: str
+    """Ed25519 public key, in hexadecimal."""
+    name: str
+    """X.500."""
+    settlement_floors: list[SettlementFloor]
+    """Asset id and minor units: how far below zero its settlement account may go."""
+
+
+class ParticipantKind(StrEnum):
+    """
+    What a participant is.
+    """
+
+    CENTRAL_BANK = "central-bank"
+    BANK = "bank"
+    E_MONEY_ISSUER = "e-money-issuer"
+    DEPOSITORY = "depository"
+
+
+class Problem(BaseModel):
+    """Why something was refused: an ISO 20022 code and one sentence."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
+    code: str
+    """The code, such as `AM04`."""
+    text: str
+    """What was wrong."""
+
+
+class MissingItem(RootModel[int]):
+    model_config = ConfigDict(
+        frozen=True,
+    )
+    root: Annotated[int, Field(ge=0)]
+
+
+class ProvenLeg1(BaseModel):
+    """One leg: shown with the salt that shows that it belongs to the id, or its hash alone."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
+    hidden: str
+
+
+class Shown(BaseModel):
+    model_config = ConfigDict(
+        extra="ignore",
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
+    account: Annotated[int, Field(ge=0)]
+    amount: int
+    """Minor units; negative for a debit."""
+    asset: Annotated[int, Field(ge=0)]
+    participant: Annotated[int, Field(ge=0)]
+    salt: str
+
+
+class ProvenLeg2(BaseModel):
+    """One leg: shown with the salt that shows that it belongs to the id, or its hash alone."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
+    shown: Shown
+
+
+class Sibling1(BaseModel):
+    """A hash beside the path from an answer to the root, BLAKE3 in hexadecimal."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
+    left: str
+
+
+class Sibling2(BaseModel):
+    """A hash beside the path from an answer to the root, BLAKE3 in hexadecimal."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
+    right: str
+
+
+class SignaturePolicy(StrEnum):
+    """
+    Which transactions need their payers' signatures.
+    """
+
+    REQUIRED = "required"
+    INSTITUTIONS_ONLY = "institutions-only"
+
+
+class SignedDraft(BaseModel):
+    """A signed draft."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
+    position: Annotated[int, Field(ge=0)]
+    """Position of the payment in the message, from 0."""
+    transaction: str
+    """The batch of one, encoded and in hexadecimal."""
+
+
+class Status(StrEnum):
+    """
+    How far a transaction came.
+    """
+
+    ACSC = "ACSC"
+    RJCT = "RJCT"
+    PDNG = "PDNG"
+
+
+class SubmitBody(BaseModel):
+    """Body of `POST /v1/iso20022/submit`. The answer is a pacs.002."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
+    message: str
+    """The message as it was prepared, in base64."""
+    signed: list[SignedDraft]
+    """The signed drafts: the payment's position in the message, and the batch of one in hexadecimal."""
+
+
+class TotalView(BaseModel):
+    """What an institution holds and owes in one asset, in minor units."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
+    accounts: Annotated[int, Field(ge=0)]
+    """How many customers' accounts it has in it."""
+    asset: str
+    """Code of the asset."""
+    customers: int
+    """What its customers have."""
+    institution: str
+    """BIC."""
+    issued: int
+    """What it issued."""
+    own: int
+    """What it has itself."""
+    settlement: int
+    """What others have on settlement accounts with it."""
+
+
+class TreeHead(BaseModel):
+    """The state of the Merkle log at one moment (RFC 9162, section 4.10)."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
+    root: str
+    """SHA-256, in hexadecimal."""
+    size: Annotated[int, Field(ge=0)]
+    """Number of leaves."""
+    timestamp_ms: Annotated[int, Field(ge=0)]
+    """Milliseconds since the Unix epoch."""
+
+
+class AccountBody(BaseModel):
+    """Answer of `GET /v1/accounts/{bic}/{account}`."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
+    alias: str | None = None
+    """Its IBAN or other alias."""
+    asset: str
+    """Code of the asset that it holds."""
+    balance: str
+    """The balance as a decimal."""
+    floor: str
+    """How far below zero it may go, as a decimal: zero or negative."""
+    institution: str
+    """BIC."""
+    minor_units: int
+    """The balance in minor units."""
+    number: Annotated[int, Field(ge=0)]
+    """Its number in the institution's books."""
+    owner: str
+    """Whose signature debits it: the customer's or, for an institution's own account, the institution's."""
+    status: AccountStatus
+    """Whether it takes part in payments."""
+
+
+class Approval(BaseModel):
+    """One institution's answer under its signature."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
+    batch_len: Annotated[int, Field(ge=0)]
+    index: Annotated[int, Field(ge=0)]
+    participant: Annotated[int, Field(ge=0)]
+    path: list[Sibling1 | Sibling2]
+    """From the answer to the root of the institution's batch of answers, from below."""
+    signature: str
+    verdict: Annotated[int, Field(ge=0)]
+    """0 for yes, else the refusal's number."""
+
+
+class Asset(BaseModel):
+    """What accounts hold."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
+    code: str
+    """ISO 4217 code or ISIN."""
+    exponent: Annotated[int, Field(ge=0)]
+    """Decimals of the minor unit."""
+    kind: AssetKind
+    largest_payment: int
+    """Minor units."""
+    settled_at: Annotated[int, Field(ge=0)]
+    """Participant id of where the others hold settlement accounts in it."""
+
+
+class Contents(BaseModel):
+    """What a transaction's id commits to."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
+    details: str
+    """Hash of the payment message or account order, in hexadecimal."""
+    expiry: Annotated[int, Field(ge=0)]
+    """Milliseconds since the Unix epoch."""
+    kind: Annotated[int, Field(ge=0)]
+    """1 transfer, 2 issue, 3 redeem, 4 account order."""
+    legs: list[ProvenLeg1 | ProvenLeg2]
+    network: str
+    """The network's id, eight hexadecimal digits."""
+    participants: Annotated[int, Field(ge=0)]
+    """How many participants have legs in it."""
+    uetr: str
+
+
+class Draft(BaseModel):
+    """A transaction that wants signatures."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
+    id: str
+    """Its id, which is what is signed; in hexadecimal."""
+    legs: list[LegView]
+    """Its legs, for people."""
+    signers: list[str]
+    """Who must sign."""
+    transaction: str
+    """A batch of one, encoded and in hexadecimal."""
+
+
+class Network(BaseModel):
+    """The configuration on which all stages agree."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
+    assets: list[Asset]
+    """By asset id."""
+    id: Annotated[int, Field(ge=0)]
+    """The network's id, which every signature covers."""
+    longest_validity_ms: Annotated[int, Field(ge=0)]
+    """How far ahead an expiry may lie, in milliseconds; so long is every reference remembered."""
+    participants: list[Participant]
+    """By participant id."""
+    signatures: SignaturePolicy
+
+
+class OutcomeView(BaseModel):
+    """What became of one transaction."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
+    first: OutcomeView | None = None
+    id: str
+    """The transaction's id, in hexadecimal."""
+    reason: Problem | None = None
+    sequence: Annotated[int | None, Field(ge=0)] = None
+    """Its place in the global order, if it has one."""
+    status: Status
+    """How far it came."""
+    time: str | None = None
+    """When it was decided, as an ISO 8601 time."""
+    uetr: str
+    """Its reference."""
+
+
+class OutcomesBody(BaseModel):
+    """Answer of `POST /v1/transactions` and `POST /v1/accounts`: one for each transaction, in order."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
+    outcomes: list[OutcomeView]
+    """The outcomes."""
+
+
+class PreparedPayment(BaseModel):
+    """A payment of a message: refused already, or ready to be signed."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
+    draft: Draft | None = None
+    refused: Problem | None = None
+    uetr: str
+    """Its reference."""
+
+
+class SignedTreeHead(BaseModel):
+    """A head of the Merkle log and its operator's signature."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
+    head: TreeHead
+    signature: str
+    """Ed25519, in hexadecimal."""
+
+
+class StatementBody(BaseModel):
+    """Answer of `GET /v1/accounts/{bic}/{account}/statement`, the newest entry first."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
+    account: AccountBody
+    """The account now."""
+    entries: list[EntryView]
+    """The entries."""
+    next: Annotated[int | None, Field(ge=0)] = None
+    """What to give as `before` for the entries that follow; none when there are no more."""
+
+
+class Consistency(BaseModel):
+    """Two heads and the proof that the later log extends the earlier one (RFC 9162, section 2.1.4)."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
+    first: SignedTreeHead
+    path: list[str]
+    second: SignedTreeHead
+
+
+class NetworkView(BaseModel):
+    """Answer of `GET /v1/network`."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
+    health: HealthView
+    """How the network is."""
+    kinds: list[ParticipantKind]
+    """What each participant is, by participant id."""
+    network: Network
+    """The configuration on which all stages agree."""
+    sequence: Annotated[int, Field(ge=0)]
+    """How many transactions have been decided."""
+    totals: list[TotalView]
+    """By participant and asset, where there is anything."""
+    tree_head: SignedTreeHead | None = None
+
+
+class PreparedBody(BaseModel):
+    """Answer of `POST /v1/iso20022/prepare`."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
+    payments: list[PreparedPayment]
+    """One for each payment, in order."""
+    refused: Problem | None = None
+
+
+class Receipt(BaseModel):
+    """Proof that a transaction has its place and its verdict in the one global order."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
+    batch: Annotated[int, Field(ge=0)]
+    count: Annotated[int, Field(ge=0)]
+    """How many decisions its batch has."""
+    decision_path: list[str]
+    """From the decision to the root of its batch, from below; BLAKE3, in hexadecimal."""
+    first: Annotated[int, Field(ge=0)]
+    """Sequence number of the first decision of its batch."""
+    head: SignedTreeHead
+    id: str
+    """The transaction's id, in hexadecimal."""
+    leaf: Annotated[int, Field(ge=0)]
+    """Which leaf of the Merkle log its batch is."""
+    root: str
+    """The root of its batch."""
+    scheduler: Annotated[int, Field(ge=0)]
+    sequence: Annotated[int, Field(ge=0)]
+    """Its place."""
+    timestamp: Annotated[int, Field(ge=0)]
+    """When its batch was sequenced, in milliseconds since the Unix epoch."""
+    tree_path: list[str]
+    """From the batch to the root of the Merkle log, from below; SHA-256, in hexadecimal."""
+    verdict: Annotated[int, Field(ge=0)]
+    """0 for made, else the refusal's number."""
+
+
+class Proof(BaseModel):
+    """Proof that a transaction has its outcome, for whoever holds the network's public keys."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
+    approvals: list[Approval]
+    """The institutions' answers."""
+    missing: list[MissingItem]
+    """Participant ids whose answers could not be shown."""
+    receipt: Receipt
+    transaction: Contents
+    version: Annotated[int, Field(ge=0)]
+    """1."""
+
+
+OutcomeView.model_rebuild()

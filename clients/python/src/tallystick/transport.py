@@ -1,0 +1,226 @@
+"""HTTP: requests with a token, answers of bounded length, problem details as errors, and retries of what is safe."""
+
+from __future__ import annotations
+
+import os
+import random
+import ssl
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import httpx
+from pydantic import BaseModel, ValidationError
+
+from .errors import (
+    BadRequestError,
+    ForbiddenError,
+    NotFoundError,
+    ProblemError,
+    ProtocolError,
+    QuotaError,
+    ServerError,
+    TransportError,
+    UnauthorizedError,
+    UnavailableError,
+    UnreachedError,
+)
+
+M = TypeVar("M", bound=BaseModel)
+
+MAX_ANSWER_BYTES = 64 << 20
+"""The longest answer that is read."""
+_MAX_PROBLEM_BYTES = 64 << 10
+_LONGEST_WAIT_S = 10.0
+
+_ERRORS: dict[int, type[ProblemError]] = {
+    **dict.fromkeys((400, 405, 408, 413, 415, 422), BadRequestError),
+    401: UnauthorizedError,
+    403: ForbiddenError,
+    404: NotFoundError,
+    429: QuotaError,
+    **dict.fromkeys((502, 503, 504), UnavailableError),
+}
+
+
+class _ProblemDetails(BaseModel):
+    """RFC 9457, with the member `code`."""
+
+    title: str
+    detail: str
+    code: str
+
+
+@dataclass(frozen=True)
+class Body:
+    """What a request carries."""
+
+    content: bytes
+    kind: str
+    """Its media type."""
+
+
+class Transport:
+    """One gateway and one user of it."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str | None,
+        ca: str | os.PathLike[str] | None,
+        certificate: tuple[str, str] | None,
+        timeout_s: float,
+        retries: int,
+    ) -> None:
+        base = httpx.URL(url)
+        if base.scheme not in ("https", "http") or not base.host:
+            raise ValueError(f"{url!r} is no URL of a gateway: https://HOST:PORT is wanted")
+        if base.scheme == "http" and base.host not in ("127.0.0.1", "::1", "localhost"):
+            raise ValueError(f"{url!r} would send the token in clear text: use https, or a gateway on this machine")
+        headers = {"accept-encoding": "identity", "user-agent": "tallystick-python"}
+        if token is not None:
+            headers["authorization"] = f"Bearer {token.strip()}"
+        self._retries = retries
+        self._client = httpx.Client(
+            base_url=base, headers=headers, timeout=timeout_s, verify=_tls(base, ca, certificate)
+        )
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._client.close()
+
+    def get(self, path: str, kind: type[M], query: Mapping[str, str | int] | None = None, also: int = 200) -> M:
+        """What the gateway answers to a question, as JSON; `also` is another status that answers it."""
+        return _read(kind, self.send("GET", path, query=query, also=also))
+
+    def post(
+        self, path: str, kind: type[M], body: Body, headers: Mapping[str, str] | None = None, *, safe: bool = False
+    ) -> M:
+        """What the gateway answers to what is handed in, as JSON; `safe` where that changes nothing."""
+        return _read(kind, self.send("POST", path, body=body, headers=headers, safe=safe))
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str | int] | None = None,
+        body: Body | None = None,
+        headers: Mapping[str, str] | None = None,
+        also: int = 200,
+        safe: bool = False,
+    ) -> bytes:
+        """The bytes of the answer.
+
+        A `GET`, and what is said to be `safe`, is sent again when it fails on the way or the gateway cannot answer now.
+        Anything else is sent again only when it did not reach the gateway, or the gateway says when to send it again.
+
+        Raises:
+            ProblemError: the gateway answers with problem details.
+            TransportError: it does not answer.
+            ProtocolError: its answer is not what the interface promises.
+        """
+        may_repeat = safe or method == "GET"
+        for attempt in range(self._retries + 1):
+            last = attempt == self._retries
+            try:
+                return self._once(method, path, query, body, headers, also)
+            except UnavailableError as error:
+                if last or (error.retry_after is None and not may_repeat) or not _is_soon(error.retry_after):
+                    raise
+                wait = error.retry_after
+            except QuotaError as error:
+                if last or error.retry_after is None or not _is_soon(error.retry_after):
+                    raise
+                wait = error.retry_after
+            except UnreachedError:
+                if last:
+                    raise
+                wait = None
+            except TransportError:
+                if last or not may_repeat:
+                    raise
+                wait = None
+            time.sleep(wait if wait is not None else 0.1 * 2**attempt * random.uniform(0.5, 1.5))  # noqa: S311 - keeps no secret
+        raise AssertionError("the last attempt returns or raises")
+
+    def _once(  # noqa: PLR0917 - what `send` was given
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str | int] | None,
+        body: Body | None,
+        headers: Mapping[str, str] | None,
+        also: int,
+    ) -> bytes:
+        every = dict(headers or {})
+        if body is not None:
+            every["content-type"] = body.kind
+        content = None if body is None else body.content
+        try:
+            with self._client.stream(method, path, params=query, content=content, headers=every) as response:
+                if response.status_code in (200, also):
+                    return _bounded(response, MAX_ANSWER_BYTES)
+                raise _problem(response, _bounded(response, _MAX_PROBLEM_BYTES))
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
+            raise UnreachedError(f"cannot reach {self._client.base_url}: {error}") from error
+        except httpx.HTTPError as error:
+            text = f"{method} {path}: no answer from {self._client.base_url}: {error or type(error).__name__}"
+            raise TransportError(text) from error
+
+
+def _tls(
+    url: httpx.URL, ca: str | os.PathLike[str] | None, certificate: tuple[str, str] | None
+) -> ssl.SSLContext | bool:
+    if url.scheme != "https":
+        return True
+    if ca is not None and not Path(ca).is_file():
+        raise ValueError(f"{ca} is no file: the certificates of the authorities are wanted, in PEM form")
+    context = ssl.create_default_context(cafile=None if ca is None else os.fspath(ca))
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if certificate is not None:
+        context.load_cert_chain(*certificate)
+    return context
+
+
+def _is_soon(wait: float | None) -> bool:
+    return wait is None or wait <= _LONGEST_WAIT_S
+
+
+def _bounded(response: httpx.Response, limit: int) -> bytes:
+    data = bytearray()
+    for part in response.iter_raw():
+        data += part
+        if len(data) > limit:
+            raise ProtocolError(f"the answer is longer than {limit} bytes")
+    return bytes(data)
+
+
+def _problem(response: httpx.Response, data: bytes) -> ProblemError:
+    status = response.status_code
+    wait = _retry_after(response)
+    kind = _ERRORS.get(status, ServerError)
+    try:
+        problem = _ProblemDetails.model_validate_json(data)
+    except ValidationError:
+        # A proxy on the way writes something else.
+        return kind(status, "http", response.reason_phrase, data[:200].decode("utf-8", "replace"), wait)
+    return kind(status, problem.code, problem.title, problem.detail, wait)
+
+
+def _retry_after(response: httpx.Response) -> float | None:
+    """Seconds; the form with a date (RFC 9110, section 10.2.3) is not what gateways write."""
+    text = response.headers.get("retry-after", "")
+    return float(text) if text.isascii() and text.isdigit() else None
+
+
+def _read(kind: type[M], data: bytes) -> M:
+    try:
+        return kind.model_validate_json(data, strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise ProtocolError(f"the gateway's answer is no {kind.__name__}: {where}: {first['msg']}") from error

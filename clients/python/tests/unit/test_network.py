@@ -1,0 +1,62 @@
+"""What names mean in a network, and that the refusals are the ledger's."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from evidence import NETWORK, key
+
+from tallystick import Account, Institution, Refusal
+from tallystick.errors import UnknownNameError
+
+LEDGER = Path(__file__).resolve().parents[4] / "crates" / "ledger" / "src"
+
+
+def test_accounts_without_an_alias_have_names() -> None:
+    assert NETWORK.account_number("7") == 7
+    assert NETWORK.account_number("issuance:EUR") == 1 << 31
+    assert NETWORK.account_number("own:DE000TALLY17") == 1 << 31 | 1 << 16 | 1
+    assert NETWORK.account_number("settlement:EUR:BANKFRPP") == 1 << 31 | 4
+    for alias in ("DE20999000010000000001", "own", "own:EUR:X", "other:EUR", "", "\u0667"):
+        assert NETWORK.account_number(alias) is None
+    for wrong in ("own:XXX", "settlement:EUR:NOBODY"):
+        with pytest.raises(UnknownNameError):
+            NETWORK.account_number(wrong)
+
+
+def test_the_head_office_may_be_left_out() -> None:
+    assert NETWORK.institution("BANKDEFFXXX").participant == NETWORK.institution("BANKDEFF").participant == 1
+    for wrong in ("BANKDEFF123", "XXX", ""):
+        with pytest.raises(UnknownNameError):
+            NETWORK.institution(wrong)
+
+
+def test_texts_name_accounts() -> None:
+    assert Account.of("BANKDEFF/own:EUR") == Account("BANKDEFF", "own:EUR")
+    assert str(Account("BANKDEFF", "a/b")) == "BANKDEFF/a/b"
+    assert Account.of("BANKDEFF/a/b").name == "a/b"
+    for wrong in ("BANKDEFF", "/7", "BANKDEFF/"):
+        with pytest.raises(ValueError, match="BIC/NAME"):
+            Account.of(wrong)
+
+
+def test_a_network_only_grows() -> None:
+    more = (*NETWORK.institutions, Institution(4, "BANKITMM", key(4).public_key))
+    assert NETWORK.includes(NETWORK)
+    assert NETWORK.includes(replace(NETWORK, institutions=more))
+    assert not replace(NETWORK, institutions=more).includes(NETWORK)
+    assert not NETWORK.includes(replace(NETWORK, id=1))
+    swapped = (*more[:1], replace(more[1], key=key(9).public_key), *more[2:])
+    assert not NETWORK.includes(replace(NETWORK, institutions=swapped))
+    assets = (replace(NETWORK.assets[0], exponent=0), *NETWORK.assets[1:])
+    assert not NETWORK.includes(replace(NETWORK, assets=assets))
+
+
+def test_refusals_are_the_ledgers() -> None:
+    rows = re.findall(r'^    (\w+) = (\d+), "(\w{4})", "([^"]+)";$', (LEDGER / "refusal.rs").read_text(), re.MULTILINE)
+    assert len(rows) > 20
+    written = [(one.name.replace("_", "").lower(), one.number, one.code, one.sentence) for one in Refusal]
+    assert written == [(name.lower(), int(number), code, text) for name, number, code, text in rows]
+    with pytest.raises(LookupError):
+        Refusal.of(999)

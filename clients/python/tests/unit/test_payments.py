@@ -1,0 +1,152 @@
+"""Payments that the gateway prepares: signed when they are what was asked for, and handed in once."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+import pytest
+from evidence import NETWORK, key
+from scripted import Gateway, Reply, gateway, network_view, problem
+
+from tallystick import AccountId, Kind, Network, PublicKey, Tallystick, Transaction, errors, models, payment_legs
+from tallystick.transaction import decode_one, encode
+
+UETR = UUID("6513270e-269e-4d37-b2a7-4de452e6b438")
+# The gateway tells one asset.
+TRUSTED = replace(NETWORK, assets=NETWORK.assets[:1])
+
+
+PAYEE = AccountId(2, 3)
+
+
+def draft_of(transaction: Transaction, signer: PublicKey | None = None) -> dict[str, Any]:
+    draft = {
+        "transaction": encode([transaction]).hex(),
+        "id": transaction.id().hex(),
+        "legs": [],
+        "signers": [str(key(1).public_key if signer is None else signer)],
+    }
+    return {"uetr": str(transaction.uetr), "refused": None, "draft": draft}
+
+
+def prepared(*payments: dict[str, Any]) -> Reply:
+    return Reply(body=json.dumps({"refused": None, "payments": payments}).encode())
+
+
+def made(uetr: UUID = UETR, payee: AccountId = PAYEE, units: int = 1250) -> Transaction:
+    legs = payment_legs(TRUSTED, AccountId(1, 7), payee, 0, units)
+    return Transaction.new(Kind.TRANSFER, TRUSTED, legs, uetr=uetr, expiry_ms=1000)
+
+
+def outcomes(transaction: Transaction, **fields: object) -> Reply:
+    told = {"id": transaction.id().hex(), "uetr": str(transaction.uetr), "status": "ACSC", "sequence": 9} | fields
+    return Reply(body=json.dumps({"outcomes": [told]}).encode())
+
+
+def pay(told: Gateway, **options: Any) -> models.OutcomeView:
+    with Tallystick(told.url, network=TRUSTED) as tally:
+        return tally.pay("BANKDEFF/7", "BANKFRPP/3", "12.50", "EUR", key(1), **options)
+
+
+def test_a_payment_is_prepared_checked_signed_and_handed_in() -> None:
+    transaction = made()
+    with gateway(network_view(TRUSTED), prepared(draft_of(transaction)), outcomes(transaction)) as told:
+        assert pay(told, uetr=UETR).sequence == 9
+    asked, handed_in = (json.loads(one[3])["payments"] for one in told.asked[1:])
+    assert asked == [
+        {
+            "uetr": str(UETR),
+            "from": {"institution": "BANKDEFF", "account": "7"},
+            "to": {"institution": "BANKFRPP", "account": "3"},
+            "amount": "12.50",
+            "asset": "EUR",
+        }
+    ]
+    assert [one[:2] for one in told.asked[1:]] == [("POST", "/v1/payments/prepare"), ("POST", "/v1/payments")]
+    signature = handed_in[0]["signatures"][0]
+    assert decode_one(handed_in[0]["transaction"]) == transaction
+    assert signature["key"] == str(key(1).public_key)
+    assert key(1).public_key.verify(transaction.id(), bytes.fromhex(signature["signature"]))
+
+
+def test_without_a_reference_one_is_made_here() -> None:
+    seen = []
+    for _ in range(2):
+        with gateway(network_view(TRUSTED), Reply(status=418)) as told:
+            with pytest.raises(errors.ServerError):
+                pay(told)
+            seen.append(json.loads(told.asked[-1][3])["payments"][0]["uetr"])
+    assert len(set(seen)) == 2
+    assert {UUID(uetr).version for uetr in seen} == {4}
+
+
+def test_a_repetition_has_the_outcome_of_the_first() -> None:
+    first, again = made(), made()
+    replies = [network_view(TRUSTED), prepared(draft_of(again)), outcomes(again, id=first.id().hex())]
+    with gateway(*replies) as told:
+        assert pay(told, idempotency_key="order 1", details=bytes(32)).id == first.id().hex()
+    for one in told.asked[1:]:
+        assert one[2]["idempotency-key"] == "order 1"
+    assert "uetr" not in json.loads(told.asked[1][3])["payments"][0]
+    # Without the key nothing was repeated, and the outcome has to be that of what was signed.
+    with gateway(*replies) as told, pytest.raises(errors.ProtocolError):
+        pay(told, uetr=UETR)
+
+
+WRONG: dict[str, Callable[[], dict[str, Any]]] = {
+    "another payee": lambda: draft_of(made(payee=AccountId(2, 4))),
+    "another amount": lambda: draft_of(made(units=1251)),
+    "another reference": lambda: draft_of(made(UUID(int=4))),
+    "other details": lambda: draft_of(replace(made(), details=bytes([1] * 32))),
+    "another signer": lambda: draft_of(made(), key(2).public_key),
+    "no draft": lambda: {"uetr": str(UETR), "refused": {"code": "AC01", "text": "no such account"}, "draft": None},
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_nothing_else_is_handed_in(wrong: str) -> None:
+    with gateway(network_view(TRUSTED), prepared(WRONG[wrong]())) as told:
+        with pytest.raises((errors.DraftError, errors.RefusedError)):
+            pay(told, uetr=UETR, details=bytes(32))
+        assert len(told.asked) == 2
+
+
+def test_a_refusal_says_why() -> None:
+    transaction = made()
+    reply = outcomes(transaction, status="RJCT", reason={"code": "AM04", "text": "no funds"})
+    replies = [network_view(TRUSTED), prepared(draft_of(transaction)), reply]
+    with gateway(*replies) as told, pytest.raises(errors.RefusedError) as caught:
+        pay(told, uetr=UETR)
+    assert (caught.value.code, caught.value.text, caught.value.uetr) == ("AM04", "no funds", UETR)
+    replies = [network_view(TRUSTED), prepared(WRONG["no draft"]())]
+    with gateway(*replies) as told, pytest.raises(errors.RefusedError) as caught:
+        pay(told, uetr=UETR)
+    assert (caught.value.code, caught.value.outcome) == ("AC01", None)
+
+
+def test_only_preparing_is_repeated() -> None:
+    transaction = made()
+    lost = Reply(is_cut_off=True)
+    with gateway(network_view(TRUSTED), lost, problem(503), prepared(draft_of(transaction)), lost) as told:
+        with pytest.raises(errors.OutcomeUnknownError) as caught:
+            pay(told, uetr=UETR)
+        assert caught.value.uetrs == (UETR,)
+        assert [one[1] for one in told.asked].count("/v1/payments") == 1
+
+
+def test_amounts_are_above_zero_and_exact() -> None:
+    with gateway(network_view(TRUSTED)) as told, Tallystick(told.url, network=TRUSTED) as tally:
+        for amount in ("0", "-1", "0.001", "1e2", ""):
+            with pytest.raises(errors.AmountError):
+                tally.pay("BANKDEFF/7", "BANKFRPP/3", amount, "EUR", key(1))
+        with pytest.raises(errors.UnknownNameError):
+            tally.pay("BANKDEFF/7", "BANKFRPP/3", "1", "XXX", key(1))
+        assert len(told.asked) == 1
+
+
+def test_the_network_is_the_trusted_one() -> None:
+    stranger = Network(1, TRUSTED.institutions, TRUSTED.assets, 1)
+    with gateway(network_view(stranger)) as told, pytest.raises(errors.UntrustedNetworkError):
+        pay(told)
