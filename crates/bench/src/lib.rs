@@ -16,6 +16,7 @@
 //! | [`recovery`] | how fast a journal is read back |
 //! | [`chain`] | an EVM chain under load, each node a process: transactions, reads, import |
 //! | [`evm`] | gas per second of the EVM, beside bare `revm` |
+//! | [`gateway`] | the gateway under load: a stream over gRPC, single payments over HTTP, payment messages |
 //! | [`flows`] | nodes of the flows ledger under load, each a process |
 //! | [`fact`] | single figures, with what they are to be |
 //! | [`processes`] | what processes use over time |
@@ -31,6 +32,7 @@ pub mod compare;
 pub mod evm;
 pub mod fact;
 pub mod flows;
+pub mod gateway;
 pub mod limits;
 pub mod pace;
 pub mod processes;

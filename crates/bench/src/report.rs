@@ -5,6 +5,7 @@ pub mod chart;
 pub mod cluster;
 pub mod evm;
 pub mod flows;
+pub mod gateway;
 pub mod page;
 
 use std::time::Duration;

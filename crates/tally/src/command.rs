@@ -32,6 +32,7 @@ mod rpc;
 mod stage;
 mod statement;
 mod status;
+mod stream;
 mod transfer;
 mod vault;
 mod verify;
@@ -110,6 +111,8 @@ enum Command {
     Account(account::Account),
     /// Move an amount from one account to another
     Transfer(transfer::Transfer),
+    /// Move an amount many times, over one stream of gRPC
+    Stream(stream::Stream),
     /// Create a liability of an institution
     Issue(issue::Issue),
     /// Take a liability of an institution back
@@ -219,6 +222,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
             Command::Access(command) => command.run(connection),
             Command::Account(command) => command.run(connection),
             Command::Transfer(command) => command.run(connection),
+            Command::Stream(command) => command.run(connection),
             Command::Issue(command) => command.run(connection),
             Command::Redeem(command) => command.run(connection),
             Command::Exchange(command) => command.run(connection),

@@ -9,15 +9,20 @@ use anyhow::{Context, bail, ensure};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tally_gateway::account_name::account_number;
 use tally_gateway::wire::OutcomeView;
-use tally_gateway::{payments, random};
+use tally_gateway::{payments, random, random_uetr};
+use tally_ledger::TransactionBatch;
 use tally_ledger::transaction::{Kind, Terms};
 use tally_ledger::{
     AccountId, AccountNumber, AccountRole, Leg, Network, ParticipantId, Timestamp, Transaction,
 };
-use tally_ledger::{TransactionBatch, Uetr};
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::CertificateDer;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 /// The variable of the environment that names the network's directory.
 pub const NETWORK_VARIABLE: &str = "TALLY_NETWORK";
@@ -117,17 +122,7 @@ impl ConnectionArguments {
     /// When neither is given, or the network does not run.
     pub fn connect(&self) -> anyhow::Result<Connection> {
         let layout = self.layout();
-        let url = match (&self.url, &layout) {
-            (Some(url), _) => {
-                let known = url.starts_with("http://") || url.starts_with("https://");
-                ensure!(known, "--url: a URL such as https://gateway.example:8443 is wanted");
-                url.clone()
-            }
-            (None, Some(layout)) => RunFile::read(layout)?.url(),
-            (None, None) => {
-                bail!("which network? Give --network DIR or --url URL, or set {NETWORK_VARIABLE}")
-            }
-        };
+        let url = self.find(layout.as_ref())?;
         let client =
             Client::new(&url, self.token(layout.as_ref())?, self.authorities(layout.as_ref()).as_deref())?;
         let network = match &layout {
@@ -139,6 +134,21 @@ impl ConnectionArguments {
 }
 
 impl ConnectionArguments {
+    /// Where the network answers.
+    fn find(&self, layout: Option<&Layout>) -> anyhow::Result<String> {
+        match (&self.url, layout) {
+            (Some(url), _) => {
+                let known = url.starts_with("http://") || url.starts_with("https://");
+                ensure!(known, "--url: a URL such as https://gateway.example:8443 is wanted");
+                Ok(url.clone())
+            }
+            (None, Some(layout)) => Ok(RunFile::read(layout)?.url()),
+            (None, None) => {
+                bail!("which network? Give --network DIR or --url URL, or set {NETWORK_VARIABLE}")
+            }
+        }
+    }
+
     /// The token to come in with; none where nobody gave one.
     fn token(&self, layout: Option<&Layout>) -> anyhow::Result<Option<String>> {
         if let Some(file) = &self.token_file {
@@ -149,6 +159,19 @@ impl ConnectionArguments {
         }
         let own = layout.map(Layout::token).filter(|path| path.exists());
         own.map(|path| access::read_token(&path)).transpose()
+    }
+
+    /// Connects to the network's gateway over gRPC.
+    ///
+    /// # Errors
+    /// When none is given, or it does not answer.
+    pub async fn stream(&self) -> anyhow::Result<tally_gateway::grpc::Client> {
+        let layout = self.layout();
+        let url = self.find(layout.as_ref())?;
+        let token = self.token(layout.as_ref())?;
+        let authorities = self.authorities(layout.as_ref());
+        let tls = authorities.as_deref().map(known_by).transpose()?;
+        Ok(tally_gateway::grpc::Client::connect(&url, token.as_deref(), tls).await?)
     }
 
     fn authorities(&self, layout: Option<&Layout>) -> Option<PathBuf> {
@@ -244,18 +267,25 @@ impl Connection {
     /// When a key is missing or the network cannot be reached.
     pub fn transact(&self, kind: Kind, legs: Vec<Leg>) -> anyhow::Result<OutcomeView> {
         let mut transaction = Transaction::new(kind, &self.terms()?, legs);
+        let signers = self.signers(&transaction.legs)?;
+        self.sign(&mut transaction, &signers)?;
+        one(self.client.submit(&batch_of(&transaction)?)?.outcomes)
+    }
+
+    /// Whose signatures legs need.
+    ///
+    /// # Errors
+    /// When the owner of an account cannot be asked for.
+    pub fn signers(&self, legs: &[Leg]) -> anyhow::Result<Vec<tally_crypto::PublicKey>> {
         let mut owners = HashMap::new();
-        for leg in transaction.legs.iter().filter(|leg| leg.amount.is_debit()) {
+        for leg in legs.iter().filter(|leg| leg.amount.is_debit()) {
             if leg.account.role() == AccountRole::Customer {
                 let account = AccountId { participant: leg.participant, number: leg.account };
                 let bic = &self.network.participants[leg.participant.index()].bic;
                 owners.insert(account, self.client.account(bic, &leg.account.0.to_string())?.owner);
             }
         }
-        let signers =
-            payments::signers(&self.network, &transaction.legs, &|account| owners.get(&account).copied());
-        self.sign(&mut transaction, &signers)?;
-        one(self.client.submit(&batch_of(&transaction)?)?.outcomes)
+        Ok(payments::signers(&self.network, legs, &|account| owners.get(&account).copied()))
     }
 
     /// Adds the signatures of those keys.
@@ -301,13 +331,14 @@ pub fn now() -> Timestamp {
     Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// A random reference: a version 4 UUID (RFC 9562, section 5.4).
-///
-/// # Errors
-/// When the operating system has no randomness.
-pub fn random_uetr() -> anyhow::Result<Uetr> {
-    let mut bytes: [u8; 16] = random()?;
-    bytes[6] = 0x40 | bytes[6] & 0x0f;
-    bytes[8] = 0x80 | bytes[8] & 0x3f;
-    Ok(Uetr(bytes))
+/// A gateway with TLS is known by the authorities whose certificates are in that file, in PEM form.
+fn known_by(authorities: &Path) -> anyhow::Result<Arc<ClientConfig>> {
+    let place = || format!("{}: certificates in PEM form are wanted", authorities.display());
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_file_iter(authorities).with_context(place)? {
+        roots.add(certificate.with_context(place)?).with_context(place)?;
+    }
+    let provider = Arc::new(ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    Ok(Arc::new(config.with_root_certificates(roots).with_no_client_auth()))
 }

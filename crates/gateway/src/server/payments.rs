@@ -7,12 +7,12 @@ use super::messages::problem;
 use super::refusals::Refusals;
 use super::{App, blocking, outcome};
 use crate::account_name::account_number;
-use crate::codec;
 use crate::payments::{Accounts as _, Order, signers};
 use crate::wire::{
     AccountName, OutcomesBody, PaymentsBody, PreparedBody, PreparedPayment, SignedPayment,
     SignedPaymentsBody, WantedPayment,
 };
+use crate::{codec, random_uetr, uuid};
 use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -61,7 +61,7 @@ pub(super) async fn prepare(
                 uetr.parse().map_err(|error| Failure::form(format!("payments[{position}].uetr: {error}")))
             }
             (None, Some(key)) => Ok(idempotent(&by.user().name, key, position)),
-            (None, None) => crate::random().map(random_uetr).map_err(|error| Failure::internal(&error)),
+            (None, None) => random_uetr().map_err(|error| Failure::internal(&error)),
         };
         let references = body.payments.iter().enumerate();
         let references: Vec<Uetr> =
@@ -268,17 +268,6 @@ fn idempotent(user: &str, key: &str, position: usize) -> Uetr {
     uuid(*bytes, 8)
 }
 
-/// A UUID of version 4, as the standard has UETRs.
-fn random_uetr(bytes: [u8; 16]) -> Uetr {
-    uuid(bytes, 4)
-}
-
-fn uuid(mut bytes: [u8; 16], version: u8) -> Uetr {
-    bytes[6] = version << 4 | bytes[6] & 0x0F;
-    bytes[8] = 0x80 | bytes[8] & 0x3F;
-    Uetr(bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -292,7 +281,7 @@ mod tests {
             assert_ne!(first, idempotent(user, key, position));
         }
         assert_eq!((first.0[6] >> 4, first.0[8] >> 6), (8, 2));
-        assert_eq!(random_uetr([0xFF; 16]).0[6] >> 4, 4);
+        assert_eq!(random_uetr().unwrap().0[6] >> 4, 4);
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod cluster;
 mod compare;
 mod evm;
 mod flows;
+mod gateway;
 mod import;
 mod limits;
 mod recovery;
@@ -34,6 +35,8 @@ pub(super) enum Bench {
     Stages(stages::Stages),
     /// The whole network; without a mix, a rate or signatures: the list of experiments
     Settlement(settlement::Settlement),
+    /// The gateway: signed payments over a stream of gRPC and over HTTP, one by one and as a message
+    Gateway(gateway::Gateway),
     /// Nodes and a notary, each a process: issue, pay, IOU, waiting flows, long histories, large vaults
     Flows(flows::Flows),
     /// An EVM chain: validators and a node that follows, each a process, under calls of a contract in open loop
@@ -60,6 +63,7 @@ impl Bench {
             Self::Limits(command) => command.run(),
             Self::Stages(command) => command.run(),
             Self::Settlement(command) => command.run(),
+            Self::Gateway(command) => command.run(),
             Self::Flows(command) => command.run(),
             Self::Chain(command) => command.run(),
             Self::Rpc(command) => command.run(),

@@ -1,0 +1,49 @@
+//! What was measured of the gateway.
+
+use std::time::Duration;
+
+use super::page::{Block, Section};
+use crate::gateway::Measured;
+use crate::recorder::Recorder;
+use crate::table::{self, Align, Table};
+
+/// Each way to pay: payments a second with durable outcomes, their latency, what they cost, their bar and limit.
+#[must_use]
+pub fn section(measured: &[Measured]) -> Section {
+    let mut rows = Table::new(&[
+        ("signed payments", Align::Left),
+        ("tx/s", Align::Right),
+        ("p50", Align::Right),
+        ("p99", Align::Right),
+        ("CPU each", Align::Right),
+        ("bar", Align::Right),
+        ("", Align::Left),
+        ("of its limit", Align::Right),
+        ("the limit", Align::Left),
+    ]);
+    for one in measured {
+        let latency = one.latency.as_ref().map(Recorder::percentiles);
+        let shown =
+            |us: Option<u64>| us.map(|us| table::duration(Duration::from_micros(us))).unwrap_or_default();
+        let each = crate::statistics::median(&one.nanoseconds).unwrap_or_default();
+        let (bar, passes) = one.bar.clone().map(|(bar, passes)| (bar, Some(passes))).unwrap_or_default();
+        rows.row([
+            one.title.clone(),
+            table::number(one.rate()),
+            shown(latency.map(|of| of.p50_us)),
+            shown(latency.map(|of| of.p99_us)),
+            table::duration(Duration::from_nanos(each as u64)),
+            bar,
+            passes.map(|passes| if passes { "reached" } else { "missed" }).unwrap_or_default().to_owned(),
+            one.share().map(|share| table::quantity(share, "share")).unwrap_or_default(),
+            one.limit.map(|(_, name)| name).unwrap_or_default().to_owned(),
+        ]);
+    }
+    let about = "Every payment is signed by its payer and verified; outcomes are told when they are durable. The CPU is that \
+                 of the whole process, clients included, which share the cores with the network.";
+    let caption = "Signed payments through the gateway, on loopback without TLS".to_owned();
+    Section {
+        title: "The gateway".to_owned(),
+        blocks: vec![Block::Table(caption, rows), Block::Note(about.to_owned())],
+    }
+}

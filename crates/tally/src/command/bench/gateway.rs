@@ -1,0 +1,57 @@
+//! `tally bench gateway`
+
+use super::{Common, Ended, Report};
+use std::path::PathBuf;
+use std::time::Duration;
+use tally_bench::gateway::{Plan, run};
+use tally_bench::report;
+
+/// Arguments of `tally bench gateway`.
+#[derive(Debug, clap::Args)]
+pub(in crate::command) struct Gateway {
+    #[command(flatten)]
+    common: Common,
+    /// Single payments a second in open loop, whatever the gateway does
+    #[arg(long, value_name = "TX/S", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    rate: u64,
+    /// Connections over HTTP
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    connections: u64,
+    /// Payments of one batch of the stream
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..=65_536))]
+    batch: u64,
+    /// Distinct payers
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(2..=1_000_000))]
+    payers: u32,
+    /// About how long each part is measured, such as 5s
+    #[arg(long, value_name = "DURATION", value_parser = super::duration)]
+    duration: Option<Duration>,
+    /// How often each part is repeated; medians are shown
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100))]
+    runs: Option<u64>,
+    /// Write a page with the tables to this file
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+impl Gateway {
+    pub(super) fn run(self) -> anyhow::Result<Ended> {
+        let quick = self.common.quick;
+        let plan = Plan {
+            directory: self.common.out.clone(),
+            duration: self.duration.unwrap_or(Duration::from_secs(if quick { 2 } else { 5 })),
+            batch: usize::try_from(self.batch)?,
+            connections: usize::try_from(self.connections)?,
+            rate: self.rate,
+            payers: self.payers,
+            runs: usize::try_from(self.runs.unwrap_or(if quick { 1 } else { 3 }))?,
+            seed: self.common.seed,
+        };
+        let mut report = Report::begin(&self.common)?;
+        let measured = run(&plan, |what| report.note(what))?;
+        report.append(measured.iter().map(|one| one.record(&plan)))?;
+        report.say(report::gateway::section(&measured));
+        report.write_page("the gateway", self.html.as_deref())?;
+        Ok(report.end())
+    }
+}
