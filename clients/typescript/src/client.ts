@@ -1,0 +1,241 @@
+/** The client of a gateway. */
+
+import { type AccountReference, changeAccount, type NewAccount, openAccount } from "./accounts.js";
+import type { RefusedError } from "./errors.js";
+import type { SigningKey } from "./key.js";
+import { type MessagePayment, prepareMessage, submitMessage } from "./messages.js";
+import type { Network } from "./network.js";
+import { type Payment, type PaymentOptions, pay, payAll } from "./payments.js";
+import type { Keys } from "./proof/keys.js";
+import type { Proof } from "./proof/proof.js";
+import type { Schemas } from "./schema.js";
+import { Session } from "./session.js";
+import type { Terms, Transaction } from "./transaction.js";
+import { type Asked, Transport, type TransportOptions } from "./transport.js";
+
+/** How a gateway is reached, and what it is held to. */
+export interface TallystickOptions extends TransportOptions {
+  /** The network as it was once seen, see {@link Network.toJson}: the gateway may only add to it. */
+  readonly network?: Network;
+  /** The network's public keys: the gateway's network must have them. */
+  readonly keys?: Keys;
+}
+
+/** Which part of a statement is wanted. */
+export interface StatementOptions {
+  /** How many entries are asked for at once, 1 to 1000; 100 without it. */
+  readonly pageSize?: number;
+  /** Only entries with lower sequence numbers. */
+  readonly before?: bigint;
+  /** `local`: what the gateway knows at once, instead of all that was told anywhere before. */
+  readonly consistency?: "latest" | "local";
+}
+
+/**
+ * The client of a gateway. It does not trust the gateway with what is signed: transactions are built or checked here against
+ * the network's configuration. That configuration is the gateway's own word unless a network or keys are given; then, and once
+ * it was read, it may only be added to.
+ *
+ * Methods throw {@link TallystickError}s: {@link ProblemError} when the gateway refuses a request, {@link TransportError} when
+ * it does not answer, {@link RefusedError} when the network refuses a payment or an order.
+ */
+export class Tallystick {
+  readonly #session: Session;
+
+  /** @param url such as `https://127.0.0.1:8443` */
+  constructor(url: string, options: TallystickOptions = {}) {
+    const { network = null, keys = null, ...transport } = options;
+    this.#session = new Session(new Transport(url, transport), network, keys);
+  }
+
+  /** Ends the connections that are open. */
+  close(): void {
+    this.#session.transport.close();
+  }
+
+  /** Who takes part, the sums of the books that the user may see, and the head of the log. */
+  async network(): Promise<Schemas["NetworkView"]> {
+    return (await this.#session.view()).view;
+  }
+
+  /** The network's configuration, to build transactions with or to pin; asks only where it is not known yet. */
+  async configuration(): Promise<Network> {
+    return this.#session.network();
+  }
+
+  /** The books of an institution: which account is opened next. */
+  async books(bic: string): Promise<Schemas["BooksView"]> {
+    return this.#get("BooksView", ["accounts", bic]);
+  }
+
+  /** An account: what is on it, whose it is. */
+  async account(
+    bic: string,
+    account: string,
+    { consistency }: Pick<StatementOptions, "consistency"> = {},
+  ): Promise<Schemas["AccountBody"]> {
+    return this.#get("AccountBody", ["accounts", bic, account], { consistency });
+  }
+
+  /** One page of an account's entries, the newest first. */
+  async statementPage(
+    bic: string,
+    account: string,
+    options: StatementOptions = {},
+  ): Promise<Schemas["StatementBody"]> {
+    const { pageSize: limit = 100, before, consistency } = options;
+    return this.#get("StatementBody", ["accounts", bic, account, "statement"], {
+      limit,
+      before,
+      consistency,
+    });
+  }
+
+  /** An account's entries, the newest first; pages are asked for as they are needed. */
+  async *statement(
+    bic: string,
+    account: string,
+    options: StatementOptions = {},
+  ): AsyncGenerator<Schemas["EntryView"], void, undefined> {
+    let before = options.before ?? null;
+    do {
+      const page = await this.statementPage(bic, account, before === null ? options : { ...options, before });
+      yield* page.entries;
+      before = page.next ?? null;
+    } while (before !== null);
+  }
+
+  /** What became of a transaction. @param transaction its UETR, or its id in hexadecimal */
+  async status(transaction: string): Promise<Schemas["OutcomeView"]> {
+    return this.#get("OutcomeView", ["transactions", transaction]);
+  }
+
+  /** Proof of a transaction's place in the log, without its contents; see {@link verifyReceipt}. */
+  async receipt(uetr: string): Promise<Schemas["Receipt"]> {
+    return this.#get("Receipt", ["transactions", uetr, "receipt"], {}, true);
+  }
+
+  /**
+   * Proof of what became of a transaction, for {@link verifyProof}.
+   *
+   * @param transaction its UETR, or its id in hexadecimal
+   * @param legs BICs of the institutions whose legs are shown
+   */
+  async proof(
+    transaction: string,
+    { legs = [] }: { readonly legs?: readonly string[] } = {},
+  ): Promise<Proof> {
+    const query = legs.length === 0 ? {} : { legs: legs.join(",") };
+    return this.#get("Proof", ["transactions", transaction, "proof"], query, true);
+  }
+
+  /** The signed head of the log of decisions; see {@link verifyTreeHead}. */
+  async treeHead(): Promise<Schemas["SignedTreeHead"]> {
+    return this.#get("SignedTreeHead", ["tree-head"], {}, true);
+  }
+
+  /** Proof that the log was only ever appended to between two sizes; see {@link verifyConsistencyProof}. */
+  async consistency(first: bigint, second: bigint): Promise<Schemas["Consistency"]> {
+    return this.#get("Consistency", ["tree-head", "consistency"], { first, second }, true);
+  }
+
+  /** Whether the gateway lives. One that does not still answers. */
+  async health(): Promise<Schemas["HealthView"]> {
+    return this.#session.transport.json("HealthView", {
+      method: "GET",
+      path: ["health"],
+      alsoAnswers: [503],
+    });
+  }
+
+  /** Whether payments are taken now. */
+  async ready(): Promise<Schemas["HealthView"]> {
+    return this.#session.transport.json("HealthView", { method: "GET", path: ["ready"], alsoAnswers: [503] });
+  }
+
+  /** Metrics in the text form of Prometheus. */
+  async metrics(): Promise<string> {
+    return (await this.#session.transport.text({ method: "GET", path: ["metrics"] })).text;
+  }
+
+  /** Opens an account by the order of its institution, signed with `key`. @throws {RefusedError} */
+  async openAccount(account: NewAccount, key: SigningKey): Promise<Schemas["AccountBody"]> {
+    return openAccount(this.#session, account, key);
+  }
+
+  /** Stops payments from and to an account. @throws {RefusedError} */
+  async freezeAccount(account: AccountReference, key: SigningKey): Promise<Schemas["AccountBody"]> {
+    return changeAccount(this.#session, account, "freeze", key);
+  }
+
+  /** Ends a freeze. @throws {RefusedError} */
+  async releaseAccount(account: AccountReference, key: SigningKey): Promise<Schemas["AccountBody"]> {
+    return changeAccount(this.#session, account, "release", key);
+  }
+
+  /** Closes an empty account for ever. @throws {RefusedError} */
+  async closeAccount(account: AccountReference, key: SigningKey): Promise<Schemas["AccountBody"]> {
+    return changeAccount(this.#session, account, "close", key);
+  }
+
+  /** Sets how far below zero an account may go: zero or negative, in minor units or as a decimal. @throws {RefusedError} */
+  async setFloor(
+    account: AccountReference,
+    floor: bigint | string,
+    key: SigningKey,
+  ): Promise<Schemas["AccountBody"]> {
+    return changeAccount(this.#session, account, { floor }, key);
+  }
+
+  /**
+   * Pays: has the gateway prepare the payment, checks that it is the one that was asked for, signs it and hands it in.
+   * Returns what became of it: settled (`ACSC`), or not decided yet (`PDNG`).
+   *
+   * @throws {RefusedError} when it is refused
+   * @throws {DraftError} when the gateway prepared something else; then nothing was signed
+   */
+  async pay(payment: Payment, options: PaymentOptions = {}): Promise<Schemas["OutcomeView"]> {
+    return pay(this.#session, payment, options);
+  }
+
+  /** Pays several, each for itself. Returns for each what became of it, or why the gateway did not prepare it. */
+  async payAll(
+    payments: readonly Payment[],
+    options: PaymentOptions = {},
+  ): Promise<(Schemas["OutcomeView"] | RefusedError)[]> {
+    return payAll(this.#session, payments, options);
+  }
+
+  /** Has the gateway read a payment message of ISO 20022, and prepare its payments. */
+  async prepareMessage(xml: string | Uint8Array): Promise<Schemas["PreparedBody"]> {
+    return prepareMessage(this.#session, xml);
+  }
+
+  /**
+   * Sends a payment message of ISO 20022, whose payments its sender describes. Returns the status report (pacs.002) as XML.
+   *
+   * @throws {DraftError} when the gateway prepared something else; then nothing was signed
+   */
+  async submitMessage(xml: string | Uint8Array, payments: readonly MessagePayment[]): Promise<string> {
+    return submitMessage(this.#session, xml, payments);
+  }
+
+  /** The terms of a transaction that is built here, see {@link newTransaction}: to be decided within a minute. */
+  async terms(uetr?: string): Promise<Terms> {
+    return this.#session.terms(uetr);
+  }
+
+  /** Hands in signed transactions that were built here. Returns what became of each, refusals too. */
+  async submit(transactions: readonly Transaction[]): Promise<Schemas["OutcomeView"][]> {
+    return this.#session.send("transactions", transactions);
+  }
+
+  async #get<Name extends keyof Schemas>(
+    name: Name,
+    path: readonly string[],
+    query: NonNullable<Asked["query"]> = {},
+    strict = false,
+  ): Promise<Schemas[Name]> {
+    return this.#session.transport.json(name, { method: "GET", path: ["v1", ...path], query }, strict);
+  }
+}

@@ -1,0 +1,454 @@
+// Made from the gateway's OpenAPI document by tools/generate.mjs; not written by hand.
+
+export type paths = Record<string, never>;
+export type webhooks = Record<string, never>;
+export interface components {
+    schemas: {
+        /** @description Answer of `GET /v1/accounts/{bic}/{account}`. */
+        AccountBody: {
+            /** @description Its IBAN or other alias. */
+            alias?: string | null;
+            /** @description Code of the asset that it holds. */
+            asset: string;
+            /** @description The balance as a decimal. */
+            balance: string;
+            /** @description How far below zero it may go, as a decimal: zero or negative. */
+            floor: string;
+            /** @description BIC. */
+            institution: string;
+            /**
+             * Format: int64
+             * @description The balance in minor units.
+             */
+            minor_units: bigint;
+            /**
+             * Format: int32
+             * @description Its number in the institution's books.
+             */
+            number: number;
+            /** @description Whose signature debits it: the customer's or, for an institution's own account, the institution's. */
+            owner: string;
+            /** @description Whether it takes part in payments. */
+            status: components["schemas"]["AccountStatus"];
+        };
+        /**
+         * @description Whether an account takes part in payments.
+         * @enum {string}
+         */
+        AccountStatus: "open" | "frozen" | "closed";
+        /** @description One institution's answer under its signature. */
+        Approval: {
+            /** Format: int32 */
+            batch_len: number;
+            /** Format: int32 */
+            index: number;
+            /** Format: int32 */
+            participant: number;
+            /** @description From the answer to the root of the institution's batch of answers, from below. */
+            path: components["schemas"]["Sibling"][];
+            signature: string;
+            /**
+             * Format: int32
+             * @description 0 for yes, else the refusal's number.
+             */
+            verdict: number;
+        };
+        /** @description What accounts hold. */
+        Asset: {
+            /** @description ISO 4217 code or ISIN. */
+            code: string;
+            /**
+             * Format: int32
+             * @description Decimals of the minor unit.
+             */
+            exponent: number;
+            kind: components["schemas"]["AssetKind"];
+            /**
+             * Format: int64
+             * @description Minor units.
+             */
+            largest_payment: bigint;
+            /**
+             * Format: int32
+             * @description Participant id of where the others hold settlement accounts in it.
+             */
+            settled_at: number;
+        };
+        /**
+         * @description What an asset is.
+         * @enum {string}
+         */
+        AssetKind: "currency" | "security";
+        /** @description Answer of `GET /v1/accounts/{bic}`. */
+        BooksView: {
+            /** @description BIC. */
+            institution: string;
+            /**
+             * Format: int32
+             * @description The number of the account that is opened next.
+             */
+            next_account: number;
+        };
+        /** @description Two heads and the proof that the later log extends the earlier one (RFC 9162, section 2.1.4). */
+        Consistency: {
+            first: components["schemas"]["SignedTreeHead"];
+            path: string[];
+            second: components["schemas"]["SignedTreeHead"];
+        };
+        /** @description What a transaction's id commits to. */
+        Contents: {
+            /** @description Hash of the payment message or account order, in hexadecimal. */
+            details: string;
+            /**
+             * Format: int64
+             * @description Milliseconds since the Unix epoch.
+             */
+            expiry: bigint;
+            /**
+             * Format: int32
+             * @description 1 transfer, 2 issue, 3 redeem, 4 account order.
+             */
+            kind: number;
+            legs: components["schemas"]["ProvenLeg"][];
+            /** @description The network's id, eight hexadecimal digits. */
+            network: string;
+            /**
+             * Format: int32
+             * @description How many participants have legs in it.
+             */
+            participants: number;
+            uetr: string;
+        };
+        /** @description A transaction that wants signatures. */
+        Draft: {
+            /** @description Its id, which is what is signed; in hexadecimal. */
+            id: string;
+            /** @description Its legs, for people. */
+            legs: components["schemas"]["LegView"][];
+            /** @description Who must sign. */
+            signers: string[];
+            /** @description A batch of one, encoded and in hexadecimal. */
+            transaction: string;
+        };
+        /** @description One entry of a statement. */
+        EntryView: {
+            /** @description What the account got, negative for a debit; a decimal. */
+            amount: string;
+            /** @description What it held then; a decimal. */
+            balance: string;
+            /**
+             * Format: int64
+             * @description Its place in the global order.
+             */
+            sequence: bigint;
+            /** @description When, as an ISO 8601 time. */
+            time: string;
+            /** @description The transaction's reference. */
+            uetr: string;
+        };
+        /** @description Answer of `GET /health`. */
+        HealthView: {
+            /** @description Whether payments are taken. */
+            healthy: boolean;
+            /** @description One sentence. */
+            text: string;
+        };
+        /** @description A leg, for people. */
+        LegView: {
+            /** @description The account's alias, number, or role. */
+            account: string;
+            /** @description The amount as a decimal, negative for a debit. */
+            amount: string;
+            /** @description Code of the asset. */
+            asset: string;
+            /** @description BIC. */
+            institution: string;
+        };
+        /** @description The configuration on which all stages agree. */
+        Network: {
+            /** @description By asset id. */
+            assets: components["schemas"]["Asset"][];
+            /**
+             * Format: int32
+             * @description The network's id, which every signature covers.
+             */
+            id: number;
+            /**
+             * Format: int64
+             * @description How far ahead an expiry may lie, in milliseconds; so long is every reference remembered.
+             */
+            longest_validity_ms: bigint;
+            /** @description By participant id. */
+            participants: components["schemas"]["Participant"][];
+            signatures: components["schemas"]["SignaturePolicy"];
+        };
+        /** @description Answer of `GET /v1/network`. */
+        NetworkView: {
+            /** @description How the network is. */
+            health: components["schemas"]["HealthView"];
+            /** @description What each participant is, by participant id. */
+            kinds: components["schemas"]["ParticipantKind"][];
+            /** @description The configuration on which all stages agree. */
+            network: components["schemas"]["Network"];
+            /**
+             * Format: int64
+             * @description How many transactions have been decided.
+             */
+            sequence: bigint;
+            /** @description By participant and asset, where there is anything. */
+            totals: components["schemas"]["TotalView"][];
+            tree_head?: components["schemas"]["SignedTreeHead"] | null;
+        };
+        /** @description Answer of `POST /v1/transactions` and `POST /v1/accounts`: one for each transaction, in order. */
+        OutcomesBody: {
+            /** @description The outcomes. */
+            outcomes: components["schemas"]["OutcomeView"][];
+        };
+        /** @description What became of one transaction. */
+        OutcomeView: {
+            first?: components["schemas"]["OutcomeView"] | null;
+            /** @description The transaction's id, in hexadecimal. */
+            id: string;
+            reason?: components["schemas"]["Problem"] | null;
+            /**
+             * Format: int64
+             * @description Its place in the global order, if it has one.
+             */
+            sequence?: bigint | null;
+            /** @description How far it came. */
+            status: components["schemas"]["Status"];
+            /** @description When it was decided, as an ISO 8601 time. */
+            time?: string | null;
+            /** @description Its reference. */
+            uetr: string;
+        };
+        /** @description A regulated institution. */
+        Participant: {
+            /** @description ISO 9362. */
+            bic: string;
+            /** @description Ed25519 public key, in hexadecimal. */
+            key: string;
+            /** @description X.500. */
+            name: string;
+            /** @description Asset id and minor units: how far below zero its settlement account may go. */
+            settlement_floors: [
+                number,
+                bigint
+            ][];
+        };
+        /**
+         * @description What a participant is.
+         * @enum {string}
+         */
+        ParticipantKind: "central-bank" | "bank" | "e-money-issuer" | "depository";
+        /** @description Answer of `POST /v1/iso20022/prepare`. */
+        PreparedBody: {
+            /** @description One for each payment, in order. */
+            payments: components["schemas"]["PreparedPayment"][];
+            refused?: components["schemas"]["Problem"] | null;
+        };
+        /** @description A payment of a message: refused already, or ready to be signed. */
+        PreparedPayment: {
+            draft?: components["schemas"]["Draft"] | null;
+            refused?: components["schemas"]["Problem"] | null;
+            /** @description Its reference. */
+            uetr: string;
+        };
+        /** @description Why something was refused: an ISO 20022 code and one sentence. */
+        Problem: {
+            /** @description The code, such as `AM04`. */
+            code: string;
+            /** @description What was wrong. */
+            text: string;
+        };
+        ProblemDetails: {
+            code: string;
+            detail: string;
+            /** Format: int32 */
+            status: number;
+            title: string;
+            type: string;
+        };
+        /** @description Proof that a transaction has its outcome, for whoever holds the network's public keys. */
+        Proof: {
+            /** @description The institutions' answers. */
+            approvals: components["schemas"]["Approval"][];
+            /** @description Participant ids whose answers could not be shown. */
+            missing: number[];
+            receipt: components["schemas"]["Receipt"];
+            transaction: components["schemas"]["Contents"];
+            /**
+             * Format: int32
+             * @description 1.
+             */
+            version: number;
+        };
+        /** @description One leg: shown with the salt that shows that it belongs to the id, or its hash alone. */
+        ProvenLeg: {
+            hidden: string;
+        } | {
+            shown: {
+                /** Format: int32 */
+                account: number;
+                /**
+                 * Format: int64
+                 * @description Minor units; negative for a debit.
+                 */
+                amount: bigint;
+                /** Format: int32 */
+                asset: number;
+                /** Format: int32 */
+                participant: number;
+                salt: string;
+            };
+        };
+        /** @description Proof that a transaction has its place and its verdict in the one global order. */
+        Receipt: {
+            /** Format: int64 */
+            batch: bigint;
+            /**
+             * Format: int32
+             * @description How many decisions its batch has.
+             */
+            count: number;
+            /** @description From the decision to the root of its batch, from below; BLAKE3, in hexadecimal. */
+            decision_path: string[];
+            /**
+             * Format: int64
+             * @description Sequence number of the first decision of its batch.
+             */
+            first: bigint;
+            head: components["schemas"]["SignedTreeHead"];
+            /** @description The transaction's id, in hexadecimal. */
+            id: string;
+            /**
+             * Format: int64
+             * @description Which leaf of the Merkle log its batch is.
+             */
+            leaf: bigint;
+            /** @description The root of its batch. */
+            root: string;
+            /** Format: int64 */
+            scheduler: bigint;
+            /**
+             * Format: int64
+             * @description Its place.
+             */
+            sequence: bigint;
+            /**
+             * Format: int64
+             * @description When its batch was sequenced, in milliseconds since the Unix epoch.
+             */
+            timestamp: bigint;
+            /** @description From the batch to the root of the Merkle log, from below; SHA-256, in hexadecimal. */
+            tree_path: string[];
+            /**
+             * Format: int32
+             * @description 0 for made, else the refusal's number.
+             */
+            verdict: number;
+        };
+        /** @description A hash beside the path from an answer to the root, BLAKE3 in hexadecimal. */
+        Sibling: {
+            left: string;
+        } | {
+            right: string;
+        };
+        /**
+         * @description Which transactions need their payers' signatures.
+         * @enum {string}
+         */
+        SignaturePolicy: "required" | "institutions-only";
+        /** @description A signed draft. */
+        SignedDraft: {
+            /** @description Position of the payment in the message, from 0. */
+            position: number;
+            /** @description The batch of one, encoded and in hexadecimal. */
+            transaction: string;
+        };
+        /** @description A head of the Merkle log and its operator's signature. */
+        SignedTreeHead: {
+            head: components["schemas"]["TreeHead"];
+            /** @description Ed25519, in hexadecimal. */
+            signature: string;
+        };
+        /** @description Answer of `GET /v1/accounts/{bic}/{account}/statement`, the newest entry first. */
+        StatementBody: {
+            /** @description The account now. */
+            account: components["schemas"]["AccountBody"];
+            /** @description The entries. */
+            entries: components["schemas"]["EntryView"][];
+            /**
+             * Format: int64
+             * @description What to give as `before` for the entries that follow; none when there are no more.
+             */
+            next?: bigint | null;
+        };
+        /**
+         * @description How far a transaction came.
+         * @enum {string}
+         */
+        Status: "ACSC" | "RJCT" | "PDNG";
+        /** @description Body of `POST /v1/iso20022/submit`. The answer is a pacs.002. */
+        SubmitBody: {
+            /** @description The message as it was prepared, in base64. */
+            message: string;
+            /** @description The signed drafts: the payment's position in the message, and the batch of one in hexadecimal. */
+            signed: components["schemas"]["SignedDraft"][];
+        };
+        /** @description What an institution holds and owes in one asset, in minor units. */
+        TotalView: {
+            /**
+             * Format: int64
+             * @description How many customers' accounts it has in it.
+             */
+            accounts: bigint;
+            /** @description Code of the asset. */
+            asset: string;
+            /**
+             * Format: int64
+             * @description What its customers have.
+             */
+            customers: bigint;
+            /** @description BIC. */
+            institution: string;
+            /**
+             * Format: int64
+             * @description What it issued.
+             */
+            issued: bigint;
+            /**
+             * Format: int64
+             * @description What it has itself.
+             */
+            own: bigint;
+            /**
+             * Format: int64
+             * @description What others have on settlement accounts with it.
+             */
+            settlement: bigint;
+        };
+        /** @description The state of the Merkle log at one moment (RFC 9162, section 4.10). */
+        TreeHead: {
+            /** @description SHA-256, in hexadecimal. */
+            root: string;
+            /**
+             * Format: int64
+             * @description Number of leaves.
+             */
+            size: bigint;
+            /**
+             * Format: int64
+             * @description Milliseconds since the Unix epoch.
+             */
+            timestamp_ms: bigint;
+        };
+    };
+    responses: never;
+    parameters: never;
+    requestBodies: never;
+    headers: never;
+    pathItems: never;
+}
+export type $defs = Record<string, never>;
+export type operations = Record<string, never>;
