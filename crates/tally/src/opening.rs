@@ -3,7 +3,7 @@
 use crate::configuration::{
     AssetSection, Configuration, Genesis, HttpSection, MessagesSection, NetworkSection, ParticipantSection,
 };
-use crate::connection::{now, random_uetr};
+use crate::connection::now;
 use crate::layout::Layout;
 use crate::passphrase::{self, Passphrase};
 use crate::plan::{Plan, PlannedAccount};
@@ -17,8 +17,8 @@ use std::path::Path;
 use std::time::Duration;
 use tally_crypto::keystore::ScryptCost;
 use tally_crypto::{Hash, PublicKey, SigningKey};
-use tally_gateway::random;
 use tally_gateway::settings::TlsSection;
+use tally_gateway::{random, random_uetr};
 use tally_ledger::order::AccountAction;
 use tally_ledger::transaction::{Kind, Terms};
 use tally_ledger::{
