@@ -59,7 +59,7 @@ pub enum GatewayBenchError {
     Network(#[from] WorkloadError),
     /// The machine's limits cannot be measured.
     #[error(transparent)]
-    Suite(#[from] SuiteError),
+    Suite(Box<SuiteError>),
     /// The gateway cannot be set up.
     #[error("the gateway under test cannot be set up: {0}")]
     SetUp(String),
@@ -77,6 +77,12 @@ impl GatewayBenchError {
     }
     pub(crate) fn set_up(error: impl std::fmt::Display) -> Self {
         Self::SetUp(error.to_string())
+    }
+}
+
+impl From<SuiteError> for GatewayBenchError {
+    fn from(error: SuiteError) -> Self {
+        Self::Suite(Box::new(error))
     }
 }
 

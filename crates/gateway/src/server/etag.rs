@@ -52,9 +52,7 @@ mod tests {
         assert_eq!(ask(format!("\"other\", W/{tag}")), 304);
         assert_eq!(ask("*".to_owned()), 304);
         assert_eq!(ask("\"other\"".to_owned()), 200);
-        assert_eq!(
-            Tagged::new("[]".to_owned()).answer(&HeaderMap::new()).headers()[header::ETAG] == tag,
-            false
-        );
+        let other = Tagged::new("[]".to_owned()).answer(&HeaderMap::new());
+        assert_ne!(other.headers()[header::ETAG], tag);
     }
 }

@@ -50,7 +50,7 @@ mod tests {
         };
         let host = (header::HOST, "x");
         let encoded = |value| (header::TRANSFER_ENCODING, value);
-        assert!(is_clear(Version::HTTP_11, &[host.clone()]));
+        assert!(is_clear(Version::HTTP_11, std::slice::from_ref(&host)));
         assert!(is_clear(Version::HTTP_11, &[host.clone(), encoded("Chunked")]));
         assert!(is_clear(Version::HTTP_2, &[]));
         assert!(is_clear(Version::HTTP_10, &[]));

@@ -102,7 +102,7 @@ async fn transactions_as_messages_are_those_of_a_batch() {
     let payment = bench.payment(7);
     assert_eq!(
         super::forms::transactions(&list(vec![message(&payment)]).unwrap()).unwrap(),
-        [payment.clone()]
+        vec![payment.clone()]
     );
     let (requests, mut responses) = bench.client().await.submit().await.unwrap();
     for tag in [1, 2] {
