@@ -7,10 +7,12 @@
 use std::error::Error;
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tally_crypto::{Hash, SigningKey};
 use tally_gateway::access::{AccessFile, Gate, Quota, Role, Token, UserEntry};
 use tally_gateway::codec;
+use tally_gateway::grpc::wire::Status;
 use tally_gateway::grpc::{Client, Said};
 use tally_gateway::server;
 use tally_gateway::settings::Settings;
@@ -22,7 +24,7 @@ use tally_ledger::{
 };
 use tally_ops::process;
 use tally_ops::shutdown::Shutdown;
-use tally_settlement::engine::{Engine, EngineOptions, route};
+use tally_settlement::engine::{Engine, EngineOptions, VolumePort, route};
 use tally_settlement::path;
 
 const EUR: AssetId = AssetId(0);
@@ -129,8 +131,7 @@ impl Payer {
 }
 
 /// Directly to the schedulers; until everything is decided and durable.
-fn directly(engine: &Engine, batches: Vec<TransactionBatch>) {
-    let mut port = engine.volume();
+fn directly(engine: &Engine, port: &mut VolumePort, batches: Vec<TransactionBatch>) {
     let goal = engine.sequenced() + batches.iter().map(|batch| batch.len() as u64).sum::<u64>();
     let mut waiting = batches.into_iter().zip([0, 1].into_iter().cycle()).peekable();
     while engine.sequenced() < goal {
@@ -138,10 +139,15 @@ fn directly(engine: &Engine, batches: Vec<TransactionBatch>) {
         while let Some((batch, scheduler)) = waiting.next_if(|(_, scheduler)| port.has_room(*scheduler)) {
             port.submit(scheduler, batch);
         }
-        while let Ok(Some(_)) = port.intake.poll() {}
-        while let Ok(Some(_)) = port.sequence.poll() {}
-        port.wait(events, Duration::from_millis(5));
+        listen(port, events);
     }
+}
+
+/// The schedulers wait for whoever listens to them.
+fn listen(port: &mut VolumePort, events: u64) {
+    while let Ok(Some(_)) = port.intake.poll() {}
+    while let Ok(Some(_)) = port.sequence.poll() {}
+    port.wait(events, Duration::from_millis(5));
 }
 
 async fn over_a_stream(client: &Client, batches: Vec<TransactionBatch>) -> Result<(), Failed> {
@@ -156,7 +162,7 @@ async fn over_a_stream(client: &Client, batches: Vec<TransactionBatch>) -> Resul
     });
     while let Some((tag, said)) = responses.next().await? {
         match said {
-            Said::Outcomes(outcomes) if outcomes.refusals.is_empty() => {}
+            Said::Outcomes(outcomes) if outcomes.statuses().all(|status| status == Status::Settled) => {}
             other => return Err(format!("request {tag}: {other:?}").into()),
         }
     }
@@ -185,16 +191,28 @@ fn main() -> Result<(), Failed> {
     let server = std::thread::spawn(move || server::serve(listener, desk, Settings::default(), gate, &asked));
 
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let mut port = engine.volume();
     let client = runtime.block_on(Client::connect(&url, Some(token.reveal()), None))?;
     println!("{ROUNDS} rounds of {payments} payments in batches of {size}");
     for _ in 0..ROUNDS {
         let (one, other) = (payer.batches(payments, size), payer.batches(payments, size));
         let count = (payments / size * size) as f64;
         let began = (Instant::now(), process::usage()?);
-        directly(&engine, one);
+        directly(&engine, &mut port, one);
         line("directly", count, began)?;
         let began = (Instant::now(), process::usage()?);
-        runtime.block_on(over_a_stream(&client, other))?;
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    let events = port.events();
+                    listen(&mut port, events);
+                }
+            });
+            let streamed = runtime.block_on(over_a_stream(&client, other));
+            done.store(true, Ordering::Relaxed);
+            streamed
+        })?;
         line("one stream", count, began)?;
     }
     drop((client, runtime));

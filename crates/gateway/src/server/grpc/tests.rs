@@ -6,6 +6,7 @@ mod transport;
 use crate::access::{Quota, Role};
 use crate::grpc::wire::{self, Outcomes, SubmitRequest, submit_request::Transactions};
 use crate::grpc::{Client, ClientError, Refused, Responses, Said};
+use prost::Message as _;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use support::{Bench, batch, customer, key};
@@ -95,7 +96,7 @@ fn message(transaction: &Transaction) -> wire::Transaction {
 }
 
 fn list(transactions: Vec<wire::Transaction>) -> Option<Transactions> {
-    Some(Transactions::List(wire::TransactionList { transactions }))
+    Some(Transactions::List(wire::TransactionList { transactions }.encode_to_vec().into()))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
@@ -128,6 +129,7 @@ async fn transactions_as_messages_are_those_of_a_batch() {
     assert_eq!(wrong(|t| t.seed.push(0)), "transaction 1, seed: 16 bytes are wanted, these are 17");
     assert_eq!(wrong(|t| t.legs[0].asset = 65_536), "transaction 1, asset: 65536 is above 65535");
     assert_eq!(wrong(|t| t.details = vec![1]), "transaction 1, details: 32 bytes are wanted, these are 1");
+    assert_eq!(wrong(|t| t.seed = vec![0; 4096]), "transaction 1 has more than 4096 bytes");
     assert!(wrong(|t| t.signers[0].key.clear()).contains("key: 32 bytes"));
     assert!(wrong(|t| t.signers[0].signature.clear()).contains("signature: 64 bytes"));
 }

@@ -124,10 +124,28 @@ fn messages_have_these_bytes() {
     assert_eq!(SubmitResponse::decode(&bytes[..]).unwrap(), response);
 }
 
+#[test]
+fn a_list_is_cut_off_where_its_limits_are() {
+    let read = |bytes: Vec<u8>| {
+        super::super::forms::transactions(&Transactions::List(bytes.into())).unwrap_err().detail().to_owned()
+    };
+    // Empty transactions: two bytes each.
+    assert_eq!(read([0x0a, 0].repeat(2)), "transaction 0, uetr: 16 bytes are wanted, these are 0");
+    assert_eq!(read(vec![0x0a, 5, 1]), "transaction 0 ends early");
+    assert_eq!(read(vec![0x0a, 0x81, 0x20]), "transaction 0 has more than 4096 bytes");
+    let least = [[0x22, 16].to_vec(), vec![1; 16], [0x32, 16].to_vec(), vec![2; 16]].concat();
+    let one = [vec![0x0a, 36], least].concat();
+    // Fields that are not known are passed over.
+    let list = [one.clone(), vec![0x12, 1, 9], one.clone()].concat();
+    assert_eq!(super::super::forms::transactions(&Transactions::List(list.into())).unwrap().len(), 2);
+    assert_eq!(read(one.repeat((1 << 16) + 1)), "a request has at most 65536 transactions");
+}
+
 proptest! {
     #[test]
     fn whatever_comes_in_is_refused_or_understood(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         let _ = super::super::forms::transactions(&Transactions::Batch(bytes.clone().into()));
+        let _ = super::super::forms::transactions(&Transactions::List(bytes.clone().into()));
         if let Ok(SubmitRequest { transactions: Some(form), .. }) = SubmitRequest::decode(bytes.as_slice()) {
             let _ = super::super::forms::transactions(&form);
         }
@@ -154,7 +172,7 @@ proptest! {
         };
         let list = TransactionList { transactions: vec![transaction; 2] };
         let fits = |at: usize, length: usize| lengths[at] == length;
-        let read = super::super::forms::transactions(&Transactions::List(list));
+        let read = super::super::forms::transactions(&Transactions::List(list.encode_to_vec().into()));
         if !fits(0, 16) || !fits(2, 16) {
             prop_assert!(read.is_err());
         }
