@@ -23,7 +23,7 @@
 //! # }
 //! ```
 
-mod channel;
+pub(crate) mod channel;
 mod client;
 pub(crate) mod details;
 

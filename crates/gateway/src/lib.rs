@@ -1,7 +1,8 @@
 //! The gateway: how institutions and their systems reach settlement, whoever runs the stages.
 //!
 //! Reading order: [`payments`] turns payment messages into transactions, [`wire`] is what passes over HTTP, [`server`]
-//! answers it for a [`tally_settlement::desk::Settlement`], [`grpc`] is the same in volume, [`access`] says who may do what, [`settings`] is what an operator sets.
+//! answers it for a [`tally_settlement::desk::Settlement`], [`grpc`] is the same in volume, [`access`] says who may do what,
+//! [`settings`] is what an operator sets.
 
 pub mod access;
 pub mod account_name;

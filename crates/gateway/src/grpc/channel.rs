@@ -26,10 +26,10 @@ const PING: Duration = Duration::from_secs(20);
 
 /// An open connection.
 #[derive(Clone, Debug)]
-pub(super) struct Channel(http2::SendRequest<Body>);
+pub(crate) struct Channel(http2::SendRequest<Body>);
 
 impl Channel {
-    pub(super) async fn open(
+    pub(crate) async fn open(
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     ) -> io::Result<Self> {
         let opened = http2::Builder::new(TokioExecutor::new())
@@ -71,7 +71,7 @@ impl Service<Request<Body>> for Channel {
 /// A body whose trailers the gRPC library can read: it panics on status details that are not base64, and these come
 /// from outside.
 #[derive(Debug)]
-pub(super) struct Checked(Incoming);
+pub(crate) struct Checked(Incoming);
 
 impl http_body::Body for Checked {
     type Data = Bytes;

@@ -36,7 +36,7 @@ use tonic::{Code, Status};
 use tonic_health::pb::health_server::HealthServer;
 use tower_service::Service;
 
-/// The most bytes of a message to a service that everybody may ask.
+/// The most bytes of a message that is no request of a stream.
 const MAX_QUESTION: usize = 16 << 10;
 
 /// What answers gRPC.
@@ -77,7 +77,8 @@ async fn settlement(State(app): State<Arc<App>>, mut request: Request) -> Respon
         Err(denied) => status(denied.into()).into_http::<Body>(),
         Ok(credential) => {
             request.extensions_mut().insert(credential);
-            let most = app.settings.http.max_body_bytes;
+            let submits = request.uri().path().ends_with("/Submit");
+            let most = if submits { app.settings.http.max_body_bytes } else { MAX_QUESTION };
             let service = SettlementServer::new(Calls(Arc::clone(&app))).max_decoding_message_size(most);
             answer(service, app, request).await
         }

@@ -81,6 +81,7 @@ impl Metrics {
             "Transactions with an outcome since the network began",
             app.desk.sequenced(),
         )?;
+        gauge("tally_gateway_open_streams", "Streams of transactions over gRPC", app.streams.count() as u64)?;
         if let Some(remembered) = app.desk.remembered() {
             gauge(
                 "tally_settlement_remembered_references",

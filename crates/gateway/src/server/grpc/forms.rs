@@ -6,6 +6,9 @@ use crate::codec;
 use crate::grpc::wire::submit_request::Transactions;
 use crate::grpc::wire::{self, Outcomes};
 use crate::wire::{OutcomeView, Problem, Status};
+use bytes::Buf as _;
+use prost::encoding::{DecodeContext, WireType, check_wire_type, decode_key, decode_varint, skip_field};
+use prost::{DecodeError, Message as _};
 use tally_crypto::{Hash, PublicKey, Signature};
 use tally_ledger::batch::MAX_BATCH;
 use tally_ledger::transaction::Terms;
@@ -14,6 +17,9 @@ use tally_ledger::{
 };
 use tally_settlement::engine::{Answer, Outcome};
 
+/// The most bytes of a transaction as a message: 30 legs and 16 signers have some 2,600.
+const MAX_TRANSACTION: usize = 4096;
+
 /// The transactions of a request, in either form.
 pub(super) fn transactions(form: &Transactions) -> Result<Vec<Transaction>, Failure> {
     match form {
@@ -21,14 +27,42 @@ pub(super) fn transactions(form: &Transactions) -> Result<Vec<Transaction>, Fail
             let batch = codec::decode(bytes).map_err(|error| Failure::form(error.to_string()))?;
             Ok(transactions::separate(&batch))
         }
-        Transactions::List(list) if list.transactions.len() > MAX_BATCH => {
-            Err(Failure::form(format!("a request has at most {MAX_BATCH} transactions")))
-        }
-        Transactions::List(list) => list.transactions.iter().enumerate().map(transaction).collect(),
+        Transactions::List(list) => read_list(list),
     }
 }
 
-fn transaction((at, from): (usize, &wire::Transaction)) -> Result<Transaction, Failure> {
+/// The transactions of an encoded `TransactionList`: each is converted before the next is read, because what a message
+/// takes in memory can be many times what it takes on the wire.
+fn read_list(mut list: &[u8]) -> Result<Vec<Transaction>, Failure> {
+    let mut transactions = Vec::new();
+    while list.has_remaining() {
+        let at = transactions.len();
+        let failed = |error: DecodeError| Failure::form(format!("transaction {at}: {error}"));
+        let (field, wire_type) = decode_key(&mut list).map_err(failed)?;
+        if field != 1 {
+            skip_field(wire_type, field, &mut list, DecodeContext::default()).map_err(failed)?;
+            continue;
+        }
+        check_wire_type(WireType::LengthDelimited, wire_type).map_err(failed)?;
+        let length = decode_varint(&mut list).map_err(failed)?;
+        let length = usize::try_from(length).ok().filter(|length| *length <= MAX_TRANSACTION);
+        let length = length.ok_or_else(|| {
+            Failure::form(format!("transaction {at} has more than {MAX_TRANSACTION} bytes"))
+        })?;
+        let (message, rest) = list
+            .split_at_checked(length)
+            .ok_or_else(|| Failure::form(format!("transaction {at} ends early")))?;
+        if at == MAX_BATCH {
+            return Err(Failure::form(format!("a request has at most {MAX_BATCH} transactions")));
+        }
+        let message = wire::Transaction::decode(message).map_err(failed)?;
+        transactions.push(transaction(at, &message)?);
+        list = rest;
+    }
+    Ok(transactions)
+}
+
+fn transaction(at: usize, from: &wire::Transaction) -> Result<Transaction, Failure> {
     let terms = Terms {
         network: NetworkId(from.network),
         uetr: Uetr(fixed(at, "uetr", &from.uetr)?),

@@ -1,12 +1,13 @@
-//! How many streams are open: so many for each user, so that nobody takes all of them.
+//! How many streams are open: so many for each user, so that nobody takes all of them; and all together so many that
+//! half of the threads that wait for outcomes are left to others.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Streams of one user at once.
-const MAX_OF_USER: usize = 64;
+const MAX_OF_USER: usize = 32;
 /// Streams of everybody at once.
-const MAX: usize = 512;
+const MAX: usize = super::super::MAX_WAITING / 2;
 
 /// The streams that are open, by user.
 #[derive(Clone, Default)]
@@ -31,8 +32,7 @@ impl Streams {
     }
 
     /// How many are open.
-    #[cfg(test)]
-    pub(super) fn count(&self) -> usize {
+    pub(in crate::server) fn count(&self) -> usize {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).values().sum()
     }
 }

@@ -1,7 +1,7 @@
 //! A network with two customers at one bank, and a gateway to it on a free port of loopback.
 
 use super::desk::HeldDesk;
-use crate::access::{AccessFile, Gate, Quota, Role, Token, UserEntry};
+use crate::access::{AccessFile, Gate, Role, Token, UserEntry};
 use crate::grpc::Client;
 use crate::server::{self, ServeError};
 use crate::settings::Settings;
@@ -70,11 +70,11 @@ pub(super) struct Bench {
 
 impl Bench {
     pub(super) fn new() -> Self {
-        Self::with(|_| ())
+        Self::with(|_| (), |_| ())
     }
 
     /// Two customers with 100,000.00 each, and a user of the bank who may submit and read.
-    pub(super) fn with(change: impl FnOnce(&mut Settings)) -> Self {
+    pub(super) fn with(change: impl FnOnce(&mut Settings), user: impl FnOnce(&mut UserEntry)) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let mut options =
             EngineOptions::new(directory.path().join("network"), network(), vec![key(1), key(2)]);
@@ -93,7 +93,9 @@ impl Bench {
             server: None,
             token: Token::generate().unwrap(),
         };
-        bench.grant(&[Role::Submit, Role::Read], Quota::default());
+        let mut entry = bench.entry(&[Role::Submit, Role::Read]);
+        user(&mut entry);
+        bench.grant(entry);
         let gate = Arc::new(Gate::open(bench.access(), network()).unwrap());
         let (desk, shutdown) = (Arc::clone(&bench.desk), bench.shutdown.clone());
         bench.server =
@@ -111,10 +113,13 @@ impl Bench {
         self.directory.path().join("access.toml")
     }
 
-    /// Lets the bank's user in with these rights only.
-    pub(super) fn grant(&self, roles: &[Role], quota: Quota) {
-        let entry =
-            UserEntry { quota, ..UserEntry::with_token("alice", Some("ALPHDEFF"), roles, &self.token) };
+    /// The bank's user with these rights.
+    pub(super) fn entry(&self, roles: &[Role]) -> UserEntry {
+        UserEntry::with_token("alice", Some("ALPHDEFF"), roles, &self.token)
+    }
+
+    /// Lets this user in, and nobody else.
+    pub(super) fn grant(&self, entry: UserEntry) {
         AccessFile { user: vec![entry] }.write(&self.access()).unwrap();
     }
 
