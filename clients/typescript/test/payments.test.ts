@@ -92,6 +92,32 @@ function gateway(make: (wanted: Wanted, asked: Asked) => Schemas["PreparedPaymen
 
 const client = (url: string) => new Tallystick(url, { network });
 
+test("a network may be added to, and not changed", () => {
+  const { configuration } = network;
+  const [central, bank, ...others] = configuration.participants;
+  const [first, ...assets] = configuration.assets;
+  assert.ok(central && bank && first);
+  const later = (change: Partial<typeof configuration>) => () => {
+    network.mustContinueAs(new Network({ ...configuration, ...change }));
+  };
+  later({
+    participants: [...configuration.participants, participant("BANKESMM")],
+    longest_validity_ms: 1n,
+  })();
+  later({ assets: [...configuration.assets, { ...first, code: "SEK" }] })();
+  const changes: Partial<typeof configuration>[] = [
+    { id: 1 },
+    { participants: [central, bank] },
+    { participants: [bank, central, ...others] },
+    { participants: [central, { ...bank, key: "11".repeat(32) }, ...others] },
+    { assets: [first] },
+    { assets: [{ ...first, exponent: 3 }, ...assets] },
+    { assets: [{ ...first, settled_at: 1 }, ...assets] },
+    { assets: [{ ...first, code: "SEK" }, ...assets] },
+  ];
+  for (const change of changes) assert.throws(later(change), { name: "NetworkMismatchError" });
+});
+
 test("a payment is prepared, checked, signed and handed in", async () => {
   let signed: Transaction | null = null;
   const make = (wanted: Wanted) => {
@@ -263,6 +289,7 @@ test("the outcome of another payment is none", async () => {
     asked.path === "/v1/payments" ? { body: { outcomes: [settled("00".repeat(32), "x")] } } : honestly(asked);
   await withGateway(other, async (url) => {
     await assert.rejects(client(url).pay(payment), AnswerError);
+    await assert.rejects(client(url).pay(payment, { idempotencyKey: "order-1" }), AnswerError);
   });
 });
 

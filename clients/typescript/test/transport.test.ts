@@ -108,7 +108,8 @@ test("a gateway that does not answer in time is not waited for", async () => {
 });
 
 test("an answer that is too long, or not what it should be, is none", async () => {
-  const answers = ["x".repeat(2000), "{", "[]", '{"institution":1,"next_account":7}', '{"institution":"x"}'];
+  const long = `{"institution":"x","next_account":7${" ".repeat(2000)}}`;
+  const answers = [long, "{", "[]", '{"institution":1,"next_account":7}', '{"institution":"x"}'];
   for (const body of answers) {
     await withGateway(
       () => ({ body }),
