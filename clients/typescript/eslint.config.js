@@ -3,7 +3,7 @@ import { globalIgnores } from "eslint/config";
 import tseslint from "typescript-eslint";
 
 export default tseslint.config(
-  globalIgnores(["dist", "src/generated"]),
+  globalIgnores(["**/dist", "src/generated"]),
   js.configs.recommended,
   {
     files: ["**/*.ts"],

@@ -31,6 +31,14 @@ export interface StatementOptions {
   readonly consistency?: "latest" | "local";
 }
 
+/** Days of UTC as `2026-01-31`, both included. */
+export interface Days {
+  /** The day of `to` without it. */
+  readonly from?: string | undefined;
+  /** Today without it. */
+  readonly to?: string | undefined;
+}
+
 /**
  * The client of a gateway. It does not trust the gateway with what is signed: transactions are built or checked here against
  * the network's configuration. That configuration is the gateway's own word unless a network or keys are given; then, and once
@@ -61,6 +69,26 @@ export class Tallystick {
   /** The network's configuration, to build transactions with or to pin; asks only where it is not known yet. */
   async configuration(): Promise<Network> {
     return this.#session.network();
+  }
+
+  /** The institutions that take part. */
+  async institutions(): Promise<Schemas["InstitutionView"][]> {
+    return (await this.#get("InstitutionsBody", ["institutions"])).institutions;
+  }
+
+  /** An institution. */
+  async institution(bic: string): Promise<Schemas["InstitutionView"]> {
+    return this.#get("InstitutionView", ["institutions", bic]);
+  }
+
+  /** What accounts can hold. */
+  async assets(): Promise<Schemas["AssetView"][]> {
+    return (await this.#get("AssetsBody", ["assets"])).assets;
+  }
+
+  /** An asset. @param code its currency code or ISIN */
+  async asset(code: string): Promise<Schemas["AssetView"]> {
+    return this.#get("AssetView", ["assets", code]);
   }
 
   /** The books of an institution: which account is opened next. */
@@ -103,6 +131,16 @@ export class Tallystick {
       yield* page.entries;
       before = page.next ?? null;
     } while (before !== null);
+  }
+
+  /** An account's statement for days of UTC, today without them: a camt.053 as XML. */
+  async camt053(bic: string, account: string, days: Days = {}): Promise<string> {
+    return this.#report(bic, account, "camt.053", days);
+  }
+
+  /** What was booked on an account on days of UTC, today without them: a camt.054 as XML. @throws {NotFoundError} if nothing was */
+  async camt054(bic: string, account: string, days: Days = {}): Promise<string> {
+    return this.#report(bic, account, "camt.054", days);
   }
 
   /** What became of a transaction. @param transaction its UETR, or its id in hexadecimal */
@@ -212,12 +250,19 @@ export class Tallystick {
   }
 
   /**
-   * Sends a payment message of ISO 20022, whose payments its sender describes. Returns the status report (pacs.002) as XML.
+   * Sends a payment message of ISO 20022, whose payments its sender describes. Returns the status report (pacs.002 or pain.002) as XML.
    *
    * @throws {DraftError} when the gateway prepared something else; then nothing was signed
    */
   async submitMessage(xml: string | Uint8Array, payments: readonly MessagePayment[]): Promise<string> {
     return submitMessage(this.#session, xml, payments);
+  }
+
+  /** Asks for the cancellation of payments: takes a camt.056 and returns a camt.029, both as XML. */
+  async cancelMessage(xml: string | Uint8Array): Promise<string> {
+    const body = { type: "application/xml", content: xml };
+    const path = ["v1", "iso20022", "cancel"];
+    return (await this.#session.transport.text({ method: "POST", path, body })).text;
   }
 
   /** The terms of a transaction that is built here, see {@link newTransaction}: to be decided within a minute. */
@@ -228,6 +273,11 @@ export class Tallystick {
   /** Hands in signed transactions that were built here. Returns what became of each, refusals too. */
   async submit(transactions: readonly Transaction[]): Promise<Schemas["OutcomeView"][]> {
     return this.#session.send("transactions", transactions);
+  }
+
+  async #report(bic: string, account: string, name: string, { from, to }: Days): Promise<string> {
+    const path = ["v1", "accounts", bic, account, name];
+    return (await this.#session.transport.text({ method: "GET", path, query: { from, to } })).text;
   }
 
   async #get<Name extends keyof Schemas>(

@@ -4,7 +4,7 @@ export { type AccountRole, accountRole, issuanceAccount, ownAccount, settlementA
 export type { AccountReference, NewAccount } from "./accounts.js";
 export { formatAmount, MAX_AMOUNT, parseAmount } from "./amount.js";
 export { decodeBatch, decodeOne, encodeBatch, encodeOne } from "./batch.js";
-export { type StatementOptions, Tallystick, type TallystickOptions } from "./client.js";
+export { type Days, type StatementOptions, Tallystick, type TallystickOptions } from "./client.js";
 export { checkDraft, type NamedAccount, type Wanted } from "./draft.js";
 export * from "./errors.js";
 export { FileError } from "./file.js";

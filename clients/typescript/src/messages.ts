@@ -40,7 +40,7 @@ export async function prepareMessage(
 
 /**
  * Sends a payment message: has the gateway prepare it, checks that each draft is the payment that its sender says, signs and
- * hands it in. Returns the status report (pacs.002) as XML; what is refused is told there.
+ * hands it in. Returns the status report (pacs.002 or pain.002) as XML; what is refused is told there.
  *
  * @param payments the message's payments, in its order
  * @throws {DraftError} when the gateway prepared something else; then nothing was signed

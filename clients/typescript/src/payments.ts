@@ -2,7 +2,14 @@
 
 import { formatAmount, MAX_AMOUNT, parseAmount } from "./amount.js";
 import { checkDraft, type NamedAccount, type Wanted } from "./draft.js";
-import { AccessError, AnswerError, ArgumentError, DraftError, RefusedError } from "./errors.js";
+import {
+  AccessError,
+  AnswerError,
+  ArgumentError,
+  DraftError,
+  NotFoundError,
+  RefusedError,
+} from "./errors.js";
 import { domain, keyed } from "./hash.js";
 import { fromHex, toHex } from "./hex.js";
 import { formatJson } from "./json.js";
@@ -12,7 +19,7 @@ import type { Schemas } from "./schema.js";
 import { type Session, unlessRefused } from "./session.js";
 import { transactionId } from "./transaction.js";
 import type { Asked } from "./transport.js";
-import { newUetr, uetrText } from "./uetr.js";
+import { newUetr, uetrBytes, uetrText } from "./uetr.js";
 import { Writer } from "./wire.js";
 
 /** One side of a payment. */
@@ -79,6 +86,10 @@ export async function payAll(
   payments: readonly Payment[],
   options: PaymentOptions = {},
 ): Promise<(Schemas["OutcomeView"] | RefusedError)[]> {
+  if (payments.length === 0) return [];
+  if (options.idempotencyKey !== undefined && !/^[!-~]{1,64}$/.test(options.idempotencyKey)) {
+    throw new ArgumentError("an idempotency key has 1 to 64 visible ASCII characters");
+  }
   const drafts = await prepare(session, payments, options);
   const ready = drafts.filter((draft): draft is Ready => draft instanceof Ready);
   const outcomes = ready.length === 0 ? [] : await handIn(session, ready, options);
@@ -115,7 +126,7 @@ async function prepare(
     payments.map((payment, at) => wantedOf(session, network, payment, at, options)),
   );
   const request = wanted.map((each, at) => requestOf(network, each, payments[at]));
-  const asked = post(["v1", "payments", "prepare"], { payments: request }, options);
+  const asked = { ...post(["v1", "payments", "prepare"], { payments: request }, options), isSafe: true };
   const body = await session.transport.json("PreparedBody", asked);
   if (body.refused) throw new RefusedError(body.refused.code, body.refused.text, null);
   if (body.payments.length !== wanted.length) {
@@ -150,7 +161,7 @@ function post(path: readonly string[], body: unknown, { idempotencyKey }: Paymen
     method: "POST",
     path,
     body: { type: "application/json", content: formatJson(body) },
-    ...(idempotencyKey === undefined ? {} : { headers: { "idempotency-key": idempotencyKey } }),
+    ...(idempotencyKey === undefined ? {} : { headers: { "idempotency-key": idempotencyKey }, isSafe: true }),
   };
 }
 
@@ -166,13 +177,13 @@ async function wantedOf(
 ): Promise<WantedPayment> {
   const { asset, key } = payment;
   const amount = amountOf(network, payment.amount, asset);
-  const { details = null } = payment;
+  const { details = new Uint8Array(32) } = payment;
   return {
     from: await payer(session, network, payment),
     to: named(network, payment.to),
     amount,
     asset,
-    uetr: (payment.uetr ?? referenceOf(key, position, idempotencyKey)).toLowerCase(),
+    uetr: payment.uetr === undefined ? referenceOf(key, position, idempotencyKey) : sameUetr(payment.uetr),
     details: typeof details === "string" ? fromHex(details, "details", 32) : details,
     key,
   };
@@ -204,8 +215,8 @@ async function payer(session: Session, network: Network, { from, key }: Payment)
       throw new ArgumentError(`${from.account} does not belong to the key ${key.publicHex}`);
     return { ...account, number };
   } catch (error) {
-    // A user who may only submit may not look.
-    if (error instanceof AccessError) return account;
+    // A user who may only submit may not look; and what there is not, the gateway refuses to prepare.
+    if (error instanceof AccessError || error instanceof NotFoundError) return account;
     throw error;
   }
 }
@@ -222,12 +233,14 @@ function requestOf(network: Network, wanted: WantedPayment, payment: Payment | u
   };
 }
 
+/** The reference as it is written here. */
+function sameUetr(text: string): string {
+  return uetrText(uetrBytes(text));
+}
+
 /** A new reference, or the one that follows from an idempotency key: a UUID of version 8 (RFC 9562, section 5.8). */
 function referenceOf(key: SigningKey, position: number, idempotencyKey: string | undefined): string {
   if (idempotencyKey === undefined) return newUetr();
-  if (!/^[!-~]{1,64}$/.test(idempotencyKey)) {
-    throw new ArgumentError("an idempotency key has 1 to 64 visible ASCII characters");
-  }
   const input = new Writer()
     .exactly(32, key.publicKey)
     .u32(position)

@@ -37,6 +37,8 @@ export interface Asked {
   readonly query?: { readonly [name: string]: string | number | bigint | undefined };
   readonly body?: { readonly type: string; readonly content: string | Uint8Array };
   readonly headers?: { readonly [name: string]: string };
+  /** Whether sending it twice does no more than sending it once; a GET always is. */
+  readonly isSafe?: boolean;
   /** Statuses that are answers, beside 200. */
   readonly alsoAnswers?: readonly number[];
 }
@@ -107,8 +109,8 @@ export class Transport {
   }
 
   /**
-   * Sends a request and returns its answer. What is safe to repeat is repeated: a GET after any failure to connect, and
-   * anything that was answered 429 or 503 with a time after which to send it again.
+   * Sends a request and returns its answer. What is safe to repeat is repeated: a GET, or what says so, after a failure of the
+   * connection; and anything that was answered 429 or 503 with a time after which to send it again.
    *
    * @throws {ProblemError} when the gateway refuses it
    * @throws {TransportError} when there is no answer
@@ -179,7 +181,10 @@ export class Transport {
 
 /** How long to wait before a request is sent again, in milliseconds; `null` where it must not be. */
 function waitBefore(asked: Asked, error: Error, attempt: number): number | null {
-  if (error instanceof TransportError) return asked.method === "GET" ? FIRST_WAIT_MS * 2 ** attempt : null;
+  if (error instanceof TransportError) {
+    const isSafe = asked.isSafe ?? asked.method === "GET";
+    return isSafe ? FIRST_WAIT_MS * 2 ** attempt : null;
+  }
   if (!(error instanceof ProblemError) || (error.status !== 429 && error.status !== 503)) return null;
   return error.retryAfterSeconds === undefined ? null : error.retryAfterSeconds * 1000;
 }

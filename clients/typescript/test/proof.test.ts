@@ -13,6 +13,7 @@ import {
 import { conform } from "../src/schema.js";
 import type { Json } from "../src/json.js";
 import { goldenKeys, goldenProof } from "./golden.js";
+import { type Made, madeKeys, madeProof } from "./made_proof.js";
 
 const keys = Keys.parse(goldenKeys);
 const proof = () => parseProof(goldenProof);
@@ -162,11 +163,53 @@ test("nobody stands in for another", () => {
   assert.equal(of({ ...second, index: second.batch_len }), "approval");
 });
 
+const made = (change: Made) => fault(() => verifyProof(madeProof(change), madeKeys, { finality: true }));
+
+test("who has no part in a payment cannot stand in for one who has", () => {
+  assert.equal(made({}), "none");
+  assert.equal(made({ showLegs: true }), "none");
+  // It cannot be told while legs are hidden, and is told where they are not.
+  const answers = [
+    [0, 0],
+    [1, 0],
+    [3, 0],
+  ] as const;
+  assert.equal(made({ answers }), "none");
+  assert.equal(made({ answers, showLegs: true }), "not-concerned");
+});
+
+test("a refusal is proven without everybody's answer", () => {
+  const verified = verifyProof(madeProof({ verdict: 24, answers: [[1, 24]] }), madeKeys);
+  assert.equal(verified.refusal?.code, "AM04");
+  assert.deepEqual(
+    verified.answers.map(({ bic, refusal }) => [bic, refusal?.code]),
+    [["BANKDEFF", "AM04"]],
+  );
+  assert.equal(
+    made({
+      answers: [
+        [0, 0],
+        [1, 24],
+        [2, 0],
+      ],
+    }),
+    "refused",
+  );
+  assert.equal(made({ verdict: 999, answers: [] }), "receipt");
+  assert.equal(made({ verdict: 24, answers: [[1, 999]] }), "approval");
+});
+
+test("a head of before the decision is refused", () => {
+  assert.equal(made({ headMs: 1_750_000_000_019n }), "receipt");
+});
+
 test("a transaction of nobody is not approved by nobody", () => {
-  const none = proof();
-  none.transaction.participants = 0;
-  none.approvals = [];
-  assert.ok(["id", "form"].includes(fault(() => verifyProof(none, keys, { finality: true }))));
+  assert.equal(made({ participants: 0, answers: [] }), "form");
+  assert.equal(made({ participants: 2, showLegs: true, answers: [] }), "form");
+});
+
+test("an answer that is outside its batch is none", () => {
+  assert.equal(made({ index: 1 }), "approval");
 });
 
 test("other keys prove nothing", () => {

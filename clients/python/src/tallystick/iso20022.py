@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from uuid import UUID
-from xml.etree.ElementTree import Element, ParseError, fromstring
+from xml.etree.ElementTree import Element, ParseError, XMLParser, fromstring
 
 import blake3
 
@@ -105,12 +105,13 @@ def read(xml: bytes) -> tuple[Payment, ...]:
     """
     if len(xml) > MAX_MESSAGE_BYTES:
         raise MessageError(f"the message is longer than {MAX_MESSAGE_BYTES} bytes")
-    if b"<!DOCTYPE" in xml or b"<!ENTITY" in xml:
-        raise MessageError("a document type or entity declaration is not allowed")
+    # In UTF-8 alone, which has no zeros: in another encoding an entity could hide.
+    if b"\0" in xml or b"<!DOCTYPE" in xml or b"<!ENTITY" in xml:
+        raise MessageError("another encoding than UTF-8, a document type or an entity is not allowed")
     try:
-        root = fromstring(xml)  # noqa: S314 - it is the caller's own file, and has no entities
+        root = fromstring(xml, XMLParser(encoding="utf-8"))  # noqa: S314 - it has no entities
     except (ParseError, ValueError) as error:
-        raise MessageError(f"the message is not well-formed XML: {error}") from error
+        raise MessageError(f"the message is not well-formed XML in UTF-8: {error}") from error
     documents = [root] if _name(root) == "Document" else [one for one in root.iter() if _name(one) == "Document"]
     if len(documents) != 1 or len(documents[0]) != 1:
         raise MessageError("one element Document with one message in it is expected")
@@ -201,8 +202,6 @@ def _derived_uetr(header: Element, names: _Names, transfer: _Transfer, position:
 
 
 def _customer(element: Element | None) -> Party:
-    if element is None:
-        return Party()
     organisation, person = _find(element, "Id", "OrgId"), _find(element, "Id", "PrvtId")
     return Party(
         name=_label(element),
@@ -213,8 +212,7 @@ def _customer(element: Element | None) -> Party:
 
 def _institution(element: Element | None) -> Party:
     institution = _find(element, "FinInstnId")
-    name = None if institution is None else _label(institution)
-    return Party(name=name, bic=_agent(element).bic)
+    return Party(name=_label(institution), bic=_agent(element).bic)
 
 
 def _agent(element: Element | None) -> Agent:
@@ -234,7 +232,7 @@ def _bic(text: str | None) -> str | None:
     return text.removesuffix("XXX") if text is not None and len(text) == 11 else text
 
 
-def _label(element: Element) -> str | None:
+def _label(element: Element | None) -> str | None:
     """A name: white space collapsed, as names are often wrapped."""
     text = _text(element, "Nm") or ""
     for blank in _BLANKS:

@@ -79,6 +79,32 @@ export interface components {
          * @enum {string}
          */
         AssetKind: "currency" | "security";
+        /** @description Answer of `GET /v1/assets`. */
+        AssetsBody: {
+            /** @description By asset id. */
+            assets: components["schemas"]["AssetView"][];
+        };
+        /** @description What accounts hold. */
+        AssetView: {
+            /**
+             * Format: int32
+             * @description Its number in legs and proofs.
+             */
+            asset: number;
+            /** @description ISO 4217 code or ISIN. */
+            code: string;
+            /**
+             * Format: int32
+             * @description Decimals of the minor unit.
+             */
+            exponent: number;
+            /** @description What it is. */
+            kind: components["schemas"]["AssetKind"];
+            /** @description The largest payment, as a decimal. */
+            largest_payment: string;
+            /** @description BIC of the institution where the others hold settlement accounts in it. */
+            settled_at: string;
+        };
         /** @description Answer of `GET /v1/accounts/{bic}`. */
         BooksView: {
             /** @description BIC. */
@@ -152,6 +178,27 @@ export interface components {
             healthy: boolean;
             /** @description One sentence. */
             text: string;
+        };
+        /** @description Answer of `GET /v1/institutions`. */
+        InstitutionsBody: {
+            /** @description By participant id. */
+            institutions: components["schemas"]["InstitutionView"][];
+        };
+        /** @description A regulated institution. */
+        InstitutionView: {
+            /** @description ISO 9362. */
+            bic: string;
+            /** @description Its Ed25519 public key, in hexadecimal. */
+            key: string;
+            /** @description What it is. */
+            kind: components["schemas"]["ParticipantKind"];
+            /** @description X.500. */
+            name: string;
+            /**
+             * Format: int32
+             * @description Its number in legs, keys and proofs.
+             */
+            participant: number;
         };
         /** @description A leg, for people. */
         LegView: {
@@ -261,6 +308,7 @@ export interface components {
             /** @description What was wrong. */
             text: string;
         };
+        /** @description The body of every answer that is an error: problem details (RFC 9457). */
         ProblemDetails: {
             code: string;
             detail: string;
