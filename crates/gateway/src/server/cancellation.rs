@@ -31,6 +31,7 @@ const ASK_AGAIN: Duration = Duration::from_millis(50);
 #[utoipa::path(
     post,
     path = "/v1/iso20022/cancel",
+    operation_id = "cancel_payments",
     tag = "payments",
     request_body(content = String, content_type = "application/xml", description = "The camt.056"),
     responses(

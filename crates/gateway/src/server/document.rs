@@ -17,6 +17,7 @@ use utoipa::{Modify, OpenApi, ToSchema};
         (name = "accounts", description = "Balances, statements and orders"),
         (name = "network", description = "Who takes part, and how it runs")
     ),
+    components(schemas(crate::wire::ProblemDetails)),
     security(("token" = [])),
     modifiers(&Token)
 )]
@@ -291,10 +292,11 @@ mod tests {
     fn every_operation_has_a_sentence_and_every_refusal_problem_details() {
         let document = serde_json::to_value(crate::server::document()).unwrap();
         assert!(document["openapi"].as_str().unwrap().starts_with("3.1"));
-        let mut operations = 0;
+        let mut operations = std::collections::BTreeSet::new();
         for (path, item) in document["paths"].as_object().unwrap() {
             for (method, operation) in item.as_object().unwrap() {
-                operations += 1;
+                let id = operation["operationId"].as_str().unwrap();
+                assert!(operations.insert(id), "{id} is the name of two operations");
                 let has_summary = operation["summary"].as_str().is_some_and(|text| !text.is_empty());
                 assert!(has_summary, "{method} {path}");
                 for (status, response) in operation["responses"].as_object().unwrap() {
@@ -304,6 +306,12 @@ mod tests {
                 }
             }
         }
-        assert!(operations >= 16, "{operations}");
+        assert!(operations.len() >= 26, "{operations:?}");
+        // What is referred to is there.
+        let text = document.to_string();
+        for part in text.split("#/components/schemas/").skip(1) {
+            let name = part.split('"').next().unwrap();
+            assert!(document["components"]["schemas"][name].is_object(), "{name}");
+        }
     }
 }

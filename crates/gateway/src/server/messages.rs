@@ -55,6 +55,7 @@ impl Accounts for App {
 #[utoipa::path(
     post,
     path = "/v1/iso20022/prepare",
+    operation_id = "prepare_message",
     tag = "payments",
     request_body(content = String, content_type = "application/xml", description = "The message"),
     responses((status = 200, body = PreparedBody), Refusals)
@@ -91,6 +92,7 @@ pub(super) async fn prepare(
 #[utoipa::path(
     post,
     path = "/v1/iso20022/submit",
+    operation_id = "submit_message",
     tag = "payments",
     request_body(content = SubmitBody, content_type = "application/json"),
     responses(

@@ -40,6 +40,7 @@ const UETR_KEY: &[u8; 32] = b"tallystick idempotent payment v1";
 #[utoipa::path(
     post,
     path = "/v1/payments/prepare",
+    operation_id = "prepare_payments",
     tag = "payments",
     params(("Idempotency-Key" = Option<String>, Header, description = "1 to 64 visible characters of ASCII", pattern = "^[!-~]{1,64}$")),
     request_body(content = PaymentsBody, content_type = "application/json"),
@@ -95,6 +96,7 @@ pub(super) async fn prepare(
 #[utoipa::path(
     post,
     path = "/v1/payments",
+    operation_id = "submit_payments",
     tag = "payments",
     params(("Idempotency-Key" = Option<String>, Header, description = "1 to 64 visible characters of ASCII", pattern = "^[!-~]{1,64}$")),
     request_body(content = SignedPaymentsBody, content_type = "application/json"),

@@ -25,6 +25,7 @@ use utoipa::IntoParams;
 #[utoipa::path(
     post,
     path = "/v1/transactions",
+    operation_id = "submit_transactions",
     tag = "payments",
     request_body(
         description = "An encoded batch of transactions, or the same in hexadecimal as text",
@@ -65,6 +66,7 @@ pub(super) fn may_hand_in(app: &App, by: &By<Submits>, transactions: &[Transacti
 #[utoipa::path(
     post,
     path = "/v1/accounts",
+    operation_id = "submit_orders",
     tag = "accounts",
     request_body(
         description = "An encoded batch of account orders, or the same in hexadecimal as text",
