@@ -11,7 +11,7 @@ T ?= 30
 # Which ledger is simulated: settlement, processes (settlement over a cluster), flows or consensus (of the chain).
 LEDGER ?= settlement
 
-.PHONY: run kafka demo-flows demo-chain demo-kafka test lint sim fuzz bench doc setup build
+.PHONY: run kafka demo-flows demo-chain demo-kafka demo-gateway test lint sim fuzz bench doc setup build
 
 run: build            ## a temporary network: payments, benchmark, audit
 	scripts/demo "$(CARGO_TARGET_DIR)/release/tally"
@@ -27,6 +27,10 @@ demo-kafka: build     ## every stage a process of its own, joined by Kafka: each
 	@scripts/setup --kafka
 	scripts/demo-kafka "$(CARGO_TARGET_DIR)/release/tally"
 
+demo-gateway: build   ## behind TLS: curl, the Python and TypeScript clients, 100,000 payments over gRPC, camt.053, a proof, refusals
+	@scripts/setup --clients
+	scripts/demo-gateway "$(CARGO_TARGET_DIR)/release/tally"
+
 build: setup
 	cargo build --release --locked -p tally
 
@@ -40,6 +44,8 @@ test:                 ## every test; starts a PostgreSQL server and Kafka broker
 	scripts/check-iso20022
 	cargo test --release --locked --workspace
 	scripts/check-openapi "$(CARGO_TARGET_DIR)/release/tally"
+	scripts/check-client-python "$(CARGO_TARGET_DIR)/release/tally"
+	scripts/check-client-typescript "$(CARGO_TARGET_DIR)/release/tally"
 	scripts/check-hostile "$(CARGO_TARGET_DIR)/release/tally"
 
 lint: setup           ## form, lints, layers, documentation, deployment
