@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from uuid import UUID
-from xml.etree.ElementTree import Element, ParseError, fromstring
+from xml.etree.ElementTree import Element, ParseError, XMLParser, fromstring
 
 import blake3
 
@@ -105,12 +105,13 @@ def read(xml: bytes) -> tuple[Payment, ...]:
     """
     if len(xml) > MAX_MESSAGE_BYTES:
         raise MessageError(f"the message is longer than {MAX_MESSAGE_BYTES} bytes")
-    if b"<!DOCTYPE" in xml or b"<!ENTITY" in xml:
-        raise MessageError("a document type or entity declaration is not allowed")
+    # In UTF-8 alone, which has no zeros: in another encoding an entity could hide.
+    if b"\0" in xml or b"<!DOCTYPE" in xml or b"<!ENTITY" in xml:
+        raise MessageError("another encoding than UTF-8, a document type or an entity is not allowed")
     try:
-        root = fromstring(xml)  # noqa: S314 - it is the caller's own file, and has no entities
+        root = fromstring(xml, XMLParser(encoding="utf-8"))  # noqa: S314 - it has no entities
     except (ParseError, ValueError) as error:
-        raise MessageError(f"the message is not well-formed XML: {error}") from error
+        raise MessageError(f"the message is not well-formed XML in UTF-8: {error}") from error
     documents = [root] if _name(root) == "Document" else [one for one in root.iter() if _name(one) == "Document"]
     if len(documents) != 1 or len(documents[0]) != 1:
         raise MessageError("one element Document with one message in it is expected")

@@ -55,7 +55,7 @@ def _siblings(count: int, index: int) -> Iterator[bool]:
 
 def extends(first: int, first_root: bytes, second: int, second_root: bytes, path: Sequence[bytes]) -> bool:
     """Whether `path` shows that the log of `second` leaves begins with that of `first` (RFC 9162, section 2.1.4.2)."""
-    if first > second or first < 0:
+    if first > second:
         return False
     if first == second:
         return not path and first_root == second_root

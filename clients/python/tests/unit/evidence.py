@@ -8,7 +8,7 @@ from uuid import UUID
 import blake3
 
 from tallystick import AccountId, Asset, Institution, Keys, Kind, Network, SigningKey, Transaction, payment_legs
-from tallystick.merkle import log_leaf, log_node
+from tallystick.merkle import batch_node, log_leaf, log_node
 
 GOLDEN = Path(__file__).resolve().parents[4] / "crates" / "proof" / "tests" / "golden"
 PROOF: dict[str, Any] = json.loads((GOLDEN / "proof.json").read_text())
@@ -66,17 +66,19 @@ def receipt(verdict: int, *, head_ms: int = 1_750_000_000_049) -> dict[str, Any]
     return told | {"head": signed_head(1, log_leaf(data), head_ms)}
 
 
-def approval(participant: int, verdict: int) -> dict[str, Any]:
-    """The answer of a participant to the golden payment, which it signed alone."""
+def approval(participant: int, verdict: int, *, index: int = 5, depth: int = 0) -> dict[str, Any]:
+    """The answer of a participant to the golden payment, signed at the end of a path of that length."""
     told = PROOF["receipt"]
     answer = (
         bytes.fromhex(told["id"])
         + PROOF["transaction"]["expiry"].to_bytes(8, "little")
-        + (5).to_bytes(4, "little")
+        + index.to_bytes(4, "little")
         + verdict.to_bytes(2, "little")
         + bytes([PROOF["transaction"]["participants"]])
     )
     root = blake3.blake3(answer.ljust(64, b"\0"), key=b"tallystick 2026 approval leaf 01").digest()
+    for _ in range(depth):
+        root = batch_node(root, bytes(32))
     statement = (
         root
         + told["batch"].to_bytes(8, "little")
@@ -86,8 +88,8 @@ def approval(participant: int, verdict: int) -> dict[str, Any]:
     )
     message = blake3.blake3(statement.ljust(64, b"\0"), key=b"tallystick 2026 approval batch 1").digest()
     signature = key(participant).sign(message).hex()
-    fields = {"participant": participant, "verdict": verdict, "index": 5, "batch_len": 9, "path": []}
-    return fields | {"signature": signature}
+    fields = {"participant": participant, "verdict": verdict, "index": index, "batch_len": 9}
+    return fields | {"path": [{"right": bytes(32).hex()}] * depth, "signature": signature}
 
 
 def log_root(leaves: list[bytes]) -> bytes:

@@ -83,6 +83,12 @@ def test_another_payment_is_not(other: str) -> None:
         check(draft(transaction), str(transaction.uetr), WANTED, NOW_MS)
 
 
+def test_a_participant_that_there_is_not_is_not_paid() -> None:
+    transaction = paying(AccountId(1, 7), AccountId(9, 3))
+    with pytest.raises(DraftError, match="unknown participant"):
+        check(draft(transaction), UETR, replace(WANTED, payee=None), NOW_MS)
+
+
 def test_the_gateways_word_has_to_be_that_of_the_bytes() -> None:
     for made, uetr in (
         (draft(payment(), id=bytes(32).hex()), UETR),

@@ -40,6 +40,17 @@ WRONG = {
 }
 
 
+def test_another_encoding_hides_nothing() -> None:
+    for encoding in ("utf-16", "utf-16-le", "utf-7"):
+        with pytest.raises(MessageError):
+            iso20022.read(WRONG["an entity"].replace("UTF-8", encoding).encode(encoding))
+    declared = CUSTOMER.replace("UTF-8", "latin-1").replace("Albert", "\u00e9")
+    assert (
+        iso20022.read(declared.encode())[0].details
+        == iso20022.read(declared.replace("latin-1", "UTF-8").encode())[0].details
+    )
+
+
 @pytest.mark.parametrize("wrong", WRONG)
 def test_other_texts_are_none(wrong: str) -> None:
     with pytest.raises(MessageError):

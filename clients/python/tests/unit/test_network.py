@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from evidence import NETWORK, key
 
-from tallystick import Account, Institution, Refusal
-from tallystick.errors import UnknownNameError
+from tallystick import Account, Institution, Network, Refusal, models
+from tallystick.errors import DecodeError, UnknownNameError
 
 LEDGER = Path(__file__).resolve().parents[4] / "crates" / "ledger" / "src"
 
@@ -34,6 +34,7 @@ def test_the_head_office_may_be_left_out() -> None:
 
 def test_texts_name_accounts() -> None:
     assert Account.of("BANKDEFF/own:EUR") == Account("BANKDEFF", "own:EUR")
+    assert Account.of(Account("BANKDEFF", "own:EUR")) == Account("BANKDEFF", "own:EUR")
     assert str(Account("BANKDEFF", "a/b")) == "BANKDEFF/a/b"
     assert Account.of("BANKDEFF/a/b").name == "a/b"
     for wrong in ("BANKDEFF", "/7", "BANKDEFF/"):
@@ -51,6 +52,22 @@ def test_a_network_only_grows() -> None:
     assert not NETWORK.includes(replace(NETWORK, institutions=swapped))
     assets = (replace(NETWORK.assets[0], exponent=0), *NETWORK.assets[1:])
     assert not NETWORK.includes(replace(NETWORK, assets=assets))
+
+
+def test_what_a_network_is_made_of_belongs_together() -> None:
+    participant = models.Participant(bic="BANKDEFF", name="O=X,C=DE", key=str(key(0).public_key), settlement_floors=[])
+    asset = models.Asset(code="EUR", kind=models.AssetKind.CURRENCY, exponent=2, settled_at=0, largest_payment=1)
+    policy = models.SignaturePolicy.REQUIRED
+    told = models.Network(id=1, participants=[participant], assets=[asset], signatures=policy, longest_validity_ms=1)
+    assert Network.of(told).asset("EUR").exponent == 2
+    wrongs: tuple[dict[str, object], ...] = (
+        {"participants": []},
+        {"participants": [participant.model_copy(update={"key": "00"})]},
+        {"assets": [asset.model_copy(update={"settled_at": 1})]},
+    )
+    for wrong in wrongs:
+        with pytest.raises(DecodeError):
+            Network.of(told.model_copy(update=wrong))
 
 
 def test_refusals_are_the_ledgers() -> None:

@@ -89,7 +89,9 @@ def test_a_repetition_has_the_outcome_of_the_first() -> None:
         assert pay(told, idempotency_key="order 1", details=bytes(32)).id == first.id().hex()
     for one in told.asked[1:]:
         assert one[2]["idempotency-key"] == "order 1"
-    assert "uetr" not in json.loads(told.asked[1][3])["payments"][0]
+    asked = json.loads(told.asked[1][3])["payments"][0]
+    assert "uetr" not in asked
+    assert asked["details"] == "00" * 32
     # Without the key nothing was repeated, and the outcome has to be that of what was signed.
     with gateway(*replies) as told, pytest.raises(errors.ProtocolError):
         pay(told, uetr=UETR)
@@ -111,6 +113,23 @@ def test_nothing_else_is_handed_in(wrong: str) -> None:
         with pytest.raises((errors.DraftError, errors.RefusedError)):
             pay(told, uetr=UETR, details=bytes(32))
         assert len(told.asked) == 2
+
+
+def test_one_payment_is_prepared_for_one() -> None:
+    twice = prepared(draft_of(made()), draft_of(made()))
+    refused = Reply(body=b'{"refused": {"code": "FF01", "text": "no"}, "payments": []}')
+    for reply, expected in ((twice, errors.ProtocolError), (refused, errors.RefusedError)):
+        with gateway(network_view(TRUSTED), reply) as told, pytest.raises(expected):
+            pay(told, uetr=UETR)
+
+
+def test_an_alias_that_the_user_may_not_see_is_no_number() -> None:
+    replies = [network_view(TRUSTED), problem(403), problem(404)]
+    with gateway(*replies) as told, Tallystick(told.url, network=TRUSTED) as tally:
+        for _ in range(2):
+            with pytest.raises(errors.UnknownNameError):
+                tally.transfer("BANKDEFF/7", "BANKFRPP/FR76", "12.50", "EUR", key(1))
+    assert [one[1] for one in told.asked] == ["/v1/network", *["/v1/accounts/BANKFRPP/FR76?consistency=latest"] * 2]
 
 
 def test_a_refusal_says_why() -> None:

@@ -2,7 +2,9 @@
 
 import copy
 import json
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -60,6 +62,15 @@ def test_other_texts_are_no_keys() -> None:
             Keys.from_json(wrong)
         with pytest.raises(DecodeError):
             Keys.from_toml(wrong)
+
+
+def test_files_are_read_up_to_a_limit(tmp_path: Path) -> None:
+    path = tmp_path / "proof.json"
+    path.write_bytes(text(PROOF))
+    assert Proof.read(path).document == text(PROOF)
+    path.write_bytes(text(PROOF).ljust((1 << 20) + 1))
+    with pytest.raises(DecodeError, match=re.escape(str(path))):
+        Proof.read(path)
 
 
 def leaves(value: object, at: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
@@ -131,6 +142,15 @@ def test_nobody_stands_in_for_another() -> None:
     assert fault(renamed) == ProofFault.UNKNOWN_INSTITUTION
 
 
+def test_an_answer_is_one_of_a_batch_of_at_most_65536() -> None:
+    def with_answer(**place: int) -> dict[str, Any]:
+        return changed(approvals=[approval(0, 0, **place)])
+
+    verify(with_answer(index=8, depth=16))
+    assert fault(with_answer(index=9)) == ProofFault.APPROVAL
+    assert fault(with_answer(depth=17)) == ProofFault.APPROVAL
+
+
 def test_a_refusal_is_proven_without_everybodys_answer() -> None:
     no = Refusal.INSUFFICIENT_FUNDS
     document = changed(receipt=receipt(no.number), approvals=[approval(1, no.number)])
@@ -188,6 +208,14 @@ def test_a_leg_that_is_shown_hashes_to_what_hides_it() -> None:
         text(PROOF).replace(b'"hidden"', b'"left"'),
         json.dumps(PROOF).encode("utf-16"),
         text(PROOF) + b" " * (1 << 20),
+        text(changed(transaction=[])),
+        text(changed(approvals={})),
+        text(changed(approvals=[{**PROOF["approvals"][0], "path": [[]]}])),
+        text(changed(approvals=[{**PROOF["approvals"][0], "path": [{"left": "00", "right": "00"}]}])),
+        text(changed(transaction={**PROOF["transaction"], "details": 7})),
+        text(changed(transaction={**PROOF["transaction"], "details": "\ud800" * 64})),
+        text(PROOF).replace(b"97ed4827-7b6f-4491-a06f-b548d5a7512d", b"{97ed4827-7b6f-4491-a06f-b548d5a7512d}"),
+        text(PROOF).replace(b"97ed4827-7b6f-4491-a06f-b548d5a7512d", b"97ed48277b6f4491a06fb548d5a7512d"),
     ],
     ids=lambda wrong: f"{wrong[:12]!r}-{len(wrong)}",
 )

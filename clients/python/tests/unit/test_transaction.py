@@ -104,3 +104,5 @@ def test_what_does_not_fit_the_form_is_not_written() -> None:
     ):
         with pytest.raises(DecodeError):
             encode([wrong])
+    with pytest.raises(DecodeError):
+        encode([payment()] * 65_537)
