@@ -39,7 +39,8 @@ class Tallystick(Payments, Messages):
             certificate: files of a client certificate and its key, for users who are known by one.
             network: the configuration to hold the gateway to, from elsewhere; without it, the gateway is taken at its
                 word for who takes part, with which keys, and what assets are.
-            timeout_s: for each step of a request; gateways answer a payment after 30 s at the latest.
+            timeout_s: for each step of a request; gateways answer a payment after 30 s at the latest. To connect, at
+                most 5 s.
             retries: how often a request that is safe to repeat is sent again.
         """
         transport = Transport(url, token=token, ca=ca, certificate=certificate, timeout_s=timeout_s, retries=retries)

@@ -45,6 +45,10 @@ class UnreachedError(TransportError):
     """The gateway was not reached; nothing was sent."""
 
 
+class UntrustedGatewayError(UnreachedError):
+    """The gateway's certificate is not of an authority that is trusted, or not for its name; nothing was sent."""
+
+
 class ProtocolError(TallystickError):
     """The gateway's answer is not what the interface promises, or contradicts what was sent."""
 

@@ -26,6 +26,7 @@ from .errors import (
     UnauthorizedError,
     UnavailableError,
     UnreachedError,
+    UntrustedGatewayError,
 )
 
 M = TypeVar("M", bound=BaseModel)
@@ -34,6 +35,7 @@ MAX_ANSWER_BYTES = 64 << 20
 """The longest answer that is read."""
 _MAX_PROBLEM_BYTES = 64 << 10
 _LONGEST_WAIT_S = 10.0
+_LONGEST_CONNECT_S = 5.0
 
 _ERRORS: dict[int, type[ProblemError]] = {
     **dict.fromkeys((400, 405, 408, 413, 415, 422), BadRequestError),
@@ -84,9 +86,8 @@ class Transport:
         if token is not None:
             headers["authorization"] = f"Bearer {token.strip()}"
         self._retries = retries
-        self._client = httpx.Client(
-            base_url=base, headers=headers, timeout=timeout_s, verify=_tls(base, ca, certificate)
-        )
+        timeout = httpx.Timeout(timeout_s, connect=min(timeout_s, _LONGEST_CONNECT_S))
+        self._client = httpx.Client(base_url=base, headers=headers, timeout=timeout, verify=_tls(base, ca, certificate))
 
     def close(self) -> None:
         """Closes the connections."""
@@ -136,6 +137,8 @@ class Transport:
                 if last or error.retry_after is None or not _is_soon(error.retry_after):
                     raise
                 wait = error.retry_after
+            except UntrustedGatewayError:
+                raise
             except UnreachedError:
                 if last:
                     raise
@@ -166,7 +169,8 @@ class Transport:
                     return _bounded(response, MAX_ANSWER_BYTES)
                 raise _problem(response, _bounded(response, _MAX_PROBLEM_BYTES))
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
-            raise UnreachedError(f"cannot reach {self._client.base_url}: {error}") from error
+            kind = UntrustedGatewayError if _is_about_certificates(error) else UnreachedError
+            raise kind(f"cannot reach {self._client.base_url}: {error}") from error
         except httpx.HTTPError as error:
             text = f"{method} {path}: no answer from {self._client.base_url}: {error or type(error).__name__}"
             raise TransportError(text) from error
@@ -180,10 +184,19 @@ def _tls(
     if ca is not None and not Path(ca).is_file():
         raise ValueError(f"{ca} is no file: the certificates of the authorities are wanted, in PEM form")
     context = ssl.create_default_context(cafile=None if ca is None else os.fspath(ca))
+    if ca is not None:
+        # Authorities of a network's own need not make certificates by all of RFC 5280 (an authority key identifier).
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if certificate is not None:
         context.load_cert_chain(*certificate)
     return context
+
+
+def _is_about_certificates(error: BaseException | None) -> bool:
+    while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _is_soon(wait: float | None) -> bool:

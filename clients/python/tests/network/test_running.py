@@ -14,9 +14,9 @@ from tallystick.errors import (
     ForbiddenError,
     NotFoundError,
     RefusedError,
-    TransportError,
     UnauthorizedError,
     UnknownNameError,
+    UntrustedGatewayError,
     UntrustedNetworkError,
 )
 
@@ -24,7 +24,7 @@ ACSC = models.Status.ACSC
 
 
 def test_the_gateway_is_known_by_its_authority_and_the_user_by_the_token(running: Running) -> None:
-    with Tallystick(running.url, token=running.token) as tally, pytest.raises(TransportError, match="CERTIFICATE"):
+    with Tallystick(running.url, token=running.token) as tally, pytest.raises(UntrustedGatewayError):
         tally.network()
     with Tallystick(running.url, token="0" * 64, ca=running.ca) as tally:
         assert tally.health().healthy
