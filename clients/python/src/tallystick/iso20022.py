@@ -202,8 +202,6 @@ def _derived_uetr(header: Element, names: _Names, transfer: _Transfer, position:
 
 
 def _customer(element: Element | None) -> Party:
-    if element is None:
-        return Party()
     organisation, person = _find(element, "Id", "OrgId"), _find(element, "Id", "PrvtId")
     return Party(
         name=_label(element),
@@ -214,8 +212,7 @@ def _customer(element: Element | None) -> Party:
 
 def _institution(element: Element | None) -> Party:
     institution = _find(element, "FinInstnId")
-    name = None if institution is None else _label(institution)
-    return Party(name=name, bic=_agent(element).bic)
+    return Party(name=_label(institution), bic=_agent(element).bic)
 
 
 def _agent(element: Element | None) -> Agent:
@@ -235,7 +232,7 @@ def _bic(text: str | None) -> str | None:
     return text.removesuffix("XXX") if text is not None and len(text) == 11 else text
 
 
-def _label(element: Element) -> str | None:
+def _label(element: Element | None) -> str | None:
     """A name: white space collapsed, as names are often wrapped."""
     text = _text(element, "Nm") or ""
     for blank in _BLANKS:

@@ -21,6 +21,14 @@ STRUCTURED = "<Strd><AddtlRmtInf>x</AddtlRmtInf></Strd><Strd><CdtrRefInf><Ref> R
 MEMBER = "<BICFI>ALPHDEFFXXX</BICFI><ClrSysMmbId><MmbId>20999000</MmbId></ClrSysMmbId>"
 
 
+def old_version() -> str:
+    """pain.001.001.03: a plain date, other names for BICs, and no reference."""
+    old = CUSTOMER.replace("pain.001.001.09", "pain.001.001.03").replace("BICFI>", "BIC>")
+    old = re.sub(r"<ReqdExctnDt>\s*<Dt>(.*)</Dt>\s*</ReqdExctnDt>", r"<ReqdExctnDt>\1</ReqdExctnDt>", old)
+    party = PARTY.replace("AnyBIC", "BICOrBEI")
+    return re.sub("<UETR>.*</UETR>", "", old.replace("<Nm>Alice Ahrens</Nm>", party))
+
+
 def variants() -> dict[str, str]:
     """Messages that each say something else."""
     uetr = re.compile("<UETR>.*</UETR>")
@@ -31,6 +39,7 @@ def variants() -> dict[str, str]:
         "no reference": uetr.sub("", CUSTOMER),
         "no reference between banks": uetr.sub("", INTERBANK),
         "no reference between institutions": uetr.sub("", INSTITUTIONS),
+        "an old version": old_version(),
         "no instruction": CUSTOMER.replace("<InstrId>ALICE-0001</InstrId>", ""),
         "an organisation": uetr.sub("", CUSTOMER.replace("<Nm>Alice Ahrens</Nm>", PARTY)),
         "a person": uetr.sub("", CUSTOMER.replace("<Nm>Alice Ahrens</Nm>", PERSON)),

@@ -115,6 +115,14 @@ def test_other_texts_are_no_key() -> None:
             PublicKey.from_hex(text)
 
 
+def test_keys_have_32_bytes() -> None:
+    for length in (0, 31, 33, 64):
+        with pytest.raises(DecodeError):
+            SigningKey.from_seed(bytes(length))
+        with pytest.raises(DecodeError):
+            PublicKey(bytes(length))
+
+
 def test_a_key_keeps_its_secret() -> None:
     assert repr(SigningKey.from_seed(b"\xab" * 32)).count("ab" * 4) == 0
 
