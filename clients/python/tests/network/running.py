@@ -1,12 +1,18 @@
 """A demo network that runs, and what lies in its directory."""
 
+import ssl
 import subprocess
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
 from pathlib import Path
 
+import httpx
+
 from tallystick import SigningKey, Tallystick, passphrase
+from tallystick.errors import UnauthorizedError
 
 ALICE, ALBERT, BOB = "DE20999000010000000001", "DE90999000010000000002", "FR7699999000010000000000115"
 _NUMBERS = count()
@@ -46,8 +52,27 @@ class Running:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
+    def has_path(self, path: str) -> bool:
+        """Whether the gateway's document has that path."""
+        context = ssl.create_default_context(cafile=self.ca)
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+        document = httpx.get(f"{self.url}/openapi.json", verify=context).json()
+        return path in document["paths"]
+
     def user(self, institution: str, roles: str) -> Tallystick:
         """A user of one institution; the gateway knows new ones within a second."""
         name = f"user{next(_NUMBERS)}"
         token = self.command("access", "grant", name, "--institution", institution, "--roles", roles).split()[-1]
         return Tallystick(self.url, token=token, ca=self.ca)
+
+
+def until(works: Callable[[], object]) -> None:
+    """Waits until a user who was just let in is known."""
+    deadline = time.monotonic() + 10
+    while True:
+        try:
+            works()
+        except UnauthorizedError:
+            assert time.monotonic() < deadline
+        else:
+            return

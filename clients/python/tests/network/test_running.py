@@ -1,13 +1,11 @@
 """The client against a network that runs."""
 
 import ssl
-import time
-from collections.abc import Callable
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from running import ALBERT, ALICE, BOB, Running
+from running import ALBERT, ALICE, BOB, Running, until
 
 from tallystick import Keys, Network, Proof, SigningKey, Tallystick, models
 from tallystick.errors import (
@@ -145,18 +143,6 @@ def test_a_user_sees_its_institution_alone(running: Running) -> None:
             tally.metrics()
         with pytest.raises(NotFoundError):
             tally.account("ALPHDEFF/nobody")
-
-
-def until(works: Callable[[], object]) -> None:
-    """Waits until a user who was just let in is known."""
-    deadline = time.monotonic() + 10
-    while True:
-        try:
-            works()
-        except UnauthorizedError:
-            assert time.monotonic() < deadline
-        else:
-            return
 
 
 def test_metrics_count_answers(tally: Tallystick) -> None:

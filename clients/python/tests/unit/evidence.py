@@ -11,6 +11,7 @@ from tallystick import AccountId, Asset, Institution, Keys, Kind, Network, Signi
 from tallystick.merkle import batch_node, log_leaf, log_node
 
 GOLDEN = Path(__file__).resolve().parents[4] / "crates" / "proof" / "tests" / "golden"
+EXAMPLES = Path(__file__).resolve().parents[4] / "examples"
 PROOF: dict[str, Any] = json.loads((GOLDEN / "proof.json").read_text())
 KEYS = Keys.read(GOLDEN / "keys.json")
 

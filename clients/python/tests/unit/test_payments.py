@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from evidence import NETWORK, key
+from evidence import EXAMPLES, NETWORK, key
 from scripted import Gateway, Reply, gateway, network_view, problem
 
 from tallystick import AccountId, Kind, Network, PublicKey, Tallystick, Transaction, errors, models, payment_legs
@@ -121,6 +121,14 @@ def test_one_payment_is_prepared_for_one() -> None:
     for reply, expected in ((twice, errors.ProtocolError), (refused, errors.RefusedError)):
         with gateway(network_view(TRUSTED), reply) as told, pytest.raises(expected):
             pay(told, uetr=UETR)
+
+
+def test_a_message_has_as_many_payments_as_are_prepared() -> None:
+    xml = (EXAMPLES / "01-inside-a-bank.pain.001.xml").read_bytes()
+    with gateway(prepared(draft_of(made()), draft_of(made()))) as told, Tallystick(told.url, network=TRUSTED) as tally:
+        with pytest.raises(errors.ProtocolError):
+            tally.submit_message(xml, [key(1)])
+        assert len(told.asked) == 1
 
 
 def test_an_alias_that_the_user_may_not_see_is_no_number() -> None:
