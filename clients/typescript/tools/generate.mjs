@@ -8,9 +8,6 @@ const check = process.argv.includes("--check");
 const [source] = process.argv.slice(2).filter((argument) => argument !== "--check");
 if (source === undefined) throw new Error("usage: node tools/generate.mjs [--check] openapi.json");
 const document = JSON.parse(await readFile(source, "utf8"));
-// Forms that newer gateways name in their documents, so that one client does for both. What the document says comes first.
-const newer = JSON.parse(await readFile(new URL("newer-forms.json", import.meta.url), "utf8"));
-document.components.schemas = { ...newer, ...document.components.schemas };
 const HEAD = "// Made from the gateway's OpenAPI document by tools/generate.mjs; not written by hand.\n\n";
 
 // 64-bit integers do not fit JavaScript's numbers.

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+from pydantic import BaseModel, ConfigDict, Field, RootModel
 from enum import StrEnum
 from typing import Annotated
-from pydantic import BaseModel, ConfigDict, Field, RootModel
+
+
+class AccountName(BaseModel):
+    """How an account is called."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
+    account: str
+    """IBAN or other alias, number, or role such as `own:EUR`."""
+    institution: str
+    """BIC of the institution that holds it."""
 
 
 class AccountStatus(StrEnum):
@@ -24,6 +38,40 @@ class AssetKind(StrEnum):
 
     CURRENCY = "currency"
     SECURITY = "security"
+
+
+class AssetView(BaseModel):
+    """What accounts hold."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
+    asset: Annotated[int, Field(ge=0)]
+    """Its number in legs and proofs."""
+    code: str
+    """ISO 4217 code or ISIN."""
+    exponent: Annotated[int, Field(ge=0)]
+    """Decimals of the minor unit."""
+    kind: AssetKind
+    """What it is."""
+    largest_payment: str
+    """The largest payment, as a decimal."""
+    settled_at: str
+    """BIC of the institution where the others hold settlement accounts in it."""
+
+
+class AssetsBody(BaseModel):
+    """Answer of `GET /v1/assets`."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
+    assets: list[AssetView]
+    """By asset id."""
 
 
 class BooksView(BaseModel):
@@ -58,6 +106,20 @@ class EntryView(BaseModel):
     """When, as an ISO 8601 time."""
     uetr: str
     """The transaction's reference."""
+
+
+class GivenSignature(BaseModel):
+    """A signature over a transaction's id."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
+    key: str
+    """Whose: an Ed25519 public key in hexadecimal."""
+    signature: str
+    """Over the 32 bytes of the id: Ed25519 (RFC 8032), in hexadecimal."""
 
 
 class HealthView(BaseModel):
@@ -149,6 +211,26 @@ class Problem(BaseModel):
     """What was wrong."""
 
 
+class ProblemDetails(BaseModel):
+    """The body of every answer that is an error: problem details (RFC 9457), as `application/problem+json`."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
+    code: str
+    """A code of ISO 20022 where there is one, such as `AC01`, else a word such as `not-found`."""
+    detail: str
+    """What was wrong with this request."""
+    status: Annotated[int, Field(ge=0)]
+    """HTTP status."""
+    title: str
+    """The kind of problem in words that do not depend on the request."""
+    type: str
+    """What kind of problem it is: `urn:tallystick:problem:` and the code."""
+
+
 class MissingItem(RootModel[int]):
     model_config = ConfigDict(
         frozen=True,
@@ -237,6 +319,32 @@ class SignedDraft(BaseModel):
     """The batch of one, encoded and in hexadecimal."""
 
 
+class SignedPayment(BaseModel):
+    """A draft and who signed it."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
+    signatures: Annotated[list[GivenSignature], Field(max_length=255)]
+    """One signature of each of the draft's signers."""
+    transaction: str
+    """The draft's transaction, as it was prepared."""
+
+
+class SignedPaymentsBody(BaseModel):
+    """Body of `POST /v1/payments`."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
+    payments: Annotated[list[SignedPayment], Field(max_length=1000, min_length=1)]
+    """1 to 1000 payments."""
+
+
 class Status(StrEnum):
     """
     How far a transaction came.
@@ -248,7 +356,7 @@ class Status(StrEnum):
 
 
 class SubmitBody(BaseModel):
-    """Body of `POST /v1/iso20022/submit`. The answer is a pacs.002."""
+    """Body of `POST /v1/iso20022/submit`. The answer is a pain.002 to a pain.001, else a pacs.002."""
 
     model_config = ConfigDict(
         extra="ignore",
@@ -299,6 +407,30 @@ class TreeHead(BaseModel):
     """Number of leaves."""
     timestamp_ms: Annotated[int, Field(ge=0)]
     """Milliseconds since the Unix epoch."""
+
+
+class WantedPayment(BaseModel):
+    """A payment to make."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
+    amount: str
+    """How much: a decimal above zero, such as `10.50`."""
+    asset: str
+    """Currency code or ISIN."""
+    details: str | None = None
+    """Hash of what the payment is for, kept elsewhere: 32 bytes in hexadecimal, which the payer signs too."""
+    from_: Annotated[AccountName, Field(alias="from")]
+    """The account that pays."""
+    to: AccountName
+    """The account that is paid."""
+    uetr: Annotated[
+        str | None, Field(pattern="^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$")
+    ] = None
+    """Its end-to-end reference, a UUID; without one it gets one."""
 
 
 class AccountBody(BaseModel):
@@ -406,6 +538,38 @@ class Draft(BaseModel):
     """A batch of one, encoded and in hexadecimal."""
 
 
+class InstitutionView(BaseModel):
+    """A regulated institution."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
+    bic: str
+    """ISO 9362."""
+    key: str
+    """Its Ed25519 public key, in hexadecimal."""
+    kind: ParticipantKind
+    """What it is."""
+    name: str
+    """X.500."""
+    participant: Annotated[int, Field(ge=0)]
+    """Its number in legs, keys and proofs."""
+
+
+class InstitutionsBody(BaseModel):
+    """Answer of `GET /v1/institutions`."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
+    institutions: list[InstitutionView]
+    """By participant id."""
+
+
 class Network(BaseModel):
     """The configuration on which all stages agree."""
 
@@ -448,7 +612,7 @@ class OutcomeView(BaseModel):
 
 
 class OutcomesBody(BaseModel):
-    """Answer of `POST /v1/transactions` and `POST /v1/accounts`: one for each transaction, in order."""
+    """Answer of `POST /v1/transactions`, `POST /v1/payments` and `POST /v1/accounts`: one for each transaction, in order."""
 
     model_config = ConfigDict(
         extra="ignore",
@@ -457,6 +621,18 @@ class OutcomesBody(BaseModel):
     )
     outcomes: list[OutcomeView]
     """The outcomes."""
+
+
+class PaymentsBody(BaseModel):
+    """Body of `POST /v1/payments/prepare`."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
+    payments: Annotated[list[WantedPayment], Field(max_length=1000, min_length=1)]
+    """1 to 1000 payments."""
 
 
 class PreparedPayment(BaseModel):
@@ -537,7 +713,7 @@ class NetworkView(BaseModel):
 
 
 class PreparedBody(BaseModel):
-    """Answer of `POST /v1/iso20022/prepare`."""
+    """Answer of `POST /v1/iso20022/prepare` and `POST /v1/payments/prepare`."""
 
     model_config = ConfigDict(
         extra="ignore",

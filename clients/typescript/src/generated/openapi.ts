@@ -31,6 +31,13 @@ export interface components {
             /** @description Whether it takes part in payments. */
             status: components["schemas"]["AccountStatus"];
         };
+        /** @description How an account is called. */
+        AccountName: {
+            /** @description IBAN or other alias, number, or role such as `own:EUR`. */
+            account: string;
+            /** @description BIC of the institution that holds it. */
+            institution: string;
+        };
         /**
          * @description Whether an account takes part in payments.
          * @enum {string}
@@ -172,6 +179,13 @@ export interface components {
             /** @description The transaction's reference. */
             uetr: string;
         };
+        /** @description A signature over a transaction's id. */
+        GivenSignature: {
+            /** @description Whose: an Ed25519 public key in hexadecimal. */
+            key: string;
+            /** @description Over the 32 bytes of the id: Ed25519 (RFC 8032), in hexadecimal. */
+            signature: string;
+        };
         /** @description Answer of `GET /health`. */
         HealthView: {
             /** @description Whether payments are taken. */
@@ -246,7 +260,7 @@ export interface components {
             totals: components["schemas"]["TotalView"][];
             tree_head?: components["schemas"]["SignedTreeHead"] | null;
         };
-        /** @description Answer of `POST /v1/transactions` and `POST /v1/accounts`: one for each transaction, in order. */
+        /** @description Answer of `POST /v1/transactions`, `POST /v1/payments` and `POST /v1/accounts`: one for each transaction, in order. */
         OutcomesBody: {
             /** @description The outcomes. */
             outcomes: components["schemas"]["OutcomeView"][];
@@ -288,7 +302,12 @@ export interface components {
          * @enum {string}
          */
         ParticipantKind: "central-bank" | "bank" | "e-money-issuer" | "depository";
-        /** @description Answer of `POST /v1/iso20022/prepare`. */
+        /** @description Body of `POST /v1/payments/prepare`. */
+        PaymentsBody: {
+            /** @description 1 to 1000 payments. */
+            payments: components["schemas"]["WantedPayment"][];
+        };
+        /** @description Answer of `POST /v1/iso20022/prepare` and `POST /v1/payments/prepare`. */
         PreparedBody: {
             /** @description One for each payment, in order. */
             payments: components["schemas"]["PreparedPayment"][];
@@ -308,13 +327,20 @@ export interface components {
             /** @description What was wrong. */
             text: string;
         };
-        /** @description The body of every answer that is an error: problem details (RFC 9457). */
+        /** @description The body of every answer that is an error: problem details (RFC 9457), as `application/problem+json`. */
         ProblemDetails: {
+            /** @description A code of ISO 20022 where there is one, such as `AC01`, else a word such as `not-found`. */
             code: string;
+            /** @description What was wrong with this request. */
             detail: string;
-            /** Format: int32 */
+            /**
+             * Format: int32
+             * @description HTTP status.
+             */
             status: number;
+            /** @description The kind of problem in words that do not depend on the request. */
             title: string;
+            /** @description What kind of problem it is: `urn:tallystick:problem:` and the code. */
             type: string;
         };
         /** @description Proof that a transaction has its outcome, for whoever holds the network's public keys. */
@@ -414,6 +440,18 @@ export interface components {
             /** @description The batch of one, encoded and in hexadecimal. */
             transaction: string;
         };
+        /** @description A draft and who signed it. */
+        SignedPayment: {
+            /** @description One signature of each of the draft's signers. */
+            signatures: components["schemas"]["GivenSignature"][];
+            /** @description The draft's transaction, as it was prepared. */
+            transaction: string;
+        };
+        /** @description Body of `POST /v1/payments`. */
+        SignedPaymentsBody: {
+            /** @description 1 to 1000 payments. */
+            payments: components["schemas"]["SignedPayment"][];
+        };
         /** @description A head of the Merkle log and its operator's signature. */
         SignedTreeHead: {
             head: components["schemas"]["TreeHead"];
@@ -437,7 +475,7 @@ export interface components {
          * @enum {string}
          */
         Status: "ACSC" | "RJCT" | "PDNG";
-        /** @description Body of `POST /v1/iso20022/submit`. The answer is a pacs.002. */
+        /** @description Body of `POST /v1/iso20022/submit`. The answer is a pain.002 to a pain.001, else a pacs.002. */
         SubmitBody: {
             /** @description The message as it was prepared, in base64. */
             message: string;
@@ -490,6 +528,21 @@ export interface components {
              * @description Milliseconds since the Unix epoch.
              */
             timestamp_ms: bigint;
+        };
+        /** @description A payment to make. */
+        WantedPayment: {
+            /** @description How much: a decimal above zero, such as `10.50`. */
+            amount: string;
+            /** @description Currency code or ISIN. */
+            asset: string;
+            /** @description Hash of what the payment is for, kept elsewhere: 32 bytes in hexadecimal, which the payer signs too. */
+            details?: string | null;
+            /** @description The account that pays. */
+            from: components["schemas"]["AccountName"];
+            /** @description The account that is paid. */
+            to: components["schemas"]["AccountName"];
+            /** @description Its end-to-end reference, a UUID; without one it gets one. */
+            uetr?: string | null;
         };
     };
     responses: never;
