@@ -15,6 +15,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
@@ -121,7 +122,8 @@ async fn a_message_that_does_not_come_to_its_end_ends_the_stream() {
         .body(tonic::body::Body::new(body))
         .unwrap();
     let answer = channel.call(request).await.unwrap();
-    let trailers = answer.into_body().collect().await.unwrap().trailers().cloned().unwrap();
+    let body = tokio::time::timeout(Duration::from_secs(20), answer.into_body().collect()).await.unwrap();
+    let trailers = body.unwrap().trailers().cloned().unwrap();
     let ended = Status::from_header_map(&trailers).unwrap();
     assert_eq!(
         (ended.code(), ended.message()),
