@@ -18,7 +18,7 @@ MAX_MESSAGE_BYTES = 16 << 20
 """The longest message that is read."""
 
 _NAMESPACE = "urn:iso:std:iso:20022:tech:xsd:"
-_DETAILS_KEY = b"tallystick payment details v1".ljust(32, b"\0")
+_DETAILS_KEY = b"tallystick payment details v2".ljust(32, b"\0")
 _DERIVED_UETR = "tallystick 2025 iso20022 derived uetr v1"
 _BLANKS = " \t\n\r\f"
 
@@ -82,6 +82,11 @@ class _Transfer:
     creditor: Party
     creditor_agent: Agent
     date: str | None
+    charges: str | None
+    purpose: Element | None
+    category_purpose: Element | None
+    ultimate_debtor: Party
+    ultimate_creditor: Party
 
 
 class _Fields:
@@ -95,6 +100,42 @@ class _Fields:
             data = b"" if text is None else text.encode()
             length = (1 << 64) - 1 if text is None else len(data)
             self.data += length.to_bytes(8, "little") + data
+
+    def count(self, count: int) -> None:
+        self.data += count.to_bytes(8, "little")
+
+    def party(self, party: Party) -> None:
+        self.add(party.name, party.identification, party.bic, party.account, party.alias)
+
+    def coded(self, element: Element | None) -> None:
+        """A code of an external code set, or a name that parties agreed on."""
+        code, name = _text(element, "Cd"), _text(element, "Prtry")
+        self.add(*(("Cd", code) if code is not None else ("Prtry", name) if name is not None else (None, None)))
+
+    def remittance(self, element: Element | None) -> None:
+        lines = [] if element is None else _all(element, "Ustrd")
+        self.count(len(lines))
+        self.add(*map(_own_text, lines))
+        parts = [] if element is None else _all(element, "Strd")
+        self.count(len(parts))
+        for part in parts:
+            self.structured(part)
+
+    def structured(self, part: Element) -> None:
+        documents = _all(part, "RfrdDocInf")
+        self.count(len(documents))
+        for document in documents:
+            self.coded(_find(document, "Tp", "CdOrPrtry"))
+            date = _find(document, "RltdDt")
+            self.add(_text(document, "Nb"), _text(date, "Dt") or _text(date))
+        remitted = _find(part, "RfrdDocAmt", "RmtdAmt")
+        self.add(None if remitted is None else f"{remitted.get('Ccy', '')} {_decimal(_own_text(remitted), 0)}")
+        reference = _find(part, "CdtrRefInf")
+        self.coded(_find(reference, "Tp", "CdOrPrtry"))
+        self.add(_text(reference, "Tp", "Issr"), _text(reference, "Ref"))
+        lines = _all(part, "AddtlRmtInf")
+        self.count(len(lines))
+        self.add(*map(_own_text, lines))
 
 
 def read(xml: bytes) -> tuple[Payment, ...]:
@@ -140,10 +181,15 @@ def _payment(kind: str, header: Element, block: Element | None, element: Element
         transaction=_text(identifiers, "TxId"),
     )
     shared = element if block is None else block
-    if kind == "pacs.009":
-        debtor, creditor = _institution(_find(element, "Dbtr")), _institution(_find(element, "Cdtr"))
-    else:
-        debtor, creditor = _customer(_find(shared, "Dbtr")), _customer(_find(element, "Cdtr"))
+    institutions = kind == "pacs.009"
+    party = _institution if institutions else _customer
+    debtor, creditor = party(_find(shared, "Dbtr")), party(_find(element, "Cdtr"))
+
+    def own_or_shared(*path: str) -> Element | None:
+        """Of the payment; else of its block, or of the header of a message without blocks."""
+        own = _find(element, *path)
+        return _find(header if block is None else block, *path) if own is None else own
+
     transfer = _Transfer(
         debtor=_with_account(debtor, _find(shared, "DbtrAcct")),
         debtor_agent=_agent(_find(shared, "DbtrAgt")),
@@ -152,6 +198,11 @@ def _payment(kind: str, header: Element, block: Element | None, element: Element
         date=_day(_find(block, "ReqdExctnDt"))
         if block is not None
         else _text(element, "IntrBkSttlmDt") or _text(header, "IntrBkSttlmDt"),
+        charges=None if institutions else _text(element, "ChrgBr") or _text(block, "ChrgBr"),
+        purpose=_find(element, "Purp"),
+        category_purpose=own_or_shared("PmtTpInf", "CtgyPurp"),
+        ultimate_debtor=party(own_or_shared("UltmtDbtr") if block is not None else _find(element, "UltmtDbtr")),
+        ultimate_creditor=party(_find(element, "UltmtCdtr")),
     )
     money = _find(element, "IntrBkSttlmAmt") if block is None else _find(element, "Amt", "InstdAmt")
     if money is None:
@@ -162,27 +213,31 @@ def _payment(kind: str, header: Element, block: Element | None, element: Element
         uetr = _derived_uetr(header, names, transfer, position) if given is None else UUID(given)
     except ValueError as error:
         raise MessageError(f"payment {position + 1}: {given!r} is no UETR") from error
-    institutions = kind == "pacs.009"
     return Payment(
         uetr=uetr,
         currency=currency,
         amount=amount,
         debtor=End(debtor.bic if institutions else None, transfer.debtor_agent.bic),
         creditor=End(creditor.bic if institutions else None, transfer.creditor_agent.bic),
-        details=_details(kind, header, names, transfer, f"{currency} {amount}", _remittance(_find(element, "RmtInf"))),
+        details=_details(kind, header, names, transfer, f"{currency} {amount}", _find(element, "RmtInf")),
     )
 
 
 def _details(  # noqa: PLR0917 - what the hash is of, in order
-    kind: str, header: Element, names: _Names, transfer: _Transfer, amount: str, remittance: str | None
+    kind: str, header: Element, names: _Names, transfer: _Transfer, amount: str, remittance: Element | None
 ) -> bytes:
     fields = _Fields()
     fields.add(kind, _text(header, "MsgId"))
     fields.add(names.block, names.instruction, names.end_to_end, names.transaction, amount)
     for party, agent in ((transfer.debtor, transfer.debtor_agent), (transfer.creditor, transfer.creditor_agent)):
-        fields.add(party.name, party.identification, party.bic, party.account, party.alias)
+        fields.party(party)
         fields.add(agent.bic, agent.member_id)
-    fields.add(transfer.date, remittance)
+    fields.add(transfer.date, transfer.charges)
+    fields.coded(transfer.purpose)
+    fields.coded(transfer.category_purpose)
+    fields.party(transfer.ultimate_debtor)
+    fields.party(transfer.ultimate_creditor)
+    fields.remittance(remittance)
     return blake3.blake3(bytes(fields.data), key=_DETAILS_KEY).digest()
 
 
@@ -245,17 +300,6 @@ def _day(element: Element | None) -> str | None:
     if moment is not None:
         return moment[:10]
     return day if day is not None or element is None else _own_text(element)
-
-
-def _remittance(element: Element | None) -> str | None:
-    """The lines of free text; without any, the first creditor's reference."""
-    if element is None:
-        return None
-    lines = [_own_text(line) for line in _all(element, "Ustrd")]
-    if lines:
-        return "\n".join(lines)
-    references = (_text(part, "CdtrRefInf", "Ref") for part in _all(element, "Strd"))
-    return next((reference for reference in references if reference is not None), None)
 
 
 def _decimal(text: str, position: int) -> str:

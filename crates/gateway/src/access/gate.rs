@@ -11,6 +11,8 @@ use tally_ledger::Network;
 
 /// How soon a change of the file takes effect at the latest, while requests come.
 const FRESH: Duration = Duration::from_millis(500);
+/// How often it is looked for somebody who is not known.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// Lets users in as the file says now.
 #[derive(Debug)]
@@ -51,7 +53,16 @@ impl Gate {
 
     /// Everybody who may come in now. A file that cannot be used changes nothing, and is told in the log.
     pub fn current(&self) -> Arc<Access> {
-        if self.has_changed() {
+        self.not_older_than(FRESH)
+    }
+
+    /// As [`Self::current`], for somebody whom the file did not know: it may have been changed a moment ago.
+    pub fn latest(&self) -> Arc<Access> {
+        self.not_older_than(LOOK_AGAIN)
+    }
+
+    fn not_older_than(&self, age: Duration) -> Arc<Access> {
+        if self.has_changed(age) {
             match AccessFile::read(&self.path).and_then(|file| Access::new(&file, &self.network)) {
                 Ok(access) => {
                     tracing::info!("the access file was read again");
@@ -74,10 +85,10 @@ impl Gate {
         taken.map_err(|wait| Denied::Quota { user: user.name.clone(), wait })
     }
 
-    fn has_changed(&self) -> bool {
+    fn has_changed(&self, age: Duration) -> bool {
         // One request looks; the others go on meanwhile.
         let Ok(mut seen) = self.seen.try_lock() else { return false };
-        if seen.at.elapsed() < FRESH {
+        if seen.at.elapsed() < age {
             return false;
         }
         seen.at = Instant::now();

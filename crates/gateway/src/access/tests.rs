@@ -93,6 +93,7 @@ fn rights_are_granted_changed_and_taken_away_in_the_file() {
     assert_eq!(AccessFile::read(&path).unwrap(), file);
     let gate = Gate::open(path.clone(), network()).unwrap();
     assert!(gate.current().by_token(first.reveal(), NOW).is_ok());
+    assert!(gate.latest().by_token(second.reveal(), NOW).is_ok());
 
     // Another's token changes nothing.
     let before = file.clone();

@@ -17,7 +17,7 @@ use tally_iso20022::{
     EntryStatus, Iban, Money, NotificationMessage, ReportHeader, ReportedAccount, Statement, StatementEntry,
     StatementMessage, notification, statement,
 };
-use tally_ledger::{Amount, AssetKind};
+use tally_ledger::{Amount, AssetKind, Uetr};
 use tally_settlement::engine::{AccountView, Entry};
 use utoipa::IntoParams;
 
@@ -259,12 +259,19 @@ fn booked_entry(currency: [u8; 3], exponent: u8, entry: &Entry) -> StatementEntr
             CreditDebit::Credit => BankTransactionCode::received_credit_transfer(),
             CreditDebit::Debit => BankTransactionCode::issued_credit_transfer(),
         },
-        details: vec![EntryDetails {
-            uetr: Some(entry.uetr.0),
-            amount: Some((amount, side)),
-            ..EntryDetails::default()
-        }],
+        details: vec![EntryDetails { amount: Some((amount, side)), ..named(entry.uetr) }],
         additional: None,
+    }
+}
+
+/// How a transaction is called: by its UETR if the standard calls it one (a UUID of version 4), else by the reference that the
+/// network gave it, in 32 digits.
+fn named(uetr: Uetr) -> EntryDetails {
+    let is_standard = uetr.0[6] >> 4 == 4 && uetr.0[8] >> 6 == 2;
+    EntryDetails {
+        uetr: is_standard.then_some(uetr.0),
+        transaction_id: (!is_standard).then(|| codec::to_hex(&uetr.0)),
+        ..EntryDetails::default()
     }
 }
 
