@@ -21,7 +21,7 @@ from payments import Payments
 from wire import Closed, request
 
 # The modules of attacks, in this order. Those that take the gateway's connections come last.
-ORDER = ("handshakes", "callers", "institutions", "quotas", "bodies", "heads", "documents", "crowds")
+ORDER = ("handshakes", "callers", "institutions", "quotas", "bodies", "heads", "streams", "documents", "crowds")
 # By how much its memory may grow at any moment, and by how much when all is over.
 PEAK_GROWTH_BYTES = 1 << 30
 GROWTH_BYTES = 512 << 20

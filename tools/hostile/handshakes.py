@@ -56,9 +56,9 @@ def nameless(scene: Scene) -> str:
     return said(s_client(scene, "-noservername"), "HTTP/1.1 401")
 
 
-@attack("openssl s_client: HTTP/2 alone by ALPN")
-def only_h2(scene: Scene) -> str:
-    return said(s_client(scene, "-alpn", "h2"), "alert no application protocol")
+@attack("openssl s_client: SPDY alone by ALPN")
+def spdy(scene: Scene) -> str:
+    return said(s_client(scene, "-alpn", "spdy/3.1"), "alert no application protocol")
 
 
 @attack("plain HTTP to the TLS port")
