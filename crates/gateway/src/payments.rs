@@ -8,6 +8,7 @@ mod returns;
 
 pub use details::{details, return_details};
 pub use instructions::{Instructions, Orders};
+pub use returns::reference;
 
 use crate::codec;
 use crate::settings::{ControlSum, Settings};

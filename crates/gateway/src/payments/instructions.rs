@@ -1,6 +1,6 @@
 //! Messages that move money: payments, and payments that go back.
 
-use super::Order;
+use super::{Order, reference};
 use tally_iso20022::{
     AppHeader, Document, Limits, Message, Outcome, ParseError, PaymentReturn, Reason, ReportContext,
     ReportError, STATUS_REPORT_DEFINITION, answer, answer_definition, derived_return_uetr, derived_uetr,
@@ -57,11 +57,11 @@ impl Instructions {
                 let given = message.payments.get(position).and_then(|payment| payment.uetr);
                 given.or_else(|| derived_uetr(message, position))
             }
-            Self::Returns(message, _) => message
-                .returns
-                .get(position)
-                .and_then(|returned| returned.original.uetr)
-                .map(|original| derived_return_uetr(&original)),
+            Self::Returns(message, _) => {
+                let original =
+                    message.returns.get(position).and_then(|returned| reference(&returned.original));
+                original.map(|original| derived_return_uetr(&original.0))
+            }
         };
         Uetr(found.unwrap_or_default())
     }

@@ -2,8 +2,10 @@
 
 use super::details::return_details;
 use super::{Gateway, Order};
+use crate::codec;
 use tally_iso20022::{
-    Date, PaymentReturn, Reason, ReturnOrder, ReturnedPayment, StatusReason, derived_return_uetr,
+    Date, OriginalPayment, PaymentReturn, Reason, ReturnOrder, ReturnedPayment, StatusReason,
+    derived_return_uetr,
 };
 use tally_ledger::{AccountId, Amount, AssetId, Leg, Uetr};
 use tally_settlement::path;
@@ -36,15 +38,14 @@ impl Gateway<'_> {
             let text = format!("the settlement date {date} lies ahead; today is {today}");
             return Err(Reason::new(StatusReason::DT01, text));
         }
-        let Some(original) = returned.original.uetr else {
-            let text =
-                "the payment that goes back is found by its UETR alone, and the message does not state it";
+        let Some(original) = reference(&returned.original) else {
+            let text = "the payment that goes back is found by its UETR, or by the network's reference as its transaction \
+                        identification, and the message states neither";
             return Err(Reason::new(StatusReason::NARR, text));
         };
-        let legs = self.accounts.settled(Uetr(original))?;
+        let legs = self.accounts.settled(original)?;
         let made = self.made(&legs).ok_or_else(|| {
-            let text =
-                format!("the transaction {} is no payment from one account to one other", Uetr(original));
+            let text = format!("the transaction {original} is no payment from one account to one other");
             Reason::new(StatusReason::NARR, text)
         })?;
         let asset = &self.network.assets[made.asset.index()];
@@ -61,7 +62,7 @@ impl Gateway<'_> {
         }
         let legs = path::payment(self.network, made.to, made.from, made.asset, amount);
         let signers = self.signers(&legs);
-        let uetr = Uetr(derived_return_uetr(&original));
+        let uetr = Uetr(derived_return_uetr(&original.0));
         Ok(Order { uetr, legs, signers, details: return_details(message, returned, order) })
     }
 
@@ -78,6 +79,16 @@ impl Gateway<'_> {
             && legs == path::payment(self.network, made.from, made.to, made.asset, made.amount);
         is_one.then_some(made)
     }
+}
+
+/// The reference of the payment that a message is about: its UETR, or where the network gave it one that is none by the
+/// standard, that as the transaction identification, in 32 digits.
+pub fn reference(original: &OriginalPayment) -> Option<Uetr> {
+    let named = || {
+        let bytes = codec::from_hex(original.transaction_id.as_deref()?.as_bytes()).ok()?;
+        Some(Uetr(bytes.try_into().ok()?))
+    };
+    original.uetr.map(Uetr).or_else(named)
 }
 
 /// A payment that was made.

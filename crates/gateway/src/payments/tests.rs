@@ -38,9 +38,9 @@ impl Known {
 }
 
 /// A payment of 5.00 from Alpha's first customer to Beta's.
-const PAID: Uetr = Uetr([9; 16]);
+const PAID: Uetr = Uetr([9, 9, 9, 9, 9, 9, 0x49, 9, 0x89, 9, 9, 9, 9, 9, 9, 9]);
 /// No payment from one account to one other.
-const CHANGED: Uetr = Uetr([8; 16]);
+const CHANGED: Uetr = Uetr([8, 8, 8, 8, 8, 8, 0x48, 8, 0x88, 8, 8, 8, 8, 8, 8, 8]);
 
 fn settings() -> Settings {
     let institution = |unidentified: Option<&str>| Institution {
@@ -214,12 +214,19 @@ fn a_payment_goes_back_the_way_it_came() {
         "whatever the message is called, once"
     );
     assert_eq!(Instructions::read(message.as_bytes()).unwrap().uetr(0), order.uetr);
+    // What has no UETR of the standard's is called by the network's reference, as in its statements.
+    let named = format!("<OrgnlTxId>{}</OrgnlTxId>", codec::to_hex(&PAID.0));
+    assert_eq!(orders(&pacs004(&named, "4.99")).remove(0).unwrap().uetr, order.uetr);
     let other = pacs004(&original(PAID), "4.98");
     assert_ne!(orders(&other).remove(0).unwrap().details, order.details);
     let wrong = [
         (original(PAID), "5.01", StatusReason::AM09),
         (original(CHANGED), "1.00", StatusReason::NARR),
-        (original(Uetr([1; 16])), "1.00", StatusReason::NARR),
+        (
+            "<OrgnlUETR>0c1b2d3e-4f50-4a61-8b72-93a4b5c6d7e8</OrgnlUETR>".to_owned(),
+            "1.00",
+            StatusReason::NARR,
+        ),
         ("<OrgnlEndToEndId>E</OrgnlEndToEndId>".to_owned(), "1.00", StatusReason::NARR),
         (original(PAID), "1.001", StatusReason::AM12),
     ];

@@ -7,6 +7,7 @@ use super::messages::{XML, is_xml, message_id, unwritten};
 use super::refusals::Refusals;
 use super::{App, looking_up};
 use crate::codec;
+use crate::payments::reference;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::IntoResponse;
@@ -16,7 +17,6 @@ use tally_iso20022::{
     CancellationDecision, CancellationRejection, Document, Limits, OriginalPayment, ParseError,
     RESOLUTION_DEFINITION, Resolution, parse_document, resolution, with_header,
 };
-use tally_ledger::Uetr;
 use tally_settlement::engine::Outcome;
 
 /// The most cancellations of one request.
@@ -80,7 +80,7 @@ impl App {
 
     /// Whether a payment was cancelled, once it is known what became of it.
     fn cancellation(&self, original: &OriginalPayment) -> Result<CancellationDecision, Failure> {
-        let Some(uetr) = original.uetr.map(Uetr) else {
+        let Some(uetr) = reference(original) else {
             return Ok(Err(not_found(
                 "payments are found by their UETR alone, and the request does not state it",
             )));
