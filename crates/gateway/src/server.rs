@@ -1,4 +1,4 @@
-//! The network over HTTP, version 1, and over gRPC ([`grpc`]). [`document`] makes the OpenAPI document from the handlers; a server gives it at
+//! The network over HTTP, version 1, and over gRPC ([`crate::grpc`]). [`document`] makes the OpenAPI document from the handlers; a server gives it at
 //! `/openapi.json`.
 //!
 //! Everything but `/health`, `/ready` and the document wants a user, see [`crate::access`]. A slow client costs one of a bounded
