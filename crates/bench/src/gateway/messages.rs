@@ -55,8 +55,9 @@ fn post(served: &Served, path: &str, kind: &str, body: &[u8]) -> Result<Vec<u8>,
     answer.body_mut().with_config().limit(64 << 20).read_to_vec().map_err(GatewayBenchError::client)
 }
 
+/// Who pays the payment at that position: a block of the message has one payer.
 fn debtor(position: usize) -> u32 {
-    u32::try_from(position).unwrap_or(0) % (NAMED / 2)
+    u32::try_from(position * NAMED as usize / 2 / MESSAGE).unwrap_or(0)
 }
 
 /// Payments of 0.01 from one half of the accounts to the other.
