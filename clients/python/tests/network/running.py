@@ -1,6 +1,5 @@
 """A demo network that runs, and what lies in its directory."""
 
-import ssl
 import subprocess
 import time
 from collections.abc import Callable
@@ -8,8 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
 from pathlib import Path
-
-import httpx
 
 from tallystick import SigningKey, Tallystick, passphrase
 from tallystick.errors import UnauthorizedError
@@ -51,13 +48,6 @@ class Running:
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - the network's program
         assert done.returncode == 0, done.stderr
         return done.stdout
-
-    def has_path(self, path: str) -> bool:
-        """Whether the gateway's document has that path."""
-        context = ssl.create_default_context(cafile=self.ca)
-        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-        document = httpx.get(f"{self.url}/openapi.json", verify=context).json()
-        return path in document["paths"]
 
     def user(self, institution: str, roles: str) -> Tallystick:
         """A user of one institution; the gateway knows new ones within a second."""

@@ -10,12 +10,6 @@ from tallystick import Keys, SigningKey, Tallystick, errors, models
 DEBTOR, CREDITOR = f"ALPHDEFF/{ALICE}", f"BETAFRPP/{BOB}"
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _prepares(running: Running) -> None:
-    if not running.has_path("/v1/payments/prepare"):
-        pytest.skip("this gateway prepares payment messages alone")
-
-
 def test_a_customer_pays_into_another_bank(running: Running, tally: Tallystick) -> None:
     before = tally.account(CREDITOR).minor_units
     with running.user("ALPHDEFF", "submit,read") as bank:
