@@ -45,9 +45,11 @@ use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
+use tally_ledger::Transaction;
 use tally_ops::metrics::MetricError;
 use tally_ops::shutdown::Shutdown;
 use tally_settlement::desk::Settlement;
+use tally_settlement::engine::Answer;
 use tokio::sync::{Semaphore, watch};
 use utoipa::OpenApi as _;
 use utoipa_axum::router::OpenApiRouter;
@@ -210,6 +212,12 @@ async fn count(State(app): State<Arc<App>>, request: Request, next: Next) -> Res
 impl App {
     fn answer_timeout(&self) -> Duration {
         Duration::from_millis(self.settings.http.answer_timeout_ms)
+    }
+
+    /// Hands transactions in and waits for their outcomes, so long as an answer may take.
+    fn make(&self, transactions: Vec<Transaction>) -> Result<Vec<Answer>, Failure> {
+        let pending = self.desk.submit(transactions)?;
+        Ok(self.desk.wait(&pending, self.answer_timeout()))
     }
 
     /// Waits until what others told shows here.

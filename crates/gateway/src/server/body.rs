@@ -7,6 +7,7 @@ use axum::body::HttpBody as _;
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, header};
 use http_body_util::BodyExt as _;
+use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
@@ -16,6 +17,13 @@ pub(super) struct Body {
     pub(super) bytes: Vec<u8>,
     /// Its share of the memory for bodies.
     _memory: Option<OwnedSemaphorePermit>,
+}
+
+impl Body {
+    /// What it says in JSON.
+    pub(super) fn json<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+        serde_json::from_slice(&self.bytes).map_err(|error| Failure::form(error.to_string()))
+    }
 }
 
 impl FromRequest<Arc<App>> for Body {

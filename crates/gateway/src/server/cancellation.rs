@@ -5,7 +5,7 @@ use super::caller::{By, Submits};
 use super::failure::Failure;
 use super::messages::{XML, is_xml, message_id, unwritten};
 use super::refusals::Refusals;
-use super::{App, looking_up};
+use super::{App, blocking, looking_up};
 use crate::codec;
 use crate::payments::reference;
 use axum::extract::State;
@@ -14,9 +14,10 @@ use axum::response::IntoResponse;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tally_iso20022::{
-    CancellationDecision, CancellationRejection, Document, Limits, OriginalPayment, ParseError,
-    RESOLUTION_DEFINITION, Resolution, parse_document, resolution, with_header,
+    AppHeader, CancellationDecision, CancellationRejection, CancellationRequest, Document, Limits,
+    OriginalPayment, ParseError, RESOLUTION_DEFINITION, Resolution, parse_document, resolution, with_header,
 };
+use tally_ledger::Refusal;
 use tally_settlement::engine::Outcome;
 
 /// The most cancellations of one request.
@@ -47,77 +48,87 @@ pub(super) async fn cancel(
 ) -> Result<impl IntoResponse, Failure> {
     is_xml(&headers)?;
     let memory = app.reading.memory(body.bytes.len(), app.answer_timeout()).await?;
-    // Each is looked up in the journal.
-    looking_up(app, move |app| {
+    let (request, header) = blocking(Arc::clone(&app), move |app| {
         let _memory = memory;
-        Ok((XML, app.cancel(&by, &body.bytes)?))
+        let (request, header) = read(&body.bytes)?;
+        by.charge(app, request.cancellations.len())?;
+        Ok((request, header))
     })
-    .await
+    .await?;
+    let mut decisions = Vec::with_capacity(request.cancellations.len());
+    for asked in &request.cancellations {
+        decisions.push(match asked.is_whole_message {
+            true => Err(not_found("name each payment by its UETR: messages are not kept")),
+            false => decide(&app, &asked.original).await?,
+        });
+    }
+    Ok((XML, answer(&app, &request, header.as_ref(), &decisions)?))
 }
 
-impl App {
-    /// Answers a request for cancellation.
-    fn cancel(&self, by: &By<Submits>, xml: &[u8]) -> Result<String, Failure> {
-        let unread = |error: ParseError| Failure::new(400, error.reason.code(), error.to_string());
-        let limits = Limits { payments: MAX_CANCELLATIONS, ..Limits::default() };
-        let received = parse_document(xml, &limits).map_err(unread)?;
-        let Document::CancellationRequest(request) = received.document else {
-            return Err(Failure::form("a request for cancellation camt.056 is wanted"));
-        };
-        by.charge(self, request.cancellations.len())?;
-        let decisions = request.cancellations.iter().map(|asked| match asked.is_whole_message {
-            true => Ok(Err(not_found("name each payment by its UETR: messages are not kept"))),
-            false => self.cancellation(&asked.original),
-        });
-        let decisions = decisions.collect::<Result<Vec<_>, Failure>>()?;
-        let (id, created) = (message_id()?, codec::time(self.desk.now()));
-        let answer = Resolution::of(&request, id.clone(), created.clone(), &decisions);
-        let answer = answer.and_then(|answer| resolution(&answer)).map_err(|error| unwritten(&error))?;
-        let Some(header) = received.header else { return Ok(answer) };
-        let header = header.reply(id, RESOLUTION_DEFINITION.to_owned(), created);
-        with_header(&header, &answer).map_err(|error| unwritten(&error))
+/// The request, and the header that it came under.
+fn read(xml: &[u8]) -> Result<(CancellationRequest, Option<AppHeader>), Failure> {
+    let unread = |error: ParseError| Failure::new(400, error.reason.code(), error.to_string());
+    let limits = Limits { payments: MAX_CANCELLATIONS, ..Limits::default() };
+    let received = parse_document(xml, &limits).map_err(unread)?;
+    match received.document {
+        Document::CancellationRequest(request) => Ok((request, received.header)),
+        _ => Err(Failure::form("a request for cancellation camt.056 is wanted")),
     }
+}
 
-    /// Whether a payment was cancelled, once it is known what became of it.
-    fn cancellation(&self, original: &OriginalPayment) -> Result<CancellationDecision, Failure> {
-        let Some(uetr) = reference(original) else {
-            return Ok(Err(not_found(
-                "payments are found by their UETR alone, and the request does not state it",
-            )));
+/// The camt.029, under a header if the request came under one.
+fn answer(
+    app: &App,
+    request: &CancellationRequest,
+    header: Option<&AppHeader>,
+    decisions: &[CancellationDecision],
+) -> Result<String, Failure> {
+    let (id, created) = (message_id()?, codec::time(app.desk.now()));
+    let answer = Resolution::of(request, id.clone(), created.clone(), decisions);
+    let answer = answer.and_then(|answer| resolution(&answer)).map_err(|error| unwritten(&error))?;
+    let Some(header) = header else { return Ok(answer) };
+    let header = header.reply(id, RESOLUTION_DEFINITION.to_owned(), created);
+    with_header(&header, &answer).map_err(|error| unwritten(&error))
+}
+
+/// Whether a payment was cancelled, once it is known what became of it. Between two looks into the journal others have their
+/// turn.
+async fn decide(app: &Arc<App>, original: &OriginalPayment) -> Result<CancellationDecision, Failure> {
+    let Some(uetr) = reference(original) else {
+        return Ok(Err(not_found(
+            "payments are found by their UETR alone, and the request does not state it",
+        )));
+    };
+    let deadline = Instant::now() + app.answer_timeout();
+    loop {
+        let found = looking_up(Arc::clone(app), move |app| Ok(app.desk.status(uetr)?)).await?;
+        let text = match found.map(|found| found.outcome) {
+            None => return Ok(Err(not_found(&format!("nothing was handed in with the reference {uetr}")))),
+            Some(Outcome::Final(finality)) => match finality.verdict {
+                Ok(()) => {
+                    let at = codec::time(finality.timestamp);
+                    let text = format!("settled for good at {at}, sequence {}", finality.sequence);
+                    return Ok(Err((CancellationRejection::PTNA, text)));
+                }
+                Err(refusal) => refused(refusal),
+            },
+            Some(Outcome::Refused(refusal)) => refused(refusal),
+            Some(Outcome::Duplicate { .. }) => "the reference is another payment's".to_owned(),
+            Some(Outcome::Pending) if Instant::now() < deadline => {
+                tokio::time::sleep(ASK_AGAIN).await;
+                continue;
+            }
+            Some(Outcome::Pending) => {
+                let text = format!("the payment {uetr} is not decided yet; ask again");
+                return Err(Failure::new(503, "PDCR", text));
+            }
         };
-        let deadline = Instant::now() + self.answer_timeout();
-        loop {
-            let answer = self.desk.status(uetr)?;
-            let text = match answer.map(|answer| answer.outcome) {
-                None => {
-                    return Ok(Err(not_found(&format!("nothing was handed in with the reference {uetr}"))));
-                }
-                Some(Outcome::Final(finality)) => match finality.verdict {
-                    Ok(()) => {
-                        let at = codec::time(finality.timestamp);
-                        let text = format!("settled for good at {at}, sequence {}", finality.sequence);
-                        return Ok(Err((CancellationRejection::PTNA, text)));
-                    }
-                    Err(refusal) => {
-                        format!("the payment was refused with {}: nothing moved", refusal.iso_code())
-                    }
-                },
-                Some(Outcome::Refused(refusal)) => {
-                    format!("the payment was refused with {}: nothing moved", refusal.iso_code())
-                }
-                Some(Outcome::Duplicate { .. }) => "the reference is another payment's".to_owned(),
-                Some(Outcome::Pending) if Instant::now() < deadline => {
-                    std::thread::sleep(ASK_AGAIN);
-                    continue;
-                }
-                Some(Outcome::Pending) => {
-                    let text = format!("the payment {uetr} is not decided yet; ask again");
-                    return Err(Failure::new(503, "PDCR", text));
-                }
-            };
-            return Ok(Err((CancellationRejection::NARR, text)));
-        }
+        return Ok(Err((CancellationRejection::NARR, text)));
     }
+}
+
+fn refused(refusal: Refusal) -> String {
+    format!("the payment was refused with {}: nothing moved", refusal.iso_code())
 }
 
 fn not_found(text: &str) -> (CancellationRejection, String) {

@@ -107,8 +107,7 @@ pub(super) async fn submit(
 ) -> Result<impl IntoResponse, Failure> {
     let memory = app.reading.memory(body.bytes.len(), app.answer_timeout()).await?;
     blocking(app, move |app| {
-        let body: SubmitBody =
-            serde_json::from_slice(&body.bytes).map_err(|error| Failure::form(format!("{error}")))?;
+        let body: SubmitBody = body.json()?;
         let message = base64::engine::general_purpose::STANDARD
             .decode(&body.message)
             .map_err(|error| Failure::form(format!("message: not base64: {error}")))?;
@@ -216,8 +215,7 @@ impl App {
             }
             results.push(ready);
         }
-        let pending = self.desk.submit(transactions)?;
-        let mut answers = self.desk.wait(&pending, self.answer_timeout()).into_iter();
+        let mut answers = self.make(transactions)?.into_iter();
         let is_copy = message.header().is_some_and(|header| header.possible_duplicate);
         let mut outcomes = Vec::with_capacity(results.len());
         for result in results {

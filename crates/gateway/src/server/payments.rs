@@ -16,7 +16,6 @@ use crate::{codec, random_uetr, uuid};
 use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
-use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use tally_crypto::{Hash, PublicKey, Signature};
 use tally_iso20022::{Reason, StatusReason};
@@ -54,7 +53,7 @@ pub(super) async fn prepare(
 ) -> Result<Json<PreparedBody>, Failure> {
     let key = idempotency_key(&headers)?.map(str::to_owned);
     blocking(app, move |app| {
-        let body: PaymentsBody = json(&body)?;
+        let body: PaymentsBody = body.json()?;
         count(body.payments.len())?;
         by.charge(app, body.payments.len())?;
         let reference = |position: usize, payment: &WantedPayment| match (&payment.uetr, &key) {
@@ -110,7 +109,7 @@ pub(super) async fn submit(
 ) -> Result<Json<OutcomesBody>, Failure> {
     let is_repeatable = idempotency_key(&headers)?.is_some();
     blocking(app, move |app| {
-        let body: SignedPaymentsBody = json(&body)?;
+        let body: SignedPaymentsBody = body.json()?;
         count(body.payments.len())?;
         by.charge(app, body.payments.len())?;
         let mut transactions = Vec::with_capacity(body.payments.len());
@@ -124,8 +123,7 @@ pub(super) async fn submit(
             true => transactions.iter().map(|transaction| transaction.legs.clone()).collect(),
             false => Vec::new(),
         };
-        let pending = app.desk.submit(transactions)?;
-        let mut answers = app.desk.wait(&pending, app.answer_timeout());
+        let mut answers = app.make(transactions)?;
         for (answer, legs) in answers.iter_mut().zip(&legs) {
             if let Outcome::Duplicate { first: Some(first) } = &answer.outcome {
                 *answer = app.first(legs, first)?;
@@ -226,10 +224,6 @@ fn signed(payment: &SignedPayment) -> Result<Transaction, String> {
     }
     transaction.header.signers = u8::try_from(transaction.signers.len()).unwrap_or(u8::MAX);
     Ok(transaction)
-}
-
-fn json<T: DeserializeOwned>(body: &Body) -> Result<T, Failure> {
-    serde_json::from_slice(&body.bytes).map_err(|error| Failure::form(error.to_string()))
 }
 
 fn count(payments: usize) -> Result<(), Failure> {

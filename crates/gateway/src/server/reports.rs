@@ -66,8 +66,8 @@ pub(super) async fn camt_053(
 ) -> Result<impl IntoResponse, Failure> {
     let write = |header, period: Period| {
         let balances = vec![
-            period.balance(BalanceKind::OpeningBooked, period.opening, period.from)?,
-            period.balance(BalanceKind::ClosingBooked, period.closing, period.to)?,
+            period.balance(BalanceKind::OpeningBooked, period.opening, period.from),
+            period.balance(BalanceKind::ClosingBooked, period.closing, period.to),
         ];
         let statements = vec![Statement { report: period.report, balances }];
         statement(&StatementMessage { header, statements }).map_err(|error| unwritten(&error))
@@ -151,9 +151,9 @@ struct Period {
 }
 
 impl Period {
-    fn balance(&self, kind: BalanceKind, amount: Amount, date: Date) -> Result<Balance, Failure> {
+    fn balance(&self, kind: BalanceKind, amount: Amount, date: Date) -> Balance {
         let (amount, side) = money(self.currency, self.exponent, amount);
-        Ok(Balance { kind, is_intermediate: false, amount, side, date })
+        Balance { kind, is_intermediate: false, amount, side, date }
     }
 }
 

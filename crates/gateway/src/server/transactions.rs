@@ -240,8 +240,7 @@ pub(super) fn separate(batch: &TransactionBatch) -> Vec<Transaction> {
 
 async fn settle(app: Arc<App>, transactions: Vec<Transaction>) -> Result<Json<OutcomesBody>, Failure> {
     blocking(app, move |app| {
-        let pending = app.desk.submit(transactions)?;
-        let answers = app.desk.wait(&pending, app.answer_timeout());
+        let answers = app.make(transactions)?;
         Ok(Json(OutcomesBody { outcomes: answers.iter().map(outcome::view).collect() }))
     })
     .await
