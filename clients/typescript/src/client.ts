@@ -2,6 +2,7 @@
 
 import { type AccountReference, changeAccount, type NewAccount, openAccount } from "./accounts.js";
 import type { RefusedError } from "./errors.js";
+import { type EventsOptions, events, type OutcomeEvent } from "./events.js";
 import type { SigningKey } from "./key.js";
 import { type MessagePayment, prepareMessage, submitMessage } from "./messages.js";
 import type { Network } from "./network.js";
@@ -146,6 +147,19 @@ export class Tallystick {
   /** What became of a transaction. @param transaction its UETR, or its id in hexadecimal */
   async status(transaction: string): Promise<Schemas["OutcomeView"]> {
     return this.#get("OutcomeView", ["transactions", transaction]);
+  }
+
+  /**
+   * What became of each transaction with an account at an institution that the user acts for, as it becomes final, in the one
+   * global order, without end: those after a sequence number, or, without one, those from when the first is asked for.
+   *
+   * Where the connection ends, is silent, or the gateway cannot answer now, it is opened again after a pause, and goes on where
+   * it was; the first time, as often as other requests are sent again. Throws the signal's reason when that is aborted.
+   *
+   * @throws {AccessError} when the user may not, or no longer
+   */
+  events(options: EventsOptions = {}): AsyncGenerator<OutcomeEvent, void, undefined> {
+    return events(this.#session, options);
   }
 
   /** Proof of a transaction's place in the log, without its contents; see {@link verifyReceipt}. */

@@ -7,6 +7,7 @@ export { decodeBatch, decodeOne, encodeBatch, encodeOne } from "./batch.js";
 export { type Days, type StatementOptions, Tallystick, type TallystickOptions } from "./client.js";
 export { checkDraft, type NamedAccount, type Wanted } from "./draft.js";
 export * from "./errors.js";
+export type { EventsOptions, OutcomeEvent } from "./events.js";
 export { FileError } from "./file.js";
 export { fromHex, toHex } from "./hex.js";
 export { formatJson, type Json, parseJson } from "./json.js";

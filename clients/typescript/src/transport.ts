@@ -3,11 +3,19 @@
 import {
   Agent as HttpAgent,
   type IncomingMessage,
+  type OutgoingHttpHeaders,
   request as httpRequest,
   type RequestOptions,
 } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
-import { AnswerError, ArgumentError, DecodeError, ProblemError, TransportError } from "./errors.js";
+import {
+  AnswerError,
+  ArgumentError,
+  DecodeError,
+  ProblemError,
+  TallystickError,
+  TransportError,
+} from "./errors.js";
 import { parseJson } from "./json.js";
 import { conform, type Schemas } from "./schema.js";
 
@@ -50,6 +58,16 @@ export interface Answered {
   readonly text: string;
 }
 
+/** How an answer that has no end is listened to. */
+export interface Listened {
+  /** Its media type. */
+  readonly type: string;
+  /** How long nothing may come, in milliseconds. */
+  readonly silenceMs: number;
+  /** Ends it. */
+  readonly signal?: AbortSignal | undefined;
+}
+
 interface Received extends Answered {
   /** Seconds, where the gateway says so (RFC 9110, section 10.2.3). */
   readonly retryAfterSeconds: number | undefined;
@@ -57,6 +75,8 @@ interface Received extends Answered {
 
 /** The shortest wait before a request is sent again that nobody said how long to wait for, in milliseconds. */
 const FIRST_WAIT_MS = 100;
+
+const LARGEST_ANSWER_BYTES = 64 << 20;
 
 /** A gateway's address, and the connections to it. */
 export class Transport {
@@ -92,6 +112,16 @@ export class Transport {
         : new HttpAgent({ keepAlive: true });
   }
 
+  /** How often a request is sent again at most. */
+  get retries(): number {
+    return this.#options.retries ?? 3;
+  }
+
+  /** How long requests wait at most before they are sent again, all waits together, in milliseconds. */
+  get longestWaitMs(): number {
+    return this.#options.longestWaitMs ?? 30_000;
+  }
+
   /** Ends the connections that are open. */
   close(): void {
     this.#agent.destroy();
@@ -116,7 +146,7 @@ export class Transport {
    * @throws {TransportError} when there is no answer
    */
   async text(asked: Asked): Promise<Answered> {
-    const { retries = 3, longestWaitMs = 30_000 } = this.#options;
+    const { retries, longestWaitMs } = this;
     let waited = 0;
     for (let attempt = 0; ; attempt++) {
       const outcome = await this.#attempt(asked);
@@ -131,31 +161,90 @@ export class Transport {
     }
   }
 
-  /** One attempt; a failure of the connection is returned, not thrown. */
-  #attempt(asked: Asked): Promise<Received | TransportError> {
+  /**
+   * The parts of an answer that has no end, as they come. It has failed when nothing comes for `silenceMs`. Sent once.
+   *
+   * @throws {ProblemError} when the gateway refuses it
+   * @throws {TransportError} when there is no answer, or it breaks off
+   * @throws {AnswerError} when it is of another media type
+   */
+  async *parts(asked: Asked, { type, silenceMs, signal }: Listened): AsyncGenerator<Buffer, void, undefined> {
+    signal?.throwIfAborted();
+    const { url, send, options } = this.#request(asked);
+    const request = send(url, { ...options, ...(signal === undefined ? {} : { signal }) });
+    const within = async <T>(coming: Promise<T>): Promise<T> => {
+      const silence = setTimeout(() => {
+        request.destroy(new Error(`nothing came for ${silenceMs} ms`));
+      }, silenceMs);
+      try {
+        return await coming;
+      } finally {
+        clearTimeout(silence);
+      }
+    };
+    const answered = new Promise<IncomingMessage>((resolve, reject) => {
+      // Errors that come after the answer are those of its parts too.
+      request.on("response", resolve).on("error", reject);
+    });
+    request.end();
+    try {
+      const response = await within(answered);
+      const { statusCode: status = 0, headers } = response;
+      const told = headers["content-type"]?.split(";")[0]?.trim().toLowerCase() ?? "";
+      if (status !== 200) {
+        const text = await within(read(response, this.#options.largestAnswerBytes ?? LARGEST_ANSWER_BYTES));
+        throw problemOf({ status, type: told, text, retryAfterSeconds: seconds(headers["retry-after"]) });
+      }
+      if (told !== type) throw new AnswerError(`GET ${url.href}: the answer is '${told}', ${type} is wanted`);
+      const parts = (response as AsyncIterable<Buffer>)[Symbol.asyncIterator]();
+      for (;;) {
+        const part = await within(parts.next());
+        signal?.throwIfAborted();
+        if (part.done === true) return;
+        yield part.value;
+      }
+    } catch (cause) {
+      signal?.throwIfAborted();
+      if (cause instanceof TallystickError) throw cause;
+      throw new TransportError(`GET ${url.href}: ${messageOf(cause)}`, { cause });
+    } finally {
+      request.destroy();
+    }
+  }
+
+  /** What a request is sent by and with, but for its body. */
+  #request(asked: Asked): {
+    url: URL;
+    send: typeof httpRequest;
+    options: Omit<RequestOptions, "headers"> & { headers: OutgoingHttpHeaders };
+  } {
     const url = new URL(pathOf(asked), this.#base);
     for (const [name, value] of Object.entries(asked.query ?? {})) {
       if (value !== undefined) url.searchParams.set(name, String(value));
     }
-    const { token, timeoutMs = 60_000, largestAnswerBytes = 64 << 20 } = this.#options;
-    const body = asked.body === undefined ? undefined : Buffer.from(asked.body.content);
-    const options: RequestOptions = {
-      method: asked.method,
-      agent: this.#agent,
-      headers: {
-        accept: "*/*",
-        ...(token === undefined ? {} : { authorization: `Bearer ${token.trim()}` }),
-        ...(body === undefined ? {} : { "content-type": asked.body?.type, "content-length": body.length }),
-        ...asked.headers,
-      },
+    const { token } = this.#options;
+    const headers = {
+      accept: "*/*",
+      ...(token === undefined ? {} : { authorization: `Bearer ${token.trim()}` }),
+      ...asked.headers,
     };
+    const send = url.protocol === "https:" ? httpsRequest : httpRequest;
+    return { url, send, options: { method: asked.method, agent: this.#agent, headers } };
+  }
+
+  /** One attempt; a failure of the connection is returned, not thrown. */
+  #attempt(asked: Asked): Promise<Received | TransportError> {
+    const { url, send, options } = this.#request(asked);
+    const { timeoutMs = 60_000, largestAnswerBytes = LARGEST_ANSWER_BYTES } = this.#options;
+    const body = asked.body === undefined ? undefined : Buffer.from(asked.body.content);
+    const described =
+      body === undefined ? {} : { "content-type": asked.body?.type, "content-length": body.length };
     return new Promise((resolve) => {
-      const send = url.protocol === "https:" ? httpsRequest : httpRequest;
       const failed = (why: string, cause?: unknown) => {
         clearTimeout(timer);
         resolve(new TransportError(`${asked.method} ${url.href}: ${why}`, { cause }));
       };
-      const request = send(url, options, (response) => {
+      const request = send(url, { ...options, headers: { ...described, ...options.headers } }, (response) => {
         read(response, largestAnswerBytes).then(
           (text) => {
             clearTimeout(timer);

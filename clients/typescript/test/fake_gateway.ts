@@ -16,7 +16,13 @@ export interface Asked {
 
 /** What is answered: with `cut`, the connection breaks off instead. */
 export type Answer =
-  | { readonly status?: number; readonly headers?: Record<string, string>; readonly body: unknown }
+  | {
+      readonly status?: number;
+      readonly headers?: Record<string, string>;
+      readonly body: unknown;
+      /** After its body, nothing more is said, and the connection is kept. */
+      readonly staysOpen?: boolean;
+    }
   | "cut"
   | "never";
 
@@ -35,7 +41,9 @@ export async function withGateway(
       if (given === "cut") request.socket.destroy();
       if (typeof given === "string") return;
       response.writeHead(given.status ?? 200, { "content-type": "application/json", ...given.headers });
-      response.end(typeof given.body === "string" ? given.body : formatJson(given.body));
+      const { body: said, staysOpen = false } = given;
+      response.write(typeof said === "string" || said instanceof Uint8Array ? said : formatJson(said));
+      if (!staysOpen) response.end();
     });
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));

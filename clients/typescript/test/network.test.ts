@@ -307,6 +307,28 @@ test("a payment is prepared by the gateway, checked, signed, and repeated", asyn
   );
 });
 
+test("outcomes come as they become final, and none is missed", async () => {
+  const { sequence } = await client.network();
+  const events = client.events({ after: sequence - 1n });
+  const outcome = await move(7n);
+  const first = await events.next();
+  assert.deepEqual(first.value, { sequence: outcome.sequence, outcome });
+  await events.return();
+  // Moved while nobody listened.
+  const missed = [await move(8n), await move(99_999_999n), await move(9n)];
+  const told = [];
+  for await (const event of client.events({ after: outcome.sequence ?? 0n })) {
+    told.push(event.outcome);
+    if (told.length === missed.length) break;
+  }
+  assert.deepEqual(told, missed);
+  const stop = new AbortController();
+  const waiting = client.events({ signal: stop.signal }).next();
+  setTimeout(() => stop.abort(), 100);
+  await assert.rejects(waiting, { name: "AbortError" });
+  await assert.rejects(connect({ token: "wrong" }).events({ after: 0n }).next(), AccessError);
+});
+
 test("institutions and assets are those of the configuration", async () => {
   const { configuration } = await client.configuration();
   const institutions = await client.institutions();

@@ -73,7 +73,7 @@ mod tests {
             record.check().unwrap();
             assert!(record.metrics["gas_rate"].value > 1e5 && share(figure) > 0.01, "{record:?}");
         }
-        let text = crate::report::evm::text(&figures, false);
+        let text = crate::report::evm::section(&figures).text(false);
         assert!(begun.iter().all(|name| text.contains(name)) && text.contains("Besu"), "{text}");
     }
 }

@@ -5,7 +5,7 @@ mod messages;
 mod served;
 mod stream;
 
-use crate::recorder::Recorder;
+use crate::recorder::{Recorder, Throughput};
 use crate::result::{Better, Record};
 use crate::settlement::{self, Load, Run};
 use crate::suite::SuiteError;
@@ -22,7 +22,9 @@ const STREAM_BAR: f64 = 0.8;
 /// Single payments a second.
 const HTTP_BAR: f64 = 10_000.0;
 /// How long 99 of 100 single payments may take at that rate.
-const LATENCY_BAR: Duration = Duration::from_millis(50);
+pub(crate) const LATENCY_BAR: Duration = Duration::from_millis(50);
+/// Between the samples of what was done over time.
+pub(crate) const INTERVAL: Duration = Duration::from_millis(100);
 /// How long a message of 10,000 payments may take.
 const MESSAGE_BAR: Duration = Duration::from_secs(1);
 /// Payments of a message.
@@ -96,8 +98,12 @@ pub struct Measured {
     pub rates: Vec<f64>,
     /// From the intended start to the outcome, where each payment has its own.
     pub latency: Option<Recorder>,
+    /// Payments a second in each tenth of a second, of each run; none where payments come together.
+    pub series: Vec<Vec<f64>>,
     /// Processor time of the whole process, clients included, for each payment, in nanoseconds; of each run.
     pub nanoseconds: Vec<f64>,
+    /// Memory of the whole process at the end.
+    pub resident_bytes: u64,
     /// What it is to be, and whether it is.
     pub bar: Option<(String, bool)>,
     /// The most that the rate can be, and what that is.
@@ -143,6 +149,7 @@ struct Done {
     payments: usize,
     took: Duration,
     latency: Option<Recorder>,
+    series: Option<Throughput>,
 }
 
 /// The parts in one process, one after the other, each beside what it is compared with in the same run.
@@ -180,7 +187,9 @@ pub fn run(plan: &Plan, mut begins: impl FnMut(&str)) -> Result<Vec<Measured>, G
         title: "the engine itself, no gateway".to_owned(),
         rates: Vec::new(),
         latency: None,
+        series: Vec::new(),
         nanoseconds: Vec::new(),
+        resident_bytes: 0,
         bar: None,
         limit: Some((verified, "signatures verified on all cores")),
     };
@@ -190,6 +199,7 @@ pub fn run(plan: &Plan, mut begins: impl FnMut(&str)) -> Result<Vec<Measured>, G
         let measured = settlement::run(&setup, &own, None)?;
         engine.rates.push(measured.rate);
         engine.nanoseconds.push(measured.nanoseconds());
+        engine.resident_bytes = measured.after.resident_bytes;
     }
     let own_rate = engine.rate();
     let served = Served::new(set_up("served")?, directory.path(), &workload)?;
@@ -252,7 +262,9 @@ impl Served {
             title: title.to_owned(),
             rates: Vec::new(),
             latency: None,
+            series: Vec::new(),
             nanoseconds: Vec::new(),
+            resident_bytes: 0,
             bar: None,
             limit: None,
         };
@@ -261,7 +273,10 @@ impl Served {
             let work = prepare(self, run)?;
             let before = used()?;
             let done = work(self)?;
-            let (user, system) = used()?.cpu_since(&before);
+            let after = used()?;
+            let (user, system) = after.cpu_since(&before);
+            measured.resident_bytes = after.resident_bytes;
+            measured.series.extend(done.series.map(|series| series.rates(done.took)));
             measured.rates.push(done.payments as f64 / done.took.as_secs_f64());
             measured.nanoseconds.push((user + system).as_secs_f64() * 1e9 / done.payments.max(1) as f64);
             if let Some(latency) = done.latency {

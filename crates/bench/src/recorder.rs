@@ -125,6 +125,14 @@ impl Recorder {
         self.histogram.value_at_quantile(quantile).min(self.histogram.max())
     }
 
+    /// The share of all transactions that took at most `latency`, as finely as it was recorded; zero when empty.
+    #[must_use]
+    pub fn share_up_to(&self, latency: Duration) -> f64 {
+        let us = u64::try_from(latency.as_micros()).unwrap_or(HIGH_US).clamp(LOW_US, HIGH_US);
+        let count = self.histogram.count_between(0, us);
+        if self.count() == 0 { 0.0 } else { count as f64 / self.count() as f64 }
+    }
+
     /// The usual percentiles.
     #[must_use]
     pub fn percentiles(&self) -> Percentiles {

@@ -3,6 +3,7 @@
 pub mod chain;
 pub mod chart;
 pub mod cluster;
+pub mod curves;
 pub mod evm;
 pub mod flows;
 pub mod gateway;
@@ -12,7 +13,8 @@ use std::time::Duration;
 
 use tally_ops::process::Machine;
 
-use crate::limits::{BUSY, Limit};
+use self::page::{Block, Section};
+use crate::limits::{ALL_CORES, BUSY, Limit, find};
 use crate::recovery;
 use crate::result::Commit;
 use crate::settlement::{Load, Measured};
@@ -35,9 +37,49 @@ pub fn heading(machine: &Machine, commit: &Commit) -> String {
     ])
 }
 
+/// The limits as a table: one core and all cores beside each other.
+#[must_use]
+pub fn limits(limits: &[Limit]) -> Section {
+    let mut rows = Table::new(&[
+        ("limit", Align::Left),
+        ("one core", Align::Right),
+        ("each", Align::Right),
+        ("all cores", Align::Right),
+        ("times", Align::Right),
+    ]);
+    let shown = |limit: &Limit| table::quantity(limit.value, limit.unit);
+    for limit in limits.iter().filter(|limit| !limit.name.ends_with(ALL_CORES)) {
+        let all = find(limits, &format!("{}{ALL_CORES}", limit.name));
+        let each = match limit.unit {
+            "B/s" | "us" => String::new(),
+            _ => table::quantity(1.0 / limit.value, "s"),
+        };
+        rows.row([
+            limit.name.clone(),
+            shown(limit),
+            each,
+            all.map(shown).unwrap_or_default(),
+            all.map(|all| table::number(all.value / limit.value)).unwrap_or_default(),
+        ]);
+    }
+    let mut blocks = vec![Block::Table("Limits of this machine".to_owned(), rows)];
+    if let Some(least) = limits.iter().filter_map(|limit| limit.processor_share).min_by(f64::total_cmp)
+        && least < BUSY
+    {
+        note(
+            &mut blocks,
+            &format!(
+                "The machine was busy: at worst the workers had {} of a processor. It can do more than this.\n",
+                table::quantity(least, "share")
+            ),
+        );
+    }
+    Section { title: "Limits of this machine".to_owned(), blocks }
+}
+
 /// Each stage alone, beside what was published of one instance of it and what the machine allows.
 #[must_use]
-pub fn stages(measured: &[stages::Measured], limits: &[Limit], styled: bool) -> String {
+pub fn stages(measured: &[stages::Measured], limits: &[Limit]) -> Section {
     let mut rows = Table::new(&[
         ("stage", Align::Left),
         ("payment", Align::Left),
@@ -67,13 +109,20 @@ pub fn stages(measured: &[stages::Measured], limits: &[Limit], styled: bool) -> 
             work.to_string(),
         ]);
     }
-    let mut text = rows.render(styled);
-    text.push_str(
+    let mut blocks = vec![Block::Table("Each stage alone".to_owned(), rows)];
+    note(
+        &mut blocks,
         "One instance on one thread, on batches in memory: nothing durable in these rows. Published: one instance on \
          its own\nmachine, unsigned (AWS Architecture Blog); only times are of two machines. Limit: those hashes, \
          updates, bytes and\nsignatures at the rates measured on one core in this run, one after the other; both in processor time.\n",
     );
-    text
+    Section { title: "Each stage alone".to_owned(), blocks }
+}
+
+/// Adds a paragraph; lines are broken where it is shown.
+fn note(blocks: &mut Vec<Block>, text: &str) {
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    blocks.push(Block::Note(text));
 }
 
 fn times(value: f64) -> String {
@@ -82,7 +131,7 @@ fn times(value: f64) -> String {
 
 /// The whole network's throughput, with what it costs and what the machine allows.
 #[must_use]
-pub fn throughput(outcomes: &[Outcome], styled: bool) -> String {
+pub fn throughput(outcomes: &[Outcome]) -> Section {
     let mut rows = Table::new(&[
         ("whole network", Align::Left),
         ("tx/s", Align::Right),
@@ -111,8 +160,9 @@ pub fn throughput(outcomes: &[Outcome], styled: bool) -> String {
             outcome.ceilings.iter().map(ceiling).collect::<Vec<_>>().join("; "),
         ]);
     }
-    let mut text = rows.render(styled);
-    text.push_str(
+    let mut blocks = vec![Block::Table("The whole network".to_owned(), rows)];
+    note(
+        &mut blocks,
         "Generator included; an outcome counts once it is durable (fdatasync) and decided. Unsigned, as in the published \
          test:\npayers neither sign nor are verified; institutions sign their approvals, the operator its tree heads. \
          Signed: payments are\nprepared by their payers before the run, and each signature is verified. CPU each: of the \
@@ -123,23 +173,34 @@ pub fn throughput(outcomes: &[Outcome], styled: bool) -> String {
     for outcome in outcomes.iter().filter(|outcome| matches!(outcome.run.load, Load::Closed(_))) {
         let busy = outcome.median(Measured::cores);
         if busy < BUSY * cores {
-            text.push_str(&format!(
-                "{}: had {} of {cores} cores. Others used the machine, or the disk was waited for; it can do more than \
+            note(
+                &mut blocks,
+                &format!(
+                    "{}: had {} of {cores} cores. Others used the machine, or the disk was waited for; it can do more than \
                  this.\n",
-                outcome.title,
-                table::number(busy)
-            ));
+                    outcome.title,
+                    table::number(busy)
+                ),
+            );
         }
     }
-    for outcome in outcomes.iter().filter(|outcome| outcome.refused() > 0) {
-        text.push_str(&format!("{}: {} payments were refused\n", outcome.title, outcome.refused()));
+    for outcome in outcomes.iter().filter(|outcome| matches!(outcome.run.load, Load::Closed(_))) {
+        let runs: Vec<&[f64]> = outcome.runs.iter().map(|run| &run.seconds[..]).collect();
+        let bar = outcome.bar().and_then(|bar| match bar {
+            Bar::Rate(rate) => Some(rate),
+            Bar::Share(_) => None,
+        });
+        blocks.push(curves::over_time(&outcome.title, 1.0, &runs, bar));
     }
-    text
+    for outcome in outcomes.iter().filter(|outcome| outcome.refused() > 0) {
+        note(&mut blocks, &format!("{}: {} payments were refused\n", outcome.title, outcome.refused()));
+    }
+    Section { title: "The whole network".to_owned(), blocks }
 }
 
 /// Where the processor time of a payment goes; `stages` were measured in the same run of the program.
 #[must_use]
-pub fn breakdown(outcomes: &[Outcome], stages: &[stages::Measured], styled: bool) -> String {
+pub fn breakdown(outcomes: &[Outcome], stages: &[stages::Measured]) -> Section {
     let mut rows = Table::new(&[
         ("where the time goes", Align::Left),
         ("CPU each", Align::Right),
@@ -164,13 +225,14 @@ pub fn breakdown(outcomes: &[Outcome], stages: &[stages::Measured], styled: bool
             shown(outcome.median(|run| run.per_payment(run.kernel()))),
         ]);
     }
-    let mut text = rows.render(styled);
-    text.push_str(
+    let mut blocks = vec![Block::Table("Where the time goes".to_owned(), rows)];
+    note(
+        &mut blocks,
         "Stages alone: the sum of the rows above for all that a payment passes. Joining them: the rest of the workers' \
          time: queues,\nencoding and checksums of records, memory that another core wrote or frees, receipts. Journal: \
          the thread that writes and syncs.\nDriver: the thread that makes unsigned payments and takes outcomes.\n",
     );
-    text
+    Section { title: "Where the time goes".to_owned(), blocks }
 }
 
 fn bar(bar: Bar) -> String {
@@ -182,7 +244,7 @@ fn bar(bar: Bar) -> String {
 
 /// Latency under arrivals at a fixed rate.
 #[must_use]
-pub fn latency(outcomes: &[Outcome], styled: bool) -> String {
+pub fn latency(outcomes: &[Outcome]) -> Section {
     let mut rows = Table::new(&[
         ("latency", Align::Left),
         ("arrivals", Align::Right),
@@ -208,22 +270,23 @@ pub fn latency(outcomes: &[Outcome], styled: bool) -> String {
             table::quantity(outcome.median(Measured::nanoseconds), "ns"),
         ]);
     }
-    let mut text = rows.render(styled);
-    text.push_str(
+    let mut blocks = vec![Block::Table("Latency at a fixed rate of arrivals".to_owned(), rows)];
+    note(
+        &mut blocks,
         "Open loop: from each payment's intended start, the wait for its batch of a millisecond included, to its durable \
          outcome.\nBars: p50 10.0 ms, p99 50.0 ms at half of the maximum rate.\n",
     );
-    text
+    for outcome in outcomes.iter().filter(|outcome| matches!(outcome.run.load, Load::Open(_))) {
+        let latency = outcome.latency();
+        blocks.push(curves::histogram(&outcome.title, &latency));
+        blocks.push(curves::percentiles(&outcome.title, &latency, Some(Duration::from_millis(50))));
+    }
+    Section { title: "Latency at a fixed rate of arrivals".to_owned(), blocks }
 }
 
 /// How fast a journal is read back.
 #[must_use]
-pub fn recovery(
-    measured: &[recovery::Measured],
-    workload: &Workload,
-    limits: &[Limit],
-    styled: bool,
-) -> String {
+pub fn recovery(measured: &[recovery::Measured], workload: &Workload, limits: &[Limit]) -> Section {
     let mut rows = Table::new(&[
         ("journal read back", Align::Left),
         ("transactions", Align::Right),
@@ -252,14 +315,14 @@ pub fn recovery(
         Mix::Mixed(share) => format!("payments of two legs, {share} % of four"),
     };
     let signed = if workload.is_signed() { "signed" } else { "unsigned" };
-    let mut text = rows.render(styled);
-    text.push_str(&format!("The journal of a run just ended, {signed} {mix}; no snapshot is used.\n"));
-    text
+    let mut blocks = vec![Block::Table("A journal read back".to_owned(), rows)];
+    note(&mut blocks, &format!("The journal of a run just ended, {signed} {mix}; no snapshot is used.\n"));
+    Section { title: "A journal read back".to_owned(), blocks }
 }
 
 /// What many accounts take.
 #[must_use]
-pub fn memory(memory: &Memory, styled: bool) -> String {
+pub fn memory(memory: &Memory) -> Section {
     let mut rows = Table::new(&[
         ("memory", Align::Left),
         ("resident", Align::Right),
@@ -276,9 +339,12 @@ pub fn memory(memory: &Memory, styled: bool) -> String {
         table::bytes(Memory::BAR_BYTES),
         table::duration(memory.set_up),
     ]);
-    let mut text = rows.render(styled);
-    text.push_str("Of the whole process, generator included. Accounts opened in ranges, without aliases.\n");
-    text
+    let mut blocks = vec![Block::Table("Memory of many accounts".to_owned(), rows)];
+    note(
+        &mut blocks,
+        "Of the whole process, generator included. Accounts opened in ranges, without aliases.\n",
+    );
+    Section { title: "Memory of many accounts".to_owned(), blocks }
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //!
 //! What is kept of a token is its hash: the file opens nothing to whoever reads it.
 
+mod audit;
 mod file;
 mod gate;
 mod quota;
@@ -9,7 +10,8 @@ mod quota;
 mod tests;
 mod token;
 
-pub use file::{AccessError, AccessFile, Fingerprint, UserEntry};
+pub use audit::{Act, AuditError, AuditLog, Record};
+pub use file::{AccessError, AccessFile, Fingerprint, InstitutionEntry, UserEntry};
 pub use gate::Gate;
 pub use quota::Quota;
 pub use token::Token;
@@ -76,6 +78,8 @@ pub struct User {
     /// What.
     pub roles: BTreeSet<Role>,
     quota: Quota,
+    /// The BIC of the user's institution, where it was agreed how much all its users may send together, and how much.
+    shared: Option<(String, Quota)>,
     expires: Option<Timestamp>,
 }
 
@@ -83,6 +87,11 @@ impl User {
     /// How much the user may send.
     pub fn quota(&self) -> Quota {
         self.quota
+    }
+
+    /// How many payments the user may send at once at the most: more is not even let in after a pause.
+    pub fn most_at_once(&self) -> u32 {
+        self.shared.iter().map(|(_, quota)| quota.burst).fold(self.quota.burst, u32::min)
     }
 
     /// Whether the user acts for that institution.
@@ -127,10 +136,10 @@ pub enum Denied {
         /// BIC of the institution that was meant.
         institution: String,
     },
-    /// The user sends more than was agreed.
+    /// The user, or all users of an institution together, send more than was agreed.
     #[error("{user} sends more than was agreed; send it again in {} s", wait.as_secs().max(1))]
     Quota {
-        /// Who.
+        /// Who: the user's name, or the institution's BIC.
         user: String,
         /// When there is room again.
         wait: Duration,
@@ -151,8 +160,17 @@ impl Access {
     /// When one of them names an institution that the network does not have, or has no way to come in.
     pub fn new(file: &AccessFile, network: &Network) -> Result<Self, AccessError> {
         let mut access = Self::default();
+        for InstitutionEntry { bic, .. } in &file.institution {
+            if network.participant(bic).is_none() {
+                return Err(AccessError::NoInstitution(bic.clone()));
+            }
+        }
         for entry in &file.user {
-            let user = Arc::new(entry.user(network)?);
+            let mut user = entry.user(network)?;
+            let of_its =
+                |institution: &&InstitutionEntry| Some(&institution.bic) == entry.institution.as_ref();
+            user.shared = file.institution.iter().find(of_its).map(|found| (found.bic.clone(), found.quota));
+            let user = Arc::new(user);
             if let Some(token) = entry.token {
                 access.by_token.insert(token, Arc::clone(&user));
             }

@@ -1,6 +1,7 @@
 //! Texts of binary forms: hexadecimal, times, and batches of one.
 
 use std::time::{Duration, UNIX_EPOCH};
+use tally_ledger::order::AccountAction;
 use tally_ledger::wire::{DecodeError, Reader};
 use tally_ledger::{Timestamp, Transaction, TransactionBatch};
 
@@ -100,6 +101,18 @@ pub fn time(timestamp: Timestamp) -> String {
     // Year 9999 is the last that the form can write.
     let ms = timestamp.0.min(253_402_300_799_999);
     humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(ms)).to_string()
+}
+
+/// What an account order does, in a few words.
+pub(crate) fn action(action: &AccountAction) -> String {
+    match action {
+        AccountAction::Open { count: 1, alias, .. } if !alias.is_empty() => format!("open as {alias}"),
+        AccountAction::Open { count, .. } => format!("open {count}"),
+        AccountAction::Freeze => "freeze".to_owned(),
+        AccountAction::Release => "release".to_owned(),
+        AccountAction::Close => "close".to_owned(),
+        AccountAction::SetFloor(floor) => format!("limit {}", floor.0),
+    }
 }
 
 /// The day of a time, in UTC.

@@ -9,10 +9,12 @@ mod asked;
 mod body;
 mod caller;
 mod cancellation;
+mod closed;
 mod connection;
 mod descriptors;
 pub(crate) mod document;
 mod etag;
+mod events;
 mod failure;
 mod framing;
 mod grpc;
@@ -29,13 +31,14 @@ mod slots;
 mod transactions;
 
 use crate::access::Gate;
-use crate::settings::{NoTls, Settings};
+use crate::settings::{HttpSection, NoTls, Settings};
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::HeaderMap;
 use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::get;
+pub use closed::refuse;
 use etag::Tagged;
 use failure::Failure;
 use institutions::Register;
@@ -51,6 +54,8 @@ use tally_ops::shutdown::Shutdown;
 use tally_settlement::desk::Settlement;
 use tally_settlement::engine::Answer;
 use tokio::sync::{Semaphore, watch};
+use tokio::time::Instant;
+use tokio_rustls::rustls::ServerConfig;
 use utoipa::OpenApi as _;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -66,6 +71,8 @@ const CATCH_UP: Duration = Duration::from_secs(5);
 /// Requests that wait for outcomes, at once.
 const MAX_WAITING: usize = 256;
 
+/// Transactions of one request that are few: to take them in takes the threads that pass bytes no longer than bytes do.
+const FEW: usize = 8;
 /// Bytes of all requests' bodies together, at once.
 const MAX_BODIES: usize = 256 << 20;
 
@@ -120,9 +127,7 @@ pub fn serve(
     access: Arc<Gate>,
     shutdown: &Shutdown,
 ) -> Result<(), ServeError> {
-    settings.may_listen(listener.local_addr().map_err(ServeError::Listen)?)?;
-    listener.set_nonblocking(true).map_err(ServeError::Listen)?;
-    let (http, tls) = (settings.http.clone(), settings.tls.clone());
+    let endpoint = Endpoint::new(listener, &settings)?;
     let app = Arc::new(App {
         register: Register::new(desk.network(), &settings),
         reading: Reading::new(),
@@ -131,29 +136,50 @@ pub fn serve(
         access,
         lookups: Semaphore::new(MAX_LOOKUPS),
         waits: Semaphore::new(MAX_WAITS),
-        bodies: Arc::new(Semaphore::new(MAX_BODIES.max(http.max_body_bytes))),
+        bodies: Arc::new(Semaphore::new(MAX_BODIES.max(settings.http.max_body_bytes))),
         streams: grpc::Streams::default(),
         stop: watch::Sender::new(false),
         settings,
     });
-    // The stages have threads of their own; these only pass bytes. Dropping the runtime waits for requests
-    // that still wait for outcomes, which is bounded.
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .max_blocking_threads(MAX_WAITING)
-        .thread_name("http")
-        .enable_io()
-        .enable_time()
-        .build()
-        .map_err(ServeError::Threads)?;
-    runtime.block_on(connection::serve(
-        listener,
-        router(Arc::clone(&app)),
-        &http,
-        tls,
-        shutdown.clone(),
-        &app.stop,
-    ))
+    endpoint.serve(MAX_WAITING, router(Arc::clone(&app)), shutdown, &app.stop)
+}
+
+/// Where a server answers, and how connections are kept there.
+struct Endpoint {
+    listener: TcpListener,
+    http: HttpSection,
+    tls: Option<Arc<ServerConfig>>,
+}
+
+impl Endpoint {
+    fn new(listener: TcpListener, settings: &Settings) -> Result<Self, ServeError> {
+        settings.may_listen(listener.local_addr().map_err(ServeError::Listen)?)?;
+        listener.set_nonblocking(true).map_err(ServeError::Listen)?;
+        Ok(Self { listener, http: settings.http.clone(), tls: settings.tls.clone() })
+    }
+
+    /// Answers until shutdown is requested and what was asked before is answered, on that many threads for what blocks.
+    fn serve(
+        self,
+        blocking: usize,
+        router: Router,
+        shutdown: &Shutdown,
+        stop: &watch::Sender<bool>,
+    ) -> Result<(), ServeError> {
+        let Self { listener, http, tls } = self;
+        // The stages have threads of their own; these only pass bytes. Dropping the runtime waits for requests
+        // that still wait for outcomes, which is bounded.
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            // One more waits for the shutdown.
+            .max_blocking_threads(blocking + 1)
+            .thread_name("http")
+            .enable_io()
+            .enable_time()
+            .build()
+            .map_err(ServeError::Threads)?;
+        runtime.block_on(connection::serve(listener, router, &http, tls, shutdown.clone(), stop))
+    }
 }
 
 /// The OpenAPI 3.1 document of what [`serve`] answers.
@@ -173,6 +199,7 @@ fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(transactions::receipt))
         .routes(routes!(transactions::proof))
         .routes(routes!(transactions::order))
+        .routes(routes!(events::events))
         .routes(routes!(accounts::books))
         .routes(routes!(accounts::account))
         .routes(routes!(accounts::statement))
@@ -218,6 +245,22 @@ impl App {
     fn make(&self, transactions: Vec<Transaction>) -> Result<Vec<Answer>, Failure> {
         let pending = self.desk.submit(transactions)?;
         Ok(self.desk.wait(&pending, self.answer_timeout()))
+    }
+
+    /// As [`Self::make`], for a few: no thread waits for their outcomes.
+    async fn make_few(self: Arc<Self>, transactions: Vec<Transaction>) -> Result<Vec<Answer>, Failure> {
+        let until = Instant::now() + self.answer_timeout();
+        let pending = self.desk.submit(transactions)?;
+        let told = std::future::poll_fn(|context| pending.poll(context));
+        // Those that are not told by then are pending.
+        let _ = tokio::time::timeout_at(until, told).await;
+        if pending.needs_looking_up() {
+            return blocking(self, move |app| {
+                Ok(app.desk.wait(&pending, until.saturating_duration_since(Instant::now())))
+            })
+            .await;
+        }
+        Ok(self.desk.wait(&pending, Duration::ZERO))
     }
 
     /// Waits until what others told shows here.

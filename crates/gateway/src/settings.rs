@@ -1,5 +1,6 @@
 //! How a gateway behaves: what its operator sets.
 
+use crate::access::AuditLog;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -87,6 +88,8 @@ pub struct HttpSection {
     pub max_connections: usize,
     /// Who may come in; a relative name is in the network's directory.
     pub access: PathBuf,
+    /// Where administrative acts are recorded; a relative name is in the network's directory.
+    pub audit: PathBuf,
     /// With what to serve TLS; without it, on loopback only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsSection>,
@@ -114,6 +117,7 @@ impl Default for HttpSection {
             answer_timeout_ms: 30_000,
             max_connections: 1024,
             access: PathBuf::from("access.toml"),
+            audit: PathBuf::from(AuditLog::FILE),
             tls: None,
         }
     }

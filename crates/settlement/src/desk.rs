@@ -3,6 +3,7 @@
 
 use crate::clerk::Counts;
 use crate::engine::{AccountView, Answer, Engine, EngineError, Entry, Pending, Total};
+use crate::outcomes::{Outcomes, Place};
 use crate::proof::Wanted;
 use std::time::Duration;
 use tally_crypto::log::SignedTreeHead;
@@ -107,6 +108,13 @@ pub trait Settlement: Send + Sync {
     /// When the journal cannot be read.
     fn statement(&self, id: AccountId, before: Option<u64>, limit: usize) -> Result<Vec<Entry>, EngineError>;
 
+    /// Outcomes from `place` on, one record of the sequence at most, and `place` goes on behind them; none while there are
+    /// none.
+    ///
+    /// # Errors
+    /// When the journal cannot be read.
+    fn outcomes(&self, place: &mut Place) -> Result<Option<Outcomes>, EngineError>;
+
     /// The sums of participants' books; each participant's at one moment.
     fn totals(&self) -> Vec<Total>;
 
@@ -177,6 +185,9 @@ impl Settlement for Engine {
     }
     fn statement(&self, id: AccountId, before: Option<u64>, limit: usize) -> Result<Vec<Entry>, EngineError> {
         (**self).statement(id, before, limit)
+    }
+    fn outcomes(&self, place: &mut Place) -> Result<Option<Outcomes>, EngineError> {
+        (**self).outcomes(place)
     }
     fn totals(&self) -> Vec<Total> {
         (**self).totals()

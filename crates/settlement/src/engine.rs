@@ -16,6 +16,7 @@ pub use volume::VolumePort;
 use crate::clerk::{Clerk, Waiter};
 use crate::journal::JournalError;
 use crate::message::{IntakeBatch, SequenceBatch, Submission};
+use crate::outcomes::Kept;
 use crate::replay::ReplayError;
 use crate::runtime::executor::{Executor, Signal, Stage, StageError};
 use crate::runtime::shell::SharedState;
@@ -157,6 +158,10 @@ struct Shared {
     started_head: Mutex<Option<SignedTreeHead>>,
     /// Held while the journal is searched for one transaction.
     search: Mutex<()>,
+    /// Names of the journal's topics.
+    names: earlier::Names,
+    /// What those who follow the outcomes read last.
+    concluded: Kept,
 }
 
 /// A running network.

@@ -14,6 +14,7 @@ pub mod desk;
 pub mod engine;
 pub mod journal;
 pub mod message;
+pub mod outcomes;
 pub mod path;
 pub mod process;
 pub mod proof;

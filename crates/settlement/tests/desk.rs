@@ -42,6 +42,7 @@ on_both!(
     a_proof_is_checked_offline,
     statements_list_movements_latest_first,
     a_reader_sees_what_it_was_told,
+    outcomes_are_told_in_order_from_any_place,
 );
 
 fn payment(bench: &mut Bench<ClusterHost>, amount: i64) -> Transaction {

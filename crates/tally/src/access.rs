@@ -8,7 +8,7 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tally_gateway::access::{AccessFile, Gate, Role, Token, UserEntry};
+use tally_gateway::access::{AccessFile, AuditLog, Gate, Role, Token, UserEntry};
 use tally_gateway::settings::HttpSection;
 use tally_ledger::Network;
 
@@ -22,6 +22,11 @@ pub(crate) fn path(layout: &Layout, configuration: &Configuration) -> PathBuf {
     layout.root().join(&configuration.http.access)
 }
 
+/// Where a network's administrative acts are recorded.
+pub(crate) fn audit_log(layout: &Layout, configuration: &Configuration) -> AuditLog {
+    AuditLog::at(layout.root().join(&configuration.http.audit))
+}
+
 /// Gives the network of a directory one user, who may do everything, and whose token lies in the directory.
 ///
 /// # Errors
@@ -30,7 +35,7 @@ pub(crate) fn establish(layout: &Layout, configuration: &Configuration) -> anyho
     let token = Token::generate()?;
     write_token(&layout.token(), &token)?;
     let entry = UserEntry::with_token(OPERATOR, None, &Role::ALL, &token);
-    Ok(AccessFile { user: vec![entry] }.write(&path(layout, configuration))?)
+    Ok(AccessFile { user: vec![entry], institution: Vec::new() }.write(&path(layout, configuration))?)
 }
 
 /// Who may come in. A network that was made before there were users gets its first.
@@ -47,7 +52,7 @@ pub(crate) fn gate(
     if !path.exists() && configuration.http.access == HttpSection::default().access {
         establish(layout, configuration)?;
     }
-    Ok(Arc::new(Gate::open(path, network.clone())?))
+    Ok(Arc::new(Gate::open(path, audit_log(layout, configuration), network.clone())?))
 }
 
 /// Writes a token to a file that only its owner can read, in place of any there was.

@@ -3,6 +3,10 @@
 use clap::Parser;
 use std::process::ExitCode;
 
+/// Most of what passes through the program is made by one thread and let go of by another.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     tally::command::run(tally::command::Arguments::parse())
 }

@@ -8,6 +8,7 @@ from . import errors, models
 from .accounts import Opened
 from .client import Tallystick
 from .errors import TallystickError
+from .events import Event, Events
 from .keys import PublicKey, SigningKey, passphrase
 from .log import Consistency, SignedTreeHead, TreeHead
 from .network import Account, AccountId, Asset, Institution, Network
@@ -24,6 +25,8 @@ __all__ = [
     "Asset",
     "Close",
     "Consistency",
+    "Event",
+    "Events",
     "Freeze",
     "Institution",
     "Keys",

@@ -9,6 +9,7 @@ from uuid import UUID
 from . import models
 from .connection import Connection, segment
 from .errors import ProofError, ProofFault
+from .events import Events
 from .log import Consistency, SignedTreeHead
 from .network import Account
 from .proof import Proof
@@ -67,6 +68,20 @@ class Questions(Connection):
             NotFoundError: there is no such transaction.
         """
         return self._transport.get(f"/v1/transactions/{segment(str(transaction))}", models.OutcomeView)
+
+    def events(self, after: int | None = None) -> Events:
+        """What became of each transaction with an account at an institution that the user acts for, as it becomes
+        final: those after that sequence number, or, without one, those from now on.
+
+            with tally.events() as events:
+                for event in events:
+                    print(event.sequence, event.outcome.uetr, event.outcome.status)
+        """
+        if after is None:
+            # Where the stream begins is settled now, and not when, and as often as, it is opened.
+            decided = self.network().sequence
+            after = decided - 1 if decided else None
+        return Events(self._transport, after)
 
     def receipt(self, uetr: UUID | str) -> Receipt:
         """Proof of what became of a transaction, not verified yet: from its id to a head that the operator signed."""

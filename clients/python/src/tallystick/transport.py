@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
+import socket
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -64,6 +66,26 @@ class Body:
     """Its media type."""
 
 
+class Listening:
+    """An answer that has no end, as it comes."""
+
+    def __init__(self, response: httpx.Response) -> None:
+        self._response = response
+
+    def parts(self) -> Iterator[bytes]:
+        """Its bytes, in the parts in which they come."""
+        return self._response.iter_raw()
+
+    def break_off(self) -> None:
+        """Ends it, also for a thread that waits for its next part."""
+        stream = self._response.extensions.get("network_stream")
+        connection = None if stream is None else stream.get_extra_info("socket")
+        if isinstance(connection, socket.socket):
+            with contextlib.suppress(OSError):
+                # TLS's own would take the connection's state from the thread that reads.
+                socket.socket.shutdown(connection, socket.SHUT_RDWR)
+
+
 class Transport:
     """One gateway and one user of it."""
 
@@ -85,7 +107,8 @@ class Transport:
         headers = {"accept-encoding": "identity", "user-agent": "tallystick-python"}
         if token is not None:
             headers["authorization"] = f"Bearer {token.strip()}"
-        self._retries = retries
+        self.retries = retries
+        """How often a request that is safe to repeat is sent again."""
         timeout = httpx.Timeout(timeout_s, connect=min(timeout_s, _LONGEST_CONNECT_S))
         self._client = httpx.Client(base_url=base, headers=headers, timeout=timeout, verify=_tls(base, ca, certificate))
 
@@ -95,13 +118,13 @@ class Transport:
 
     def get(self, path: str, kind: type[M], query: Mapping[str, str | int] | None = None, also: int = 200) -> M:
         """What the gateway answers to a question, as JSON; `also` is another status that answers it."""
-        return _read(kind, self.send("GET", path, query=query, also=also))
+        return read(kind, self.send("GET", path, query=query, also=also))
 
     def post(
         self, path: str, kind: type[M], body: Body, headers: Mapping[str, str] | None = None, *, safe: bool = False
     ) -> M:
         """What the gateway answers to what is handed in, as JSON; `safe` where that changes nothing."""
-        return _read(kind, self.send("POST", path, body=body, headers=headers, safe=safe))
+        return read(kind, self.send("POST", path, body=body, headers=headers, safe=safe))
 
     def send(
         self,
@@ -125,8 +148,8 @@ class Transport:
             ProtocolError: its answer is not what the interface promises.
         """
         may_repeat = safe or method == "GET"
-        for attempt in range(self._retries + 1):
-            last = attempt == self._retries
+        for attempt in range(self.retries + 1):
+            last = attempt == self.retries
             try:
                 return self._once(method, path, query, body, headers, also)
             except UnavailableError as error:
@@ -163,16 +186,41 @@ class Transport:
         if body is not None:
             every["content-type"] = body.kind
         content = None if body is None else body.content
+        request = self._client.build_request(method, path, params=query, content=content, headers=every)
+        with self._answer(request, also) as response:
+            return _bounded(response, MAX_ANSWER_BYTES)
+
+    @contextlib.contextmanager
+    def listen(self, path: str, kind: str, headers: Mapping[str, str], silence_s: float) -> Iterator[Listening]:
+        """An answer of the media type `kind` that has no end; it has failed when nothing comes for `silence_s`.
+
+        Raises:
+            ProblemError: the gateway answers with problem details.
+            TransportError: it does not answer, or the answer breaks off.
+            ProtocolError: its answer is of another media type.
+        """
+        timeout = httpx.Timeout(silence_s, connect=_LONGEST_CONNECT_S)
+        request = self._client.build_request("GET", path, headers={"accept": kind, **headers}, timeout=timeout)
+        with self._answer(request) as response:
+            told = response.headers.get("content-type", "")
+            if told.split(";")[0].strip().lower() != kind:
+                raise ProtocolError(f"GET {path}: the answer is {told[:100]!r}, {kind} is wanted")
+            yield Listening(response)
+
+    @contextlib.contextmanager
+    def _answer(self, request: httpx.Request, also: int = 200) -> Iterator[httpx.Response]:
+        """An answer whose bytes are still to be read."""
         try:
-            with self._client.stream(method, path, params=query, content=content, headers=every) as response:
-                if response.status_code in (200, also):
-                    return _bounded(response, MAX_ANSWER_BYTES)
-                raise _problem(response, _bounded(response, _MAX_PROBLEM_BYTES))
+            with contextlib.closing(self._client.send(request, stream=True)) as response:
+                if response.status_code not in (200, also):
+                    raise _problem(response, _bounded(response, _MAX_PROBLEM_BYTES))
+                yield response
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
             kind = UntrustedGatewayError if _is_about_certificates(error) else UnreachedError
             raise kind(f"cannot reach {self._client.base_url}: {error}") from error
         except httpx.HTTPError as error:
-            text = f"{method} {path}: no answer from {self._client.base_url}: {error or type(error).__name__}"
+            asked = f"{request.method} {request.url.path}"
+            text = f"{asked}: no answer from {self._client.base_url}: {error or type(error).__name__}"
             raise TransportError(text) from error
 
 
@@ -230,7 +278,12 @@ def _retry_after(response: httpx.Response) -> float | None:
     return float(text) if text.isascii() and text.isdigit() else None
 
 
-def _read(kind: type[M], data: bytes) -> M:
+def read(kind: type[M], data: bytes) -> M:
+    """What the JSON of an answer says.
+
+    Raises:
+        ProtocolError: it is not what the interface promises.
+    """
     try:
         return kind.model_validate_json(data, strict=True)
     except ValidationError as error:

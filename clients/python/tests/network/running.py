@@ -51,7 +51,10 @@ class Running:
 
     def user(self, institution: str, roles: str) -> Tallystick:
         """A user of one institution; the gateway knows new ones within a second."""
-        name = f"user{next(_NUMBERS)}"
+        return self.named_user(f"user{next(_NUMBERS)}", institution, roles)
+
+    def named_user(self, name: str, institution: str, roles: str) -> Tallystick:
+        """As `user`, of that name."""
         token = self.command("access", "grant", name, "--institution", institution, "--roles", roles).split()[-1]
         return Tallystick(self.url, token=token, ca=self.ca)
 

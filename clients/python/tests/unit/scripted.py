@@ -18,6 +18,8 @@ class Reply:
     body: bytes = HEALTHY
     headers: dict[str, str] = field(default_factory=dict)
     is_cut_off: bool = False
+    stays_open: bool = False
+    """After its body, nothing more is said, and the connection is kept."""
 
 
 @dataclass
@@ -29,6 +31,9 @@ class Gateway:
     url: str = ""
 
 
+_ENDLESS = str(1 << 40)
+
+
 @contextmanager
 def gateway(*replies: Reply) -> Iterator[Gateway]:
     told = Gateway(list(replies))
@@ -38,16 +43,20 @@ def gateway(*replies: Reply) -> Iterator[Gateway]:
             body = self.rfile.read(int(self.headers.get("content-length", 0)))
             headers = {name.lower(): value for name, value in self.headers.items()}
             told.asked.append((self.command, self.path, headers, body))
-            reply = told.replies.pop(0)
+            # Whoever comes again and again is sent away.
+            reply = told.replies.pop(0) if told.replies else problem(401)
             if reply.is_cut_off:
                 self.close_connection = True
                 return
             self.send_response(reply.status)
-            self.send_header("content-length", str(len(reply.body)))
+            self.send_header("content-length", _ENDLESS if reply.stays_open else str(len(reply.body)))
             for name, value in reply.headers.items():
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(reply.body)
+            if reply.stays_open:
+                self.wfile.flush()
+                self.rfile.read(1)
 
         do_POST = do_GET
 

@@ -1,8 +1,8 @@
 //! Single payments over connections that stay: each waits for its durable outcome before the connection's next.
 
 use super::served::Served;
-use super::{Done, GatewayBenchError};
-use crate::recorder::Recorder;
+use super::{Done, GatewayBenchError, INTERVAL};
+use crate::recorder::{Recorder, Throughput};
 use bytes::Bytes;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -41,11 +41,14 @@ pub(super) fn pay(
     runtime.block_on(async {
         let clients: Vec<_> =
             (0..connections).map(|_| tokio::spawn(connection(address, Arc::clone(&shared)))).collect();
-        let mut latency = Recorder::new();
+        let (mut latency, mut series) = (Recorder::new(), Throughput::every(INTERVAL));
         for client in clients {
-            latency.merge(&client.await.map_err(GatewayBenchError::client)??);
+            let (one, done) = client.await.map_err(GatewayBenchError::client)??;
+            latency.merge(&one);
+            series.merge(&done);
         }
-        Ok(Done { payments: shared.payments.len(), took: shared.began.elapsed(), latency: Some(latency) })
+        let took = shared.began.elapsed();
+        Ok(Done { payments: shared.payments.len(), took, latency: Some(latency), series: Some(series) })
     })
 }
 
@@ -59,14 +62,17 @@ struct Shared {
     began: Instant,
 }
 
-async fn connection(address: SocketAddr, shared: Arc<Shared>) -> Result<Recorder, GatewayBenchError> {
+async fn connection(
+    address: SocketAddr,
+    shared: Arc<Shared>,
+) -> Result<(Recorder, Throughput), GatewayBenchError> {
     let mut stream = TcpStream::connect(address).await.map_err(GatewayBenchError::client)?;
     stream.set_nodelay(true).map_err(GatewayBenchError::client)?;
-    let mut latency = Recorder::new();
+    let (mut latency, mut series) = (Recorder::new(), Throughput::every(INTERVAL));
     let mut answer = Vec::new();
     loop {
         let at = shared.next.fetch_add(1, Ordering::Relaxed);
-        let Some(payment) = shared.payments.get(at) else { return Ok(latency) };
+        let Some(payment) = shared.payments.get(at) else { return Ok((latency, series)) };
         let intended = match shared.interval {
             Some(interval) => interval * u32::try_from(at).unwrap_or(u32::MAX),
             None => shared.began.elapsed(),
@@ -77,6 +83,7 @@ async fn connection(address: SocketAddr, shared: Arc<Shared>) -> Result<Recorder
         stream.write_all(&request).await.map_err(GatewayBenchError::client)?;
         read(&mut stream, &mut answer).await?;
         latency.record(intended, shared.began.elapsed());
+        series.add(shared.began.elapsed(), 1);
     }
 }
 

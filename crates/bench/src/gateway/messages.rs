@@ -42,7 +42,7 @@ pub(super) fn submit(served: &Served, body: &[u8]) -> Result<Done, GatewayBenchE
     if settled != MESSAGE {
         return Err(GatewayBenchError::Refused(format!("{settled} of {MESSAGE} were settled")));
     }
-    Ok(Done { payments: MESSAGE, took, latency: None })
+    Ok(Done { payments: MESSAGE, took, latency: None, series: None })
 }
 
 fn post(served: &Served, path: &str, kind: &str, body: &[u8]) -> Result<Vec<u8>, GatewayBenchError> {

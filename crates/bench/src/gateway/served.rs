@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tally_crypto::SigningKey;
-use tally_gateway::access::{AccessFile, Gate, Role, Token, UserEntry};
+use tally_gateway::access::{AccessFile, AuditLog, Gate, Role, Token, UserEntry};
 use tally_gateway::server::{self, ServeError};
 use tally_gateway::settings::{Institution, ParticipantKind, Settings};
 use tally_ledger::order::AccountAction;
@@ -53,8 +53,11 @@ impl Served {
         let token = Token::generate().map_err(GatewayBenchError::set_up)?;
         let entry = UserEntry::with_token("bench", Some(&bic), &[Role::Submit, Role::Read], &token);
         let access = directory.join("access.toml");
-        AccessFile { user: vec![entry] }.write(&access).map_err(GatewayBenchError::set_up)?;
-        let gate = Arc::new(Gate::open(access, network.clone()).map_err(GatewayBenchError::set_up)?);
+        AccessFile { user: vec![entry], institution: Vec::new() }
+            .write(&access)
+            .map_err(GatewayBenchError::set_up)?;
+        let audit = AuditLog::beside(&access);
+        let gate = Arc::new(Gate::open(access, audit, network.clone()).map_err(GatewayBenchError::set_up)?);
         let institution = Institution { kind: ParticipantKind::Bank, unidentified_account: None };
         let settings =
             Settings { institutions: vec![institution; network.participants.len()], ..Settings::default() };

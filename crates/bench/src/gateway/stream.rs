@@ -1,7 +1,8 @@
 //! Batches over one stream of gRPC, as fast as they are taken.
 
 use super::served::Served;
-use super::{Done, GatewayBenchError};
+use super::{Done, GatewayBenchError, INTERVAL};
+use crate::recorder::Throughput;
 use bytes::Bytes;
 use std::time::Instant;
 use tally_gateway::grpc::wire::Status;
@@ -29,6 +30,7 @@ pub(super) fn pay(served: &Served, batches: Vec<Bytes>) -> Result<Done, GatewayB
             }
         });
         let mut payments = 0;
+        let mut series = Throughput::every(INTERVAL);
         while let Some((_, said)) = responses.next().await.map_err(GatewayBenchError::client)? {
             match said {
                 Said::Outcomes(outcomes) => {
@@ -41,10 +43,11 @@ pub(super) fn pay(served: &Served, batches: Vec<Bytes>) -> Result<Done, GatewayB
                         )));
                     }
                     payments += outcomes.statuses.len();
+                    series.add(began.elapsed(), outcomes.statuses.len() as u64);
                 }
                 Said::Refused(refused) => return Err(GatewayBenchError::Refused(refused.to_string())),
             }
         }
-        Ok(Done { payments, took: began.elapsed(), latency: None })
+        Ok(Done { payments, took: began.elapsed(), latency: None, series: Some(series) })
     })
 }

@@ -44,7 +44,6 @@ pub use pay::PAY;
 
 use crate::result::{Better, Record, ResultError, ResultWriter};
 use crate::statistics::median;
-use crate::table::{self, Align, Table};
 
 /// The experiment that limits are recorded under.
 pub const EXPERIMENT: &str = "limits";
@@ -216,43 +215,6 @@ pub fn find<'l>(limits: &'l [Limit], name: &str) -> Option<&'l Limit> {
 /// [`ResultError`] when a record cannot be written.
 pub fn write(limits: &[Limit], options: &Options, writer: &mut ResultWriter) -> Result<(), ResultError> {
     limits.iter().try_for_each(|limit| writer.append(&limit.record(options)))
-}
-
-/// The limits as a table: one core and all cores beside each other.
-#[must_use]
-pub fn render(limits: &[Limit], styled: bool) -> String {
-    let mut rows = Table::new(&[
-        ("limit", Align::Left),
-        ("one core", Align::Right),
-        ("each", Align::Right),
-        ("all cores", Align::Right),
-        ("times", Align::Right),
-    ]);
-    let shown = |limit: &Limit| table::quantity(limit.value, limit.unit);
-    for limit in limits.iter().filter(|limit| !limit.name.ends_with(ALL_CORES)) {
-        let all = find(limits, &format!("{}{ALL_CORES}", limit.name));
-        let each = match limit.unit {
-            "B/s" | "us" => String::new(),
-            _ => table::quantity(1.0 / limit.value, "s"),
-        };
-        rows.row([
-            limit.name.clone(),
-            shown(limit),
-            each,
-            all.map(shown).unwrap_or_default(),
-            all.map(|all| table::number(all.value / limit.value)).unwrap_or_default(),
-        ]);
-    }
-    let mut text = rows.render(styled);
-    if let Some(least) = limits.iter().filter_map(|limit| limit.processor_share).min_by(f64::total_cmp)
-        && least < BUSY
-    {
-        text.push_str(&format!(
-            "The machine was busy: at worst the workers had {} of a processor. It can do more than this.\n",
-            table::quantity(least, "share")
-        ));
-    }
-    text
 }
 
 impl Limit {

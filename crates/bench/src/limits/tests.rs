@@ -13,6 +13,10 @@ fn quick(directory: &std::path::Path) -> Options {
     }
 }
 
+fn limits_of(limits: &[Limit]) -> String {
+    crate::report::limits(limits).text(false)
+}
+
 #[test]
 fn every_limit_of_the_table_is_measured_once() {
     let directory = tempfile::tempdir().unwrap();
@@ -50,7 +54,7 @@ fn every_limit_of_the_table_is_measured_once() {
     }
     let idle: Vec<_> =
         limits.iter().map(|limit| Limit { processor_share: Some(BUSY), ..limit.clone() }).collect();
-    let table = render(&idle, false);
+    let table = limits_of(&idle);
     assert_eq!(
         table.lines().count(),
         1 + hash::COUNT + sign::COUNT + memory::COUNT + disk::COUNT + pay::COUNT,
@@ -61,7 +65,7 @@ fn every_limit_of_the_table_is_measured_once() {
     let mut busy = idle;
     busy[3].processor_share = Some(0.5);
     assert_eq!(busy[3].idle(), 2.0 * busy[3].value);
-    assert!(render(&busy, false).ends_with("had 50.0 % of a processor. It can do more than this.\n"));
+    assert!(limits_of(&busy).ends_with("had 50.0 % of a processor. It can do more than this.\n"));
 
     let results = directory.path().join("results");
     let mut writer = ResultWriter::create(&results).unwrap();

@@ -3,7 +3,7 @@
 pub mod stages;
 pub mod takeover;
 
-use super::page::{Block, Page, Section, Tile};
+use super::page::{Block, Section, Tile};
 use crate::cluster::network::{Outcome, Used};
 use crate::cluster::{Through, Traffic, limits};
 use crate::limits::{Limit, find};
@@ -291,12 +291,6 @@ pub fn limits(limits: &[Limit]) -> Section {
         title: "Limits of the broker".into(),
         blocks: vec![Block::Table("The broker's limits".into(), rows), Block::Note(note.into())],
     }
-}
-
-/// Everything as a page; `facts` say where it was measured.
-#[must_use]
-pub fn page(title: &str, sections: Vec<Section>, facts: Vec<(String, String)>) -> Page {
-    Page { title: format!("Tallystick over Kafka: {title}"), facts, sections }
 }
 
 /// How a network is split, and what it sends.

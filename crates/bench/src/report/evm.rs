@@ -2,12 +2,13 @@
 
 use tally_evm::bench::Figure;
 
+use super::page::{Block, Section};
 use crate::evm::{BAR_SHARE, published, share};
 use crate::table::{self, Align, Table};
 
 /// Each workload beside bare `revm`, with what others have published.
 #[must_use]
-pub fn text(figures: &[Figure], styled: bool) -> String {
+pub fn section(figures: &[Figure]) -> Section {
     let mut rows = Table::new(&[
         ("code", Align::Left),
         ("Mgas/s", Align::Right),
@@ -30,17 +31,17 @@ pub fn text(figures: &[Figure], styled: bool) -> String {
             table::quantity(figure.per_mille_of(bare) as f64 / 1000.0, "share"),
         ]);
     }
-    let mut text = rows.render(styled);
-    text.push_str(
+    let mut blocks = vec![Block::Table("Gas per second".to_owned(), rows)];
+    super::note(
+        &mut blocks,
         "On one core, by the clock: checks, execution, receipts and the changes that a block makes. revm executes the \
          same transactions,\nin turn: once giving out the block's changes as well, once with nothing but a cache.\n",
     );
     if let Some(figure) = published() {
         let value = table::number(figure.value);
-        text.push_str(&format!(
-            "Published: {}: {value}, {} ({})\n",
-            figure.system, figure.metric, figure.source
-        ));
+        let published =
+            format!("Published: {}: {value}, {} ({})", figure.system, figure.metric, figure.source);
+        super::note(&mut blocks, &published);
     }
-    text
+    Section { title: "The EVM".to_owned(), blocks }
 }

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use super::curves;
 use super::page::{Block, Section};
-use crate::gateway::Measured;
+use crate::gateway::{self, Measured};
 use crate::recorder::Recorder;
 use crate::table::{self, Align, Table};
 
@@ -16,6 +17,7 @@ pub fn section(measured: &[Measured]) -> Section {
         ("p50", Align::Right),
         ("p99", Align::Right),
         ("CPU each", Align::Right),
+        ("memory", Align::Right),
         ("bar", Align::Right),
         ("", Align::Left),
         ("of its limit", Align::Right),
@@ -33,6 +35,7 @@ pub fn section(measured: &[Measured]) -> Section {
             shown(latency.map(|of| of.p50_us)),
             shown(latency.map(|of| of.p99_us)),
             table::duration(Duration::from_nanos(each as u64)),
+            table::bytes(one.resident_bytes as f64),
             bar,
             passes.map(|passes| if passes { "reached" } else { "missed" }).unwrap_or_default().to_owned(),
             one.share().map(|share| table::quantity(share, "share")).unwrap_or_default(),
@@ -41,9 +44,23 @@ pub fn section(measured: &[Measured]) -> Section {
     }
     let about = "Every payment is signed by its payer and verified; outcomes are told when they are durable. The CPU is that \
                  of the whole process, clients included, which share the cores with the network.";
+    let mut blocks = Vec::new();
+    for one in measured {
+        if let Some(latency) = &one.latency {
+            blocks.push(curves::histogram(&one.title, latency));
+            blocks.push(curves::percentiles(&one.title, latency, Some(gateway::LATENCY_BAR)));
+        }
+    }
+    for one in measured.iter().filter(|one| one.series.iter().any(|samples| samples.len() > 1)) {
+        let runs: Vec<&[f64]> = one.series.iter().map(Vec::as_slice).collect();
+        blocks.push(curves::over_time(&one.title, gateway::INTERVAL.as_secs_f64(), &runs, None));
+    }
     let caption = "Signed payments through the gateway, on loopback without TLS".to_owned();
     Section {
         title: "The gateway".to_owned(),
-        blocks: vec![Block::Table(caption, rows), Block::Note(about.to_owned())],
+        blocks: [Block::Table(caption, rows), Block::Note(about.to_owned())]
+            .into_iter()
+            .chain(blocks)
+            .collect(),
     }
 }

@@ -66,7 +66,7 @@ fn stages_stand_beside_what_was_published_and_their_limit() {
         rates: vec![10_528_450.0],
         cpu_ns: vec![95.0],
     };
-    let text = stages(&[one], &limits(), false);
+    let text = stages(&[one], &limits()).text(false);
     let row = text.lines().nth(1).unwrap();
     for cell in ["10,528,450", "95.0 ns", "1,052,845", "10.0×", "5×", "21.1 %", "2 hashes"] {
         assert!(row.contains(cell), "{cell} in {row}");
@@ -76,7 +76,7 @@ fn stages_stand_beside_what_was_published_and_their_limit() {
 
 #[test]
 fn the_network_stands_beside_its_limit_and_the_bar() {
-    let text = throughput(&[outcome(Load::Closed(4), 0), outcome(Load::Closed(4), 9)], false);
+    let text = throughput(&[outcome(Load::Closed(4), 0), outcome(Load::Closed(4), 9)]).text(false);
     let rows: Vec<_> = text.lines().collect();
     for cell in ["2,000,000", "1,000,000", "1.67×", "1.00 µs", "2.00", "512 MiB", "80.0 %"] {
         assert!(rows[1].contains(cell), "{cell} in {}", rows[1]);
@@ -93,7 +93,7 @@ fn the_network_stands_beside_its_limit_and_the_bar() {
 fn the_time_is_divided_among_stages_and_what_joins_them() {
     let stage = |stage| Measured { stage, legs: 2, signed: false, rates: vec![1.0], cpu_ns: vec![100.0] };
     let measured: Vec<_> = Stage::ALL.into_iter().map(stage).collect();
-    let text = breakdown(&[outcome(Load::Closed(4), 0), outcome(Load::Closed(4), 5)], &measured, false);
+    let text = breakdown(&[outcome(Load::Closed(4), 0), outcome(Load::Closed(4), 5)], &measured).text(false);
     let rows: Vec<_> = text.lines().collect();
     // Scheduler, approver, assembler, sequencer, updater: 500 of the workers' 700 ns.
     for cell in ["1.00 µs", "500 ns", "200 ns", "50.0 ns"] {
@@ -104,7 +104,7 @@ fn the_time_is_divided_among_stages_and_what_joins_them() {
 
 #[test]
 fn latency_is_shown_for_open_loop_only() {
-    let text = latency(&[outcome(Load::Open(5000), 0), outcome(Load::Closed(4), 0)], false);
+    let text = latency(&[outcome(Load::Open(5000), 0), outcome(Load::Closed(4), 0)]).text(false);
     assert!(text.lines().nth(1).unwrap().contains("5,000 tx/s  1.23 ms"), "{text}");
     assert_eq!(text.lines().count(), 4, "{text}");
 }
@@ -120,22 +120,20 @@ fn reading_back_and_memory_are_shown() {
         peak_resident_bytes: 1,
     };
     let workload = Plan::default().workload(Mix::Between, 0);
-    let text = recovery(&[one], &workload, &limits(), false);
+    let text = recovery(&[one], &workload, &limits()).text(false);
     assert!(text.contains("unsigned payments of four legs"), "{text}");
     let row = text.lines().nth(1).unwrap();
     for cell in ["audit", "1,000,000", "2,000,000", "500 ns", "13 hashes + 3 updates + 144 B"] {
         assert!(row.contains(cell), "{cell} in {row}");
     }
-    let text = memory(
-        &Memory {
-            accounts: 10_000_000,
-            set_up: Duration::from_secs(11),
-            idle_bytes: 1 << 29,
-            rate: 100_000.0,
-            loaded_bytes: 1 << 30,
-        },
-        false,
-    );
+    let memory = super::memory(&Memory {
+        accounts: 10_000_000,
+        set_up: Duration::from_secs(11),
+        idle_bytes: 1 << 29,
+        rate: 100_000.0,
+        loaded_bytes: 1 << 30,
+    });
+    let text = memory.text(false);
     assert!(text.contains("512 MiB") && text.contains("1.00 GiB") && text.contains("1.50 GiB"), "{text}");
 }
 

@@ -1,6 +1,6 @@
 //! `access.toml`: everybody who may come in.
 
-use super::{Quota, Role, Scope, Token, User};
+use super::{AuditError, Quota, Role, Scope, Token, User};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeSet;
 use std::fs;
@@ -78,6 +78,15 @@ pub enum AccessError {
     /// A role that only the operator of the network can have.
     #[error("user {0}: `operate` is for users of no institution: it shows all of them")]
     Operate(String),
+    /// A quota of an institution that is not there.
+    #[error("institution {0}: the network has no such participant")]
+    NoInstitution(String),
+    /// Two quotas of one institution.
+    #[error("institution {0} is there twice")]
+    InstitutionTwice(String),
+    /// It cannot be recorded who may come in.
+    #[error(transparent)]
+    Audit(#[from] AuditError),
     /// An end that is no time.
     #[error("user {user}: expires: {text}: a time such as 2030-01-31T00:00:00Z is wanted")]
     Time {
@@ -95,6 +104,19 @@ pub struct AccessFile {
     /// Everybody.
     #[serde(default)]
     pub user: Vec<UserEntry>,
+    /// How much all users of an institution may send together, where that was agreed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub institution: Vec<InstitutionEntry>,
+}
+
+/// What was agreed with an institution.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InstitutionEntry {
+    /// Its BIC.
+    pub bic: String,
+    /// How much all its users may send together.
+    pub quota: Quota,
 }
 
 /// One user as the file has it.
@@ -197,7 +219,11 @@ impl AccessFile {
             }
             user.expires()?;
         }
-        Ok(())
+        let mut institutions = BTreeSet::new();
+        match self.institution.iter().find(|one| !institutions.insert(&one.bic)) {
+            Some(one) => Err(AccessError::InstitutionTwice(one.bic.clone())),
+            None => Ok(()),
+        }
     }
 
     /// Adds a user, or gives the one of that name other rights.
@@ -213,6 +239,12 @@ impl AccessFile {
         next.check()?;
         *self = next;
         Ok(())
+    }
+
+    /// Says how much all users of an institution may send together; without a quota, as much as each of them may.
+    pub fn limit(&mut self, bic: &str, quota: Option<Quota>) {
+        self.institution.retain(|one| one.bic != bic);
+        self.institution.extend(quota.map(|quota| InstitutionEntry { bic: bic.to_owned(), quota }));
     }
 
     /// Takes a user away; whether there was one.
@@ -284,6 +316,7 @@ impl UserEntry {
             scope,
             roles: self.roles.clone(),
             quota: self.quota,
+            shared: None,
             expires: self.expires()?,
         })
     }

@@ -1,7 +1,7 @@
 //! The access file of a running gateway: what changes in it takes effect without a restart.
 
-use super::quota::Buckets;
-use super::{Access, AccessError, AccessFile, Denied, User};
+use super::quota::{Bucket, Buckets};
+use super::{Access, AccessError, AccessFile, AuditLog, Denied, User};
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
@@ -18,6 +18,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub struct Gate {
     path: PathBuf,
+    audit: AuditLog,
     network: Network,
     current: RwLock<Arc<Access>>,
     seen: Mutex<Seen>,
@@ -35,20 +36,27 @@ struct Seen {
 type Stamp = (u64, i64, i64, u64);
 
 impl Gate {
-    /// Reads the file.
+    /// Reads the file. Administrative acts are recorded in `audit`, that it was read among them.
     ///
     /// # Errors
-    /// When it cannot be read, or says something that does not fit the network.
-    pub fn open(path: PathBuf, network: Network) -> Result<Self, AccessError> {
+    /// When it cannot be read, says something that does not fit the network, or nothing can be recorded.
+    pub fn open(path: PathBuf, audit: AuditLog, network: Network) -> Result<Self, AccessError> {
         let stamp = stamp(&path);
         let access = Access::new(&AccessFile::read(&path)?, &network)?;
+        audit.record_access_file(&path)?;
         Ok(Self {
             path,
+            audit,
             network,
             current: RwLock::new(Arc::new(access)),
             seen: Mutex::new(Seen { stamp, at: Instant::now() }),
             buckets: Buckets::default(),
         })
+    }
+
+    /// Where administrative acts are recorded.
+    pub fn audit(&self) -> &AuditLog {
+        &self.audit
     }
 
     /// Everybody who may come in now. A file that cannot be used changes nothing, and is told in the log.
@@ -66,6 +74,10 @@ impl Gate {
             match AccessFile::read(&self.path).and_then(|file| Access::new(&file, &self.network)) {
                 Ok(access) => {
                     tracing::info!("the access file was read again");
+                    // Who may come in no more must not, whether or not that can be recorded.
+                    if let Err(error) = self.audit.record_access_file(&self.path) {
+                        tracing::error!(%error, "it is not recorded that the access file was read");
+                    }
                     *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(access);
                 }
                 Err(error) => {
@@ -76,13 +88,15 @@ impl Gate {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes `cost` out of what the user may send.
+    /// Takes `cost` out of what the user may send, and out of what all users of its institution may send together.
     ///
     /// # Errors
     /// [`Denied::Quota`] when there is no room; nothing is taken then.
     pub fn charge(&self, user: &User, cost: u32, now: Instant) -> Result<(), Denied> {
-        let taken = self.buckets.take(&user.name, user.quota, cost, now);
-        taken.map_err(|wait| Denied::Quota { user: user.name.clone(), wait })
+        let of_user = (Bucket::User(user.name.clone()), user.quota);
+        let shared = user.shared.iter().map(|(bic, quota)| (Bucket::Institution(bic.clone()), *quota));
+        let taken = self.buckets.take(std::iter::once(of_user).chain(shared), cost, now);
+        taken.map_err(|(bucket, wait)| Denied::Quota { user: bucket.into_name(), wait })
     }
 
     fn has_changed(&self, age: Duration) -> bool {

@@ -21,39 +21,70 @@ impl Default for Quota {
     }
 }
 
+/// Whose bucket.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Bucket {
+    /// A user's, by name.
+    User(String),
+    /// That of all users of an institution, by BIC.
+    Institution(String),
+}
+
+impl Bucket {
+    pub(super) fn into_name(self) -> String {
+        match self {
+            Self::User(name) | Self::Institution(name) => name,
+        }
+    }
+}
+
 #[derive(Debug)]
-struct Bucket {
+struct Level {
     /// In thousandths.
     level: u64,
     filled: Instant,
 }
 
-/// The buckets of all users, by name.
+impl Level {
+    /// Fills it with what came in until `now`.
+    fn fill(&mut self, quota: Quota, now: Instant) {
+        let full = u64::from(quota.burst) * 1000;
+        let gained = now.saturating_duration_since(self.filled).as_millis() * u128::from(quota.per_second);
+        self.level = full.min(self.level.saturating_add(u64::try_from(gained).unwrap_or(u64::MAX)));
+        self.filled = self.filled.max(now);
+    }
+}
+
+/// The buckets of everybody.
 #[derive(Debug, Default)]
-pub(super) struct Buckets(Mutex<HashMap<String, Bucket>>);
+pub(super) struct Buckets(Mutex<HashMap<Bucket, Level>>);
 
 impl Buckets {
-    /// Takes `cost` out of a user's bucket, or says how long to wait for that.
-    pub(super) fn take(&self, user: &str, quota: Quota, cost: u32, now: Instant) -> Result<(), Duration> {
-        let full = u64::from(quota.burst) * 1000;
+    /// Takes `cost` out of each of those buckets, or out of none, and says which has not enough and how long to wait for it.
+    pub(super) fn take(
+        &self,
+        wanted: impl IntoIterator<Item = (Bucket, Quota)>,
+        cost: u32,
+        now: Instant,
+    ) -> Result<(), (Bucket, Duration)> {
+        let cost = u64::from(cost) * 1000;
         let mut buckets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let bucket = match buckets.get_mut(user) {
-            Some(bucket) => bucket,
-            None => buckets.entry(user.to_owned()).or_insert(Bucket { level: full, filled: now }),
-        };
-        let gained = now.saturating_duration_since(bucket.filled).as_millis() * u128::from(quota.per_second);
-        bucket.level = full.min(bucket.level.saturating_add(u64::try_from(gained).unwrap_or(u64::MAX)));
-        bucket.filled = bucket.filled.max(now);
-        let wanted = u64::from(cost) * 1000;
-        match bucket.level.checked_sub(wanted) {
-            Some(left) => {
-                bucket.level = left;
-                Ok(())
+        let mut enough = Vec::new();
+        for (bucket, quota) in wanted {
+            let full = Level { level: u64::from(quota.burst) * 1000, filled: now };
+            let level = buckets.entry(bucket.clone()).or_insert(full);
+            level.fill(quota, now);
+            if let Some(missing) = cost.checked_sub(level.level).filter(|missing| *missing > 0) {
+                return Err((
+                    bucket,
+                    Duration::from_millis(missing / u64::from(quota.per_second.max(1)) + 1),
+                ));
             }
-            None => {
-                let missing = wanted - bucket.level;
-                Err(Duration::from_millis(missing / u64::from(quota.per_second.max(1)) + 1))
-            }
+            enough.push(bucket);
         }
+        for bucket in enough {
+            buckets.entry(bucket).and_modify(|level| level.level -= cost);
+        }
+        Ok(())
     }
 }

@@ -113,7 +113,8 @@ impl Failure {
         Self { closes: true, ..self }
     }
 
-    fn retry_after(self, seconds: u64) -> Self {
+    /// After so many seconds it may be sent again.
+    pub(super) fn retry_after(self, seconds: u64) -> Self {
         Self { retry_after: Some(seconds), ..self }
     }
 }

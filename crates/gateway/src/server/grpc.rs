@@ -12,7 +12,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-pub(super) use places::Streams;
+pub(super) use places::{Place as StreamPlace, Streams};
 
 use super::App;
 use super::Peer;
@@ -59,9 +59,19 @@ pub(super) fn routes() -> Router<Arc<App>> {
         .route("/grpc.reflection.v1alpha.ServerReflection/{method}", post(v1alpha))
 }
 
+/// Whether that is the head of a gRPC call.
+pub(super) fn is_call(headers: &HeaderMap) -> bool {
+    super::body::content_type(headers).starts_with("application/grpc")
+}
+
+/// A gRPC answer that says why there is no other.
+pub(super) fn refuse(failure: Failure) -> Response {
+    status(failure).into_http::<Body>()
+}
+
 /// What is answered where there is nothing, in the caller's language.
 pub(super) async fn nothing_here(headers: HeaderMap) -> Response {
-    if super::body::content_type(&headers).starts_with("application/grpc") {
+    if is_call(&headers) {
         return Status::unimplemented("there is no such service").into_http::<Body>();
     }
     Failure::not_found("there is nothing at this path").into_response()
@@ -74,7 +84,7 @@ async fn settlement(State(app): State<Arc<App>>, mut request: Request) -> Respon
         Ok(credential)
     });
     match known {
-        Err(denied) => status(denied.into()).into_http::<Body>(),
+        Err(denied) => refuse(denied.into()),
         Ok(credential) => {
             request.extensions_mut().insert(credential);
             let submits = request.uri().path().ends_with("/Submit");

@@ -5,7 +5,8 @@ use super::body::{Body, content_type};
 use super::caller::{Approves, By, Reads, Submits};
 use super::failure::Failure;
 use super::refusals::Refusals;
-use super::{App, blocking, document, looking_up, outcome};
+use super::{App, FEW, blocking, document, looking_up, outcome};
+use crate::access::Act;
 use crate::codec;
 use crate::wire::{OutcomeView, OutcomesBody};
 use axum::Json;
@@ -42,7 +43,7 @@ pub(super) async fn submit(
     let transactions = decode(&headers, &body)?;
     by.charge(&app, transactions.len())?;
     may_hand_in(&app, &by, &transactions)?;
-    settle(app, transactions).await
+    settle(app, by, transactions).await
 }
 
 /// That the user may hand in each of them.
@@ -88,16 +89,42 @@ pub(super) async fn order(
             Failure::form("only account orders are taken here; others go to /v1/transactions")
         })?;
         by.acts_for(&app, order.participant)?;
-        tracing::info!(
-            target: "audit",
-            user = by.user().name,
-            participant = order.participant.0,
-            account = order.number.0,
-            action = ?order.action,
-            "account order"
-        );
     }
-    settle(app, transactions).await
+    settle(app, by, transactions).await
+}
+
+/// What of these transactions is an institution's own act, and no payment.
+pub(super) fn acts(app: &App, transactions: &[Transaction]) -> Vec<Act> {
+    let network = app.desk.network();
+    let bic = |participant: ParticipantId| {
+        network.participants.get(participant.index()).map_or_else(String::new, |found| found.bic.clone())
+    };
+    let act = |transaction: &Transaction| {
+        let issuance = |order: &str| Act::Issuance { order: order.to_owned(), transaction: transaction.id() };
+        match (Kind::from_number(transaction.header.kind)?, &transaction.order) {
+            (Kind::Issue, _) => Some(issuance("issue")),
+            (Kind::Redeem, _) => Some(issuance("redeem")),
+            (_, Some(order)) => Some(Act::AccountOrder {
+                institution: bic(order.participant),
+                account: order.number.0,
+                order: codec::action(&order.action),
+                transaction: transaction.id(),
+            }),
+            _ => None,
+        }
+    };
+    transactions.iter().filter_map(act).collect()
+}
+
+/// Records acts before they are handed in.
+pub(super) fn record<R>(app: &App, by: &By<R>, acts: Vec<Act>) -> Result<(), Failure> {
+    if acts.is_empty() {
+        return Ok(());
+    }
+    app.access.audit().record(&by.user().name, acts).map_err(|error| {
+        tracing::error!(%error, cause = ?std::error::Error::source(&error), "an act was refused, for it cannot be recorded");
+        Failure::new(503, "audit", "the audit log cannot be written now; nothing was done")
+    })
 }
 
 /// What became of a transaction
@@ -238,10 +265,20 @@ pub(super) fn separate(batch: &TransactionBatch) -> Vec<Transaction> {
     transactions
 }
 
-async fn settle(app: Arc<App>, transactions: Vec<Transaction>) -> Result<Json<OutcomesBody>, Failure> {
-    blocking(app, move |app| {
-        let answers = app.make(transactions)?;
-        Ok(Json(OutcomesBody { outcomes: answers.iter().map(outcome::view).collect() }))
-    })
-    .await
+async fn settle<R: Send + 'static>(
+    app: Arc<App>,
+    by: By<R>,
+    transactions: Vec<Transaction>,
+) -> Result<Json<OutcomesBody>, Failure> {
+    let acts = acts(&app, &transactions);
+    let answers = if transactions.len() <= FEW && acts.is_empty() {
+        app.make_few(transactions).await?
+    } else {
+        blocking(app, move |app| {
+            record(app, &by, acts)?;
+            app.make(transactions)
+        })
+        .await?
+    };
+    Ok(Json(OutcomesBody { outcomes: answers.iter().map(outcome::view).collect() }))
 }

@@ -117,34 +117,59 @@ impl Lookup {
         }
     }
 
+    /// Asks about a partition by its ends. Where records are deleted between the answers, it asks again.
+    fn between<T>(
+        &self,
+        partition: &Partition,
+        ask: impl Fn(i64, i64) -> Result<T, LogError>,
+    ) -> Result<T, LogError> {
+        let deadline = Instant::now() + self.limit;
+        loop {
+            let (low, high) = self.watermarks(partition)?;
+            match ask(low, high) {
+                Err(_) if Instant::now() < deadline && self.watermarks(partition)?.0 > low => {}
+                answer => return answer,
+            }
+        }
+    }
+
     /// Where the partition's records begin and end. It fails if the last are not as they should be.
     pub(super) fn bounds(&self, partition: &Partition) -> Result<Bounds, LogError> {
-        let begin = self.begin(partition)?;
-        let Some((first, _)) = begin.ends else { return Ok(begin) };
-        let last = self.last(partition, first.position, begin.high)?;
-        let last =
-            last.ok_or_else(|| unreadable(partition, first.position, "nothing any more".to_owned()))?;
-        Ok(Bounds { ends: Some((first, last)), ..begin })
+        self.between(partition, |low, high| {
+            let Some(first) = self.first(partition, low, high)? else {
+                return Ok(Bounds { low, high, ends: None });
+            };
+            let last = self.last(partition, first.position, high)?;
+            let last =
+                last.ok_or_else(|| unreadable(partition, first.position, "nothing any more".to_owned()))?;
+            Ok(Bounds { low, high, ends: Some((first, last)) })
+        })
     }
 
     /// The number that the partition's next record gets: [`bounds`](Self::bounds) without looking for where it begins.
     pub(super) fn next(&self, partition: &Partition) -> Result<u64, LogError> {
-        let (low, high) = self.watermarks(partition)?;
-        match self.last(partition, low, high)? {
+        self.between(partition, |low, high| match self.last(partition, low, high)? {
             Some(last) => Ok(last.offset.saturating_add(1)),
             None if low > 0 => Err(forgotten(partition, low)),
             None => Ok(0),
-        }
+        })
     }
 
     /// Where the partition's records begin, as if the first were the last.
     pub(super) fn begin(&self, partition: &Partition) -> Result<Bounds, LogError> {
-        let (low, high) = self.watermarks(partition)?;
+        self.between(partition, |low, high| {
+            let first = self.first(partition, low, high)?;
+            Ok(Bounds { low, high, ends: first.map(|first| (first, first)) })
+        })
+    }
+
+    /// The first record between a partition's ends.
+    fn first(&self, partition: &Partition, low: i64, high: i64) -> Result<Option<Place>, LogError> {
         let first = self.at_or_after(partition, low, high)?;
         if first.is_none() && low > 0 {
             return Err(forgotten(partition, low));
         }
-        Ok(Bounds { low, high, ends: first.map(|first| (first, first)) })
+        Ok(first)
     }
 
     /// The last record at or after position `low`: looked for backwards in steps that double twice, since commits take

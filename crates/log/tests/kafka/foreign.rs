@@ -3,6 +3,7 @@
 use super::shared::{bind, cluster, fresh, options, topic};
 use rdkafka::ClientConfig;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tally_log::cluster::{Cluster, SharedLog};
 use tally_log::kafka::topics::TopicPlan;
@@ -216,4 +217,35 @@ fn a_reader_behind_a_release_is_told() {
     assert_eq!((log.first(TOPIC), log.next(TOPIC)), (Offset(19), Offset(20)));
     let traffic = &log.traffic()[0].1;
     assert_eq!((traffic.end, traffic.position, traffic.appended_records), (20, 0, 0));
+}
+
+#[test]
+fn where_a_topic_ends_can_be_asked_while_its_beginning_goes() {
+    const ROUNDS: u64 = 60;
+    let cluster = cluster();
+    let topic = topic(&cluster, 1);
+    write(&cluster, &topic, 0..4);
+    let asks = cluster.reader(&[bind(0, &topic, 0, false)]).unwrap();
+    let log = cluster.open(&topic, &[bind(0, &topic, 0, true)]).unwrap();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let asking = scope.spawn(|| {
+            let mut before = (0, 0);
+            while !over.load(Ordering::Relaxed) {
+                let ends = (asks.first(TOPIC).0, asks.next(TOPIC).0);
+                assert!(ends.0 < ends.1 && ends.1 <= 4 + ROUNDS, "{ends:?} after {before:?}");
+                assert!(ends.0 >= before.0 && ends.1 >= before.1, "{ends:?} after {before:?}");
+                before = ends;
+            }
+        });
+        for _ in 0..ROUNDS {
+            let appended = log.append(TOPIC, &[b"one more"]).unwrap();
+            log.sync().unwrap();
+            log.release(TOPIC, appended.offset).unwrap();
+            if asking.is_finished() {
+                break;
+            }
+        }
+        over.store(true, Ordering::Relaxed);
+    });
 }

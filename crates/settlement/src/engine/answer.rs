@@ -2,7 +2,9 @@
 
 use crate::clerk::{Finality, Notice, Waiter};
 use std::sync::{Arc, Condvar, Mutex};
+use std::task::{Context, Poll, Waker};
 use std::time::Instant;
+use tally_ledger::batch::{Hashed, Hasher};
 use tally_ledger::{Refusal, Timestamp, Transaction, TransactionBatch, TransactionId, Uetr};
 
 /// What has become of a transaction.
@@ -43,6 +45,8 @@ enum Slot {
 struct Slots {
     slots: Vec<Slot>,
     open: usize,
+    /// A task that waits for all of them.
+    task: Option<Waker>,
 }
 
 /// Where the clerk's notices arrive.
@@ -57,7 +61,7 @@ struct Slip {
 
 impl Mailbox {
     pub(crate) fn new(notices: usize) -> Self {
-        let slots = Slots { slots: vec![Slot::Open; notices], open: notices };
+        let slots = Slots { slots: vec![Slot::Open; notices], open: notices, task: None };
         Self(Arc::new((Mutex::new(slots), Condvar::new())))
     }
 
@@ -76,7 +80,22 @@ impl Mailbox {
         }
         if slots.open == 0 {
             arrived.notify_all();
+            let task = slots.task.take();
+            drop(slots);
+            if let Some(task) = task {
+                task.wake();
+            }
         }
+    }
+
+    /// Whether all notices have come that ever will; the task is woken when they have.
+    fn poll(&self, context: &mut Context<'_>) -> Poll<()> {
+        let mut slots = self.0.0.lock().expect(super::LOCK);
+        if slots.open == 0 {
+            return Poll::Ready(());
+        }
+        slots.task = Some(context.waker().clone());
+        Poll::Pending
     }
 
     /// The notices that have come, all that ever will if they come before `deadline`.
@@ -107,6 +126,19 @@ pub(crate) struct Expected {
     pub(crate) expiry: Timestamp,
 }
 
+/// From how many on transactions are hashed together.
+const TOGETHER: usize = 4;
+
+/// The ids of transactions, which are those of `batch` where they fit one.
+fn ids(transactions: &[Transaction], batch: &TransactionBatch) -> Vec<TransactionId> {
+    if transactions.len() < TOGETHER || batch.len() < transactions.len() {
+        return transactions.iter().map(Transaction::id).collect();
+    }
+    let mut hashed = Hashed::default();
+    Hasher::default().hash(batch, &mut hashed);
+    hashed.ids
+}
+
 /// Transactions handed in, for [`Settlement::wait`](crate::desk::Settlement::wait).
 pub struct Pending {
     pub(crate) expected: Vec<Expected>,
@@ -116,25 +148,40 @@ pub struct Pending {
 impl Pending {
     /// Hands transactions in: each goes to `take` with the one who waits for it, but for those that fit no batch.
     pub(crate) fn hand_in(transactions: Vec<Transaction>, mut take: impl FnMut(Transaction, Waiter)) -> Self {
+        let mut batch = TransactionBatch::default();
+        let fit: Vec<bool> = transactions.iter().map(|transaction| batch.push(transaction)).collect();
         let expected: Vec<_> = transactions
             .iter()
-            .map(|transaction| Expected {
-                id: transaction.id(),
+            .zip(ids(&transactions, &batch))
+            .map(|(transaction, id)| Expected {
+                id,
                 uetr: transaction.header.uetr,
                 expiry: transaction.header.expiry,
             })
             .collect();
         let mailbox = Mailbox::new(expected.len());
-        for (at, transaction) in transactions.into_iter().enumerate() {
+        for (at, (transaction, fits)) in transactions.into_iter().zip(fit).enumerate() {
             let waiter = mailbox.waiter(at);
-            let mut probe = TransactionBatch::default();
-            if probe.push(&transaction) {
+            if fits {
                 take(transaction, waiter);
             } else {
                 waiter(Notice::Refused(Refusal::Malformed));
             }
         }
         Self { expected, mailbox }
+    }
+
+    /// Whether all is told that ever will be, so that [`Settlement::wait`](crate::desk::Settlement::wait) does not wait for
+    /// it; else the task is woken then. Of several tasks that ask, the last one is.
+    pub fn poll(&self, context: &mut Context<'_>) -> Poll<()> {
+        self.mailbox.poll(context)
+    }
+
+    /// Whether what was told so far names a transaction that was handed in before, whose outcome has to be looked up.
+    pub fn needs_looking_up(&self) -> bool {
+        let earlier =
+            |notice: &Notice| matches!(notice, Notice::Duplicate(..) | Notice::Refused(Refusal::Expired));
+        self.notices(Instant::now()).iter().flatten().any(earlier)
     }
 
     /// The notices that have come, all of them if they come before `deadline`.

@@ -1,13 +1,14 @@
 //! The desk: where clients hand transactions in and ask about accounts.
 
 use super::answer::{Expected, Mailbox};
-use super::earlier::{self, Earlier, Names};
+use super::earlier::{self, Earlier};
 use super::past::Past;
 use super::{Answer, EngineError, LOCK, MAX_WAITING, Outcome, Pending, Shared, VolumePort};
 use crate::accounts::BALANCE_RANGE;
 use crate::clerk::{Counts, Finality, Notice};
 use crate::journal::{self, SEQUENCE};
 use crate::message::{AcceptedBatch, SequenceBatch, Source};
+use crate::outcomes::{Outcomes, Place};
 use crate::proof::{self, Found, Wanted};
 use crate::stage::Updater;
 use std::path::PathBuf;
@@ -159,8 +160,8 @@ impl Desk {
     /// An outcome so old that nobody remembers where it lies; found by reading the sequence from when it was accepted.
     fn search(&self, source: Source, index: u32, deadline: Instant) -> Option<Finality> {
         let accepted = self.read_accepted(source, Visibility::Durable).ok()??;
-        let (names, place, from) = (Names::of_journal(), (source, index), accepted.accepted_at);
-        let batch = earlier::decision(&self.shared.log, &names, place, from, deadline).ok()??;
+        let (place, from) = ((source, index), accepted.accepted_at);
+        let batch = earlier::decision(&self.shared.log, &self.shared.names, place, from, deadline).ok()??;
         crate::clerk::find(&batch, index)
     }
 
@@ -270,6 +271,19 @@ impl Desk {
             .map_err(EngineError::Journal)
     }
 
+    /// Outcomes from `place` on, one record of the sequence at most, and `place` goes on behind them; none while there are
+    /// none.
+    ///
+    /// # Errors
+    /// When the journal cannot be read.
+    pub fn outcomes(&self, place: &mut Place) -> Result<Option<Outcomes>, EngineError> {
+        if place.next() >= self.sequenced() {
+            return Ok(None);
+        }
+        let shared = &*self.shared;
+        shared.concluded.read(&*shared.log, &shared.names, place, |source| self.accepted(source))
+    }
+
     /// The sums of every participant's books; each participant's at one moment.
     pub fn totals(&self) -> Vec<Total> {
         let mut totals = Vec::new();
@@ -336,6 +350,6 @@ impl Past for Desk {
     fn earlier(&self, expired: &Expected, deadline: Instant) -> Result<Earlier, LogError> {
         let _one_at_a_time = self.shared.search.lock().expect(LOCK);
         let longest = self.shared.network.longest_validity_ms;
-        earlier::find(&self.shared.log, &Names::of_journal(), expired, longest, deadline)
+        earlier::find(&self.shared.log, &self.shared.names, expired, longest, deadline)
     }
 }

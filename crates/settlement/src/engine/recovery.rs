@@ -5,8 +5,10 @@ use super::{
     EngineOptions, Shared, saver,
 };
 use crate::clerk::Clerk;
+use crate::engine::earlier::Names;
 use crate::journal::{self, Entry, SEQUENCE};
 use crate::message::{AcceptedBatch, SequenceBatch, Source};
+use crate::outcomes::Kept;
 use crate::recent::may_be_remembered;
 use crate::replay::{Replay, ReplayError};
 use crate::runtime::executor::{Executor, Signal, Stage};
@@ -393,6 +395,8 @@ fn join(
         snapshots,
         started_head: Mutex::new(started_head),
         search: Mutex::new(()),
+        names: Names::of_journal(),
+        concluded: Kept::default(),
     });
     for scheduler in 0..options.schedulers {
         stages.insert(0, Box::new(CollectorStage { shared: Arc::clone(&shared), scheduler }));

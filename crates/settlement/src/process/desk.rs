@@ -25,6 +25,7 @@ use crate::engine::{
     AccountView, Answer, Clock, EngineError, Entry, MAX_WAITING, Outcome, Pending, Total, route,
 };
 use crate::message::{AcceptedBatch, Source};
+use crate::outcomes::{Outcomes, Place};
 use crate::proof::{self, Found, Wanted};
 use crate::runtime::executor::Signal;
 use archive::Archive;
@@ -420,6 +421,13 @@ impl Settlement for Desk {
     fn statement(&self, id: AccountId, before: Option<u64>, limit: usize) -> Result<Vec<Entry>, EngineError> {
         let _one_at_a_time = self.shared.lookup.lock().expect(LOCK);
         Ok(crate::audit::statement(self.shared.journal()?, id, before, limit)?)
+    }
+
+    fn outcomes(&self, place: &mut Place) -> Result<Option<Outcomes>, EngineError> {
+        if place.next() >= self.sequenced() {
+            return Ok(None);
+        }
+        self.shared.archive().outcomes(place)
     }
 
     fn totals(&self) -> Vec<Total> {

@@ -10,7 +10,9 @@ use tally_ledger::{
     Uetr,
 };
 use tally_proof::{Keys, ProvenLeg};
+use tally_settlement::desk::Settlement;
 use tally_settlement::engine::Outcome;
+use tally_settlement::outcomes::{Concluded, Place};
 use tally_settlement::path;
 use tally_settlement::proof::Wanted;
 
@@ -307,5 +309,54 @@ pub(crate) fn a_reader_sees_what_it_was_told<H: Host>(mut bench: Bench<H>) {
         );
         assert_eq!(bench.balance(A, 0), 10_000 - 10 * round);
         assert_eq!(bench.balance(B, 0), 10_000 + 10 * round);
+    }
+}
+
+/// Everything from a place on, and how many steps that took.
+fn outcomes_from(desk: &dyn Settlement, sequence: u64) -> Vec<Concluded> {
+    let (mut place, mut all) = (Place::before(sequence), Vec::new());
+    while let Some(outcomes) = desk.outcomes(&mut place).unwrap() {
+        assert_eq!(outcomes.first().map(|one| one.sequence), Some(sequence + all.len() as u64));
+        all.extend_from_slice(&outcomes);
+    }
+    assert_eq!(place.next(), desk.sequenced());
+    all
+}
+
+pub(crate) fn outcomes_are_told_in_order_from_any_place<H: Host>(mut bench: Bench<H>) {
+    let begun = bench.host.desk().sequenced();
+    assert_eq!(bench.pay((A, 0), (B, 0), 1), Ok(()));
+    assert_eq!(bench.pay((A, 0), (A, 1), 2), Ok(()));
+    assert_eq!(bench.pay((A, 0), (B, 0), 20_000), Err(Refusal::InsufficientFunds));
+    let desk = bench.host.desk();
+    let all = outcomes_from(desk, 0);
+    assert_eq!(all.len() as u64, desk.sequenced());
+    for (sequence, one) in (0..).zip(&all) {
+        assert_eq!(one.sequence, sequence);
+        assert_eq!(desk.status(one.answer.uetr).unwrap().as_ref(), Some(&one.answer));
+    }
+    let payments = outcomes_from(desk, begun);
+    assert_eq!(payments, all[begun as usize..]);
+    let concerned: Vec<_> = payments.iter().map(|one| &one.participants[..]).collect();
+    // Between two banks reserves move at the central bank.
+    assert_eq!(concerned, [&[CENTRAL, A, B][..], &[A], &[CENTRAL, A, B]]);
+    let mut end = Place::before(desk.sequenced());
+    assert!(desk.outcomes(&mut end).unwrap().is_none());
+    let before = end.next();
+    assert_eq!(bench.pay((B, 0), (A, 0), 1), Ok(()));
+    let more = bench.host.desk().outcomes(&mut end).unwrap().unwrap();
+    assert_eq!((more.len(), more[0].sequence), (1, before));
+    // In the middle of many.
+    let many: Vec<_> = (0..100)
+        .map(|_| {
+            let legs = path::payment(&network(), id(A, 0), id(B, 0), EUR, Amount(1));
+            bench.draft(Kind::Transfer, legs, &[&customer(A, 0)])
+        })
+        .collect();
+    let desk = bench.host.desk();
+    let pending = desk.submit(many).unwrap();
+    desk.wait(&pending, WAIT);
+    for from in [before + 1, before + 2, before + 51, before + 100] {
+        assert_eq!(outcomes_from(desk, from).len() as u64, desk.sequenced() - from);
     }
 }

@@ -1,4 +1,4 @@
-//! `tally access grant | revoke | list`
+//! `tally access grant | revoke | limit | list | log`
 
 use super::{Ended, print};
 use crate::access;
@@ -6,7 +6,9 @@ use crate::configuration::Configuration;
 use crate::connection::ConnectionArguments;
 use anyhow::ensure;
 use std::path::{Path, PathBuf};
-use tally_gateway::access::{Access, AccessFile, Fingerprint, Quota, Role, Token, UserEntry};
+use tally_gateway::access::{
+    Access, AccessFile, Act, AuditLog, Fingerprint, InstitutionEntry, Quota, Record, Role, Token, UserEntry,
+};
 use tally_gateway::tls;
 use tally_ledger::Network;
 
@@ -20,8 +22,24 @@ pub(super) enum AccessCommand {
         /// Who
         name: String,
     },
+    /// Say how much all users of an institution may send together
+    Limit(Limit),
     /// Everybody who may come in
     List,
+    /// Every administrative act, and whether the audit log is as it was written
+    Log,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Limit {
+    /// The institution's BIC
+    institution: String,
+    /// Requests and payments a second, on average; without it, each user is limited alone
+    #[arg(long, value_name = "N", requires = "burst")]
+    per_second: Option<u32>,
+    /// Requests and payments at once after a pause
+    #[arg(long, value_name = "N", requires = "per_second")]
+    burst: Option<u32>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -58,41 +76,81 @@ impl AccessCommand {
         let layout = connection.directory()?;
         let configuration = Configuration::read(&layout, &[])?;
         let path = access::path(&layout, &configuration);
+        let audit = access::audit_log(&layout, &configuration);
         let mut file = if path.exists() { AccessFile::read(&path)? } else { AccessFile::default() };
         match self {
-            Self::Grant(grant) => return grant.run(&configuration.network()?, &path, file),
+            Self::Grant(grant) => return grant.run(&configuration.network()?, &path, file, &audit),
             Self::Revoke { name } => {
                 ensure!(file.revoke(&name), "there is no user {name}");
+                audit.record_own(Act::Revoke { user: name })?;
                 file.write(&path)?;
             }
-            Self::List => file.user.iter().for_each(show),
+            Self::Limit(Limit { institution, per_second, burst }) => {
+                let quota = per_second.zip(burst).map(|(per_second, burst)| Quota { per_second, burst });
+                ensure!(quota.is_none_or(is_some), "--per-second and --burst: more than 0 is wanted");
+                file.limit(&institution, quota);
+                Access::new(&file, &configuration.network()?)?;
+                audit.record_own(Act::Limit { institution, quota })?;
+                file.write(&path)?;
+            }
+            Self::List => {
+                file.user.iter().for_each(show);
+                for InstitutionEntry { bic, quota } in &file.institution {
+                    let Quota { per_second, burst } = quota;
+                    print::line(&format!("{bic}, all users together  {per_second}/s, {burst} at once"));
+                }
+            }
+            Self::Log => {
+                let last = audit.verify(|Record { number, time, by, act, .. }| {
+                    let act = serde_json::to_string(act).expect("an act is plain data");
+                    print::line(&format!("{number}  {time}  {by}  {act}"));
+                })?;
+                print::line(&format!(
+                    "{last} is the hash of the last line: keep it, to know later that none is missing"
+                ));
+            }
         }
         Ok(Ended::Well)
     }
 }
 
 impl Grant {
-    fn run(self, network: &Network, path: &Path, mut file: AccessFile) -> anyhow::Result<Ended> {
-        ensure!(self.per_second > 0 && self.burst > 0, "--per-second and --burst: more than 0 is wanted");
+    fn run(
+        self,
+        network: &Network,
+        path: &Path,
+        mut file: AccessFile,
+        audit: &AuditLog,
+    ) -> anyhow::Result<Ended> {
+        let quota = Quota { per_second: self.per_second, burst: self.burst };
+        ensure!(is_some(quota), "--per-second and --burst: more than 0 is wanted");
         let certificate = self.certificate.as_deref().map(tls::fingerprint_of).transpose()?.map(Fingerprint);
         let token = if certificate.is_none() { Some(Token::generate()?) } else { None };
-        file.grant(UserEntry {
+        let entry = UserEntry {
             name: self.name,
             institution: self.institution,
             roles: self.roles.into_iter().collect(),
             token: token.as_ref().map(Token::kept),
             certificate,
             expires: self.expires,
-            quota: Quota { per_second: self.per_second, burst: self.burst },
-        })?;
+            quota,
+        };
+        file.grant(entry.clone())?;
         // That its institutions are there.
         Access::new(&file, network)?;
+        let UserEntry { name: user, institution, roles, expires, .. } = entry;
+        audit.record_own(Act::Grant { user, institution, roles, expires, quota })?;
         file.write(path)?;
         if let Some(token) = token {
             print::line(token.reveal());
         }
         Ok(Ended::Well)
     }
+}
+
+/// Whether it lets anything through.
+fn is_some(quota: Quota) -> bool {
+    quota.per_second > 0 && quota.burst > 0
 }
 
 fn show(user: &UserEntry) {

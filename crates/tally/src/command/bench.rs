@@ -92,6 +92,9 @@ struct Common {
     /// Show how runs are getting on, also where standard error is not a terminal
     #[arg(long)]
     progress: bool,
+    /// Write a page with tables and charts to this file
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
 
 /// Limits of this machine, measured in the same run as what they are compared with.
@@ -127,14 +130,21 @@ impl Report {
         self.sections.push(section);
     }
 
-    /// Writes what was said to a file, as a page.
-    fn write_page(&mut self, title: &str, file: Option<&Path>) -> anyhow::Result<()> {
-        let Some(file) = file else { return Ok(()) };
-        let sections = std::mem::take(&mut self.sections);
-        let page: Page = report::cluster::page(title, sections, chain::about());
-        std::fs::write(file, page.render()).with_context(|| format!("cannot write {}", file.display()))?;
+    /// Writes a page, where one is wanted.
+    fn write(&self, page: impl FnOnce() -> Page) -> anyhow::Result<()> {
+        let Some(file) = &self.common.html else { return Ok(()) };
+        let html = page().render();
+        std::fs::write(file, html).with_context(|| format!("cannot write {}", file.display()))?;
         print::line(&format!("Page: {}", file.display()));
         Ok(())
+    }
+
+    /// Writes what was said as a page, where one is wanted, and says where the results lie.
+    fn end_with_page(mut self, title: &str) -> anyhow::Result<Ended> {
+        let sections = std::mem::take(&mut self.sections);
+        let title = format!("Tallystick: {title}");
+        self.write(|| Page { title, facts: chain::about(), sections })?;
+        Ok(self.end())
     }
 
     /// Says where the results lie.

@@ -52,13 +52,65 @@ pub fn run(
     let members = cluster.join(&work.layout.group(Role::Gateway, &[]), &topics);
     let mut membership =
         Membership { members: members.context("cannot join the gateways' group")?, mine: Vec::new() };
-    let mut last = None;
+    let (mut last, mut ended) = (None, None);
+    while !shutdown.is_requested() {
+        let opened = refusing(work, listener, || {
+            // It may have calls under way that end first.
+            drop(ended.take());
+            open(work, cluster, last, &mut membership, telemetry, shutdown)
+        })??;
+        let Some((number, desk)) = opened else { break };
+        last = Some(number);
+        tracing::info!(gateway = number, "open");
+        telemetry.shards(1, 0);
+        serve(work, &desk, listener, &mut membership, shutdown)?;
+        telemetry.shards(0, 0);
+        if desk.is_fenced() {
+            telemetry.fenced.fetch_add(1, Ordering::Relaxed);
+            tracing::warn!(gateway = number, "another process is this gateway now");
+        } else if let Some(error) = desk.failure() {
+            tracing::error!(gateway = number, %error, "the gateway stopped, and is opened again");
+        }
+        ended = Some(desk);
+    }
+    if let Some(desk) = ended.and_then(Arc::into_inner) {
+        desk.stop(DRAIN);
+    }
+    Ok(())
+}
+
+/// Tells everybody who calls meanwhile that the gateway is being opened: a connection that nobody accepts would keep its
+/// client from those that are open.
+fn refusing<T>(
+    work: &GatewayWork,
+    listener: &TcpListener,
+    meanwhile: impl FnOnce() -> T,
+) -> anyhow::Result<T> {
+    let ends = Shutdown::new();
+    let listener = listener.try_clone().context("cannot listen")?;
+    std::thread::scope(|scope| {
+        let refusing = scope.spawn(|| server::refuse(listener, &work.settings, &ends));
+        let result = meanwhile();
+        ends.request();
+        let refused = refusing.join();
+        refused.map_err(|_| anyhow::anyhow!("the HTTP server broke an invariant of its own"))??;
+        Ok(result)
+    })
+}
+
+/// Becomes one of the gateways that are this process's, the `last` one again if it can; none once the shutdown is requested.
+fn open(
+    work: &GatewayWork,
+    cluster: &Arc<dyn Cluster>,
+    last: Option<u16>,
+    membership: &mut Membership,
+    telemetry: &Telemetry,
+    shutdown: &Shutdown,
+) -> anyhow::Result<Option<(u16, Arc<Desk>)>> {
     while !shutdown.is_requested() {
         membership.look(LOOK)?;
-        telemetry.shards(0, 0);
         let Some(number) = membership.choose(last) else { continue };
         telemetry.joined();
-        last = Some(number);
         let stop = Stop::default();
         let options = DeskOptions { gateway: number, participants: work.participants.clone() };
         let opened = std::thread::scope(|scope| {
@@ -72,30 +124,17 @@ pub fn run(
             }
             anyhow::Ok(opening.join())
         })?;
-        let desk = match opened {
-            Ok(Ok(desk)) => Arc::new(desk),
+        match opened {
+            Ok(Ok(desk)) => return Ok(Some((number, Arc::new(desk)))),
             Ok(Err(error)) => {
                 tracing::error!(gateway = number, %error, "the gateway could not be opened, and is tried again");
                 telemetry.shards(0, 1);
                 let _ = shutdown.wait_timeout(REST);
-                continue;
             }
             Err(_) => anyhow::bail!("the gateway broke an invariant of its own; see the log"),
-        };
-        tracing::info!(gateway = number, "open");
-        telemetry.shards(1, 0);
-        serve(work, &desk, listener, &mut membership, shutdown)?;
-        if desk.is_fenced() {
-            telemetry.fenced.fetch_add(1, Ordering::Relaxed);
-            tracing::warn!(gateway = number, "another process is this gateway now");
-        } else if let Some(error) = desk.failure() {
-            tracing::error!(gateway = number, %error, "the gateway stopped, and is opened again");
-        }
-        if let Some(desk) = Arc::into_inner(desk) {
-            desk.stop(DRAIN);
         }
     }
-    Ok(())
+    Ok(None)
 }
 
 /// Answers until the shutdown is requested or the desk goes no further.

@@ -21,6 +21,8 @@ use tally_settlement::process::{
 /// How long a shard that failed rests before it is opened again; twice as long after each failure.
 const FIRST_REST: Duration = Duration::from_millis(100);
 const LONGEST_REST: Duration = Duration::from_secs(30);
+/// At most, where it can go on as soon as the cluster can be reached or the group has settled who runs it.
+const SHORT_REST: Duration = Duration::from_secs(2);
 /// After how long in its group a process that was given no shard is taken to stand by.
 const STANDS_BY: Duration = Duration::from_secs(5);
 /// How often the group is asked, and ended shards are looked for.
@@ -199,15 +201,15 @@ impl Stage {
             }
             Err(error) => {
                 tracing::error!(shard, %error, "no thread for the shard");
-                self.rest(shard);
+                self.rest(shard, LONGEST_REST);
             }
         }
     }
 
-    /// Lets a shard rest that could not go on.
-    fn rest(&mut self, shard: u16) {
+    /// Lets a shard rest that could not go on, for the `longest` time at most.
+    fn rest(&mut self, shard: u16, longest: Duration) {
         let failures = self.resting.get(&shard).map_or(0, |(failures, _)| *failures);
-        let rest = FIRST_REST.saturating_mul(1 << failures.min(16)).min(LONGEST_REST);
+        let rest = FIRST_REST.saturating_mul(1 << failures.min(16)).min(longest);
         self.resting.insert(shard, (failures + 1, Instant::now() + rest));
     }
 
@@ -235,42 +237,41 @@ impl Stage {
                 self.resting.remove(&shard);
             }
             Ok(Err(error)) => {
-                if error.is_fenced() {
+                let fenced = error.is_fenced();
+                if fenced {
                     self.telemetry.fenced.fetch_add(1, Ordering::Relaxed);
                     tracing::warn!(shard = name, "another process runs this shard now");
-                    match self.members.lost(shard) {
-                        Ok(true) => {
-                            self.mine.retain(|mine| *mine != shard);
-                            return;
-                        }
-                        Ok(false) => {}
-                        Err(error) => {
-                            tracing::error!(shard = name, error = %chain(&error), "cannot stand by")
-                        }
-                    }
                 } else {
                     tracing::error!(shard = name, error = %chain(&error), "the shard stopped, and is opened again");
                 }
                 if since.elapsed() > LONGEST_REST {
                     self.resting.remove(&shard);
                 }
-                self.give_up(shard);
+                let longest = if fenced || error.is_transient() { SHORT_REST } else { LONGEST_REST };
+                self.rest(shard, longest);
+                if self.leave(shard) && fenced {
+                    // To stand by is no failure.
+                    self.resting.remove(&shard);
+                }
             }
             Err(_) => {
                 tracing::error!(shard = name, "the shard broke an invariant of its own, and is opened again");
-                self.give_up(shard);
+                self.rest(shard, LONGEST_REST);
+                self.leave(shard);
             }
         }
     }
 
-    /// Lets a shard rest, and leaves it to others where that is the rule.
-    fn give_up(&mut self, shard: u16) {
-        self.rest(shard);
-        match self.members.lost(shard) {
-            Ok(true) => self.mine.retain(|mine| *mine != shard),
-            Ok(false) => {}
-            Err(error) => tracing::error!(shard, error = %chain(&error), "cannot stand by"),
+    /// Leaves a shard to others, where that is the rule; whether it is.
+    fn leave(&mut self, shard: u16) -> bool {
+        let lost = self.members.lost(shard).unwrap_or_else(|error| {
+            tracing::error!(shard, error = %chain(&error), "cannot stand by");
+            false
+        });
+        if lost {
+            self.mine.retain(|mine| *mine != shard);
         }
+        lost
     }
 }
 

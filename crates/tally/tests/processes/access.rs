@@ -16,7 +16,7 @@ fn by(running: &Running<'_>, token: &str, arguments: &[&str]) -> Said {
 }
 
 /// Lets a user in; the token.
-fn grant(running: &Running<'_>, arguments: &[&str]) -> String {
+pub(crate) fn grant(running: &Running<'_>, arguments: &[&str]) -> String {
     let said = running.command(&[&["access", "grant"], arguments].concat());
     assert_eq!(said.code, Some(0), "{said:?}");
     said.out.trim().to_owned()
@@ -80,6 +80,58 @@ fn users_do_what_their_roles_allow_for_their_institution() {
         &running.command(&["access", "grant", "x", "--institution", "NOWHDEFF", "--roles", "read"]),
         "NOWHDEFF",
     );
+    assert_eq!(running.stop().code, Some(0));
+}
+
+#[test]
+fn what_administrators_do_is_recorded_before_it_is_done() {
+    let network = Network::of(PLAN);
+    let running = network.run();
+    let clerk = grant(&running, &["clerk", "--institution", "ALPHDEFF", "--roles", "approve,read"]);
+    let reader = grant(&running, &["reader", "--institution", "ALPHDEFF", "--roles", "read"]);
+    assert_eq!(by(&running, &clerk, &["account", "freeze", "ALPHDEFF", ALICE]).code, Some(0));
+    assert_eq!(running.command(&["access", "revoke", "clerk"]).code, Some(0));
+    assert_eq!(
+        running.command(&["access", "limit", "ALPHDEFF", "--per-second", "1", "--burst", "2"]).code,
+        Some(0)
+    );
+    let log = |running: &Running<'_>| running.command(&["access", "log"]);
+    let said = log(&running);
+    let recorded: Vec<_> = said.out.lines().collect();
+    let names = [
+        ("gateway", "\"kind\":\"access-file\""),
+        ("uid ", "\"kind\":\"grant\",\"user\":\"clerk\",\"institution\":\"ALPHDEFF\""),
+        ("clerk", "\"kind\":\"account-order\",\"institution\":\"ALPHDEFF\""),
+        ("clerk", "\"order\":\"freeze\""),
+        ("uid ", "\"kind\":\"revoke\",\"user\":\"clerk\""),
+        ("uid ", "\"kind\":\"limit\",\"institution\":\"ALPHDEFF\""),
+    ];
+    for (who, act) in names {
+        assert!(
+            recorded.iter().any(|line| line.contains(who) && line.contains(act)),
+            "{who} {act}: {said:?}"
+        );
+    }
+    assert!(
+        running.command(&["access", "list"]).out.contains("ALPHDEFF, all users together  1/s, 2 at once")
+    );
+    let began = Instant::now();
+    while by(&running, &reader, &["balance", "ALPHDEFF", ALICE]).code == Some(0) {
+        assert!(began.elapsed() < Duration::from_secs(20), "nobody is limited");
+    }
+    refused(&by(&running, &reader, &["balance", "ALPHDEFF", ALICE]), "ALPHDEFF sends more than was agreed");
+
+    // What cannot be recorded is not done.
+    let file = network.layout().root().join("audit.jsonl");
+    let written = std::fs::read_to_string(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    std::fs::create_dir(&file).unwrap();
+    refused(&running.command(&["access", "revoke", "reader"]), "audit log");
+    refused(&running.command(&["account", "release", "ALPHDEFF", ALICE]), "audit log");
+    assert!(running.command(&["access", "list"]).out.contains("reader"));
+    std::fs::remove_dir(&file).unwrap();
+    std::fs::write(&file, written.replace("\"order\":\"freeze\"", "\"order\":\"close\"")).unwrap();
+    refused(&log(&running), "does not follow the line before it");
     assert_eq!(running.stop().code, Some(0));
 }
 

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it must be")]
 
 mod access;
+mod events;
 mod gateway;
 mod http;
 mod kill;

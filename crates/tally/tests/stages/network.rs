@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tally::client::Client;
 use tally::layout::Layout;
@@ -44,18 +45,32 @@ pub(crate) struct Network {
     far: bool,
     home: TempDir,
     directory: PathBuf,
+    /// One network at a time: each is a dozen processes beside its brokers, and what a test is to find is that they go
+    /// on, not what several such networks make of a small machine.
+    _turn: MutexGuard<'static, ()>,
 }
+
+static TURN: Mutex<()> = Mutex::new(());
 
 impl Network {
     /// The network of that plan on such brokers, its topics made and begun, and no process yet.
     pub(crate) fn new(plan: &str, setup: Setup) -> Self {
+        // A test that failed has left nothing behind.
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let brokers = Brokers::start(setup).unwrap();
         let home = tempfile::tempdir().unwrap();
         let file = home.path().join("plan.toml");
         std::fs::write(&file, plan).unwrap();
         let directory = home.path().join("network");
-        let network =
-            Self { processes: BTreeMap::new(), brokers, nodes: setup.nodes, far: setup.far, home, directory };
+        let network = Self {
+            processes: BTreeMap::new(),
+            brokers,
+            nodes: setup.nodes,
+            far: setup.far,
+            home,
+            directory,
+            _turn: turn,
+        };
         let made = tally()
             .args(["network", "init", "--weak-keys", "--plan"])
             .args([&file, &network.directory])

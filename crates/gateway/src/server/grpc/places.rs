@@ -14,14 +14,14 @@ const MAX: usize = super::super::MAX_WAITING / 2;
 pub(in crate::server) struct Streams(Arc<Mutex<HashMap<String, usize>>>);
 
 /// A stream's place.
-pub(super) struct Place {
+pub(in crate::server) struct Place {
     streams: Streams,
     user: String,
 }
 
 impl Streams {
     /// A place for another stream of that user, if there is one.
-    pub(super) fn open(&self, user: &str) -> Option<Place> {
+    pub(in crate::server) fn open(&self, user: &str) -> Option<Place> {
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let own = open.get(user).copied().unwrap_or_default();
         if own >= MAX_OF_USER || open.values().sum::<usize>() >= MAX {

@@ -182,7 +182,7 @@ fn attempt(app: &App, by: &By<Submits>, mut draft: Draft) -> Result<Attempt, Fai
     };
     if !draft.is_charged {
         let cost = u32::try_from(transactions.len().max(1)).unwrap_or(u32::MAX);
-        let burst = by.user().quota().burst;
+        let burst = by.user().most_at_once();
         if cost > burst {
             let text =
                 format!("{} may send {burst} transactions in a request; this has {cost}", by.user().name);
@@ -200,6 +200,7 @@ fn attempt(app: &App, by: &By<Submits>, mut draft: Draft) -> Result<Attempt, Fai
         draft.is_charged = true;
     }
     transactions::may_hand_in(app, by, &transactions)?;
+    transactions::record(app, by, transactions::acts(app, &transactions))?;
     match app.desk.submit(transactions) {
         Ok(pending) => Ok(Attempt::Handed(pending)),
         Err(busy @ EngineError::Busy(_)) => Ok(Attempt::Later(draft, REST, busy.into())),

@@ -1,10 +1,12 @@
 //! What was accepted and decided earlier, as the topics have it.
 
 use crate::clerk::{self, Finality};
+use crate::engine::EngineError;
 use crate::engine::answer::Expected;
 use crate::engine::earlier::{self, Earlier, Names};
 use crate::journal::record;
 use crate::message::{AcceptedBatch, SequenceBatch, Source};
+use crate::outcomes::{Kept, Outcomes, Place};
 use crate::process::layout::{Bindings, Layout, Role};
 use crate::process::shard::{Opened, ShardError, Stop};
 use std::collections::VecDeque;
@@ -21,6 +23,7 @@ pub(super) struct Archive {
     /// What was looked up last: whoever sends a batch again asks for all of it.
     accepted: VecDeque<(Source, Arc<AcceptedBatch>)>,
     decided: VecDeque<SequenceBatch>,
+    concluded: Kept,
 }
 
 /// Batches of each kind that are kept.
@@ -46,6 +49,7 @@ impl Archive {
             name: opened.name,
             accepted: VecDeque::new(),
             decided: VecDeque::new(),
+            concluded: Kept::default(),
         })
     }
 
@@ -56,35 +60,15 @@ impl Archive {
             .map_err(|source| ShardError::Log { shard: self.name.clone(), source })
     }
 
-    /// An accepted batch.
-    pub(super) fn accepted(&mut self, source: Source) -> Result<Option<Arc<AcceptedBatch>>, LogError> {
-        if let Some((_, batch)) = self.accepted.iter().find(|(of, _)| *of == source) {
-            return Ok(Some(Arc::clone(batch)));
-        }
-        let topic = usize::try_from(source.scheduler).ok().and_then(|at| self.names.accepted.get(at));
-        let Some(topic) = topic else { return Ok(None) };
-        let found = self.arrived(*topic, source.number)?;
-        Ok(found.map(|batch| {
-            let batch = Arc::new(batch);
-            keep(&mut self.accepted, (source, Arc::clone(&batch)));
-            batch
-        }))
+    /// The outcomes from `place` on that are in one record of the sequence.
+    pub(super) fn outcomes(&mut self, place: &mut Place) -> Result<Option<Outcomes>, EngineError> {
+        let Self { log, names, accepted, concluded, .. } = self;
+        concluded.read(log, names, place, |source| read_accepted(log, names, accepted, source))
     }
 
-    /// A record that is there, or about to be: the partitions of one commit need not become visible in one moment.
-    fn arrived(&self, topic: TopicId, number: u64) -> Result<Option<AcceptedBatch>, LogError> {
-        let began = Instant::now();
-        loop {
-            match record(&self.log, topic, number, Visibility::Durable) {
-                Ok(None) => {}
-                Err(LogError::OutOfRange { asked, next, .. }) if asked >= next => {}
-                found => return found,
-            }
-            if began.elapsed() > ARRIVES {
-                return Ok(None);
-            }
-            self.log.0.wait(Duration::from_millis(20));
-        }
+    /// An accepted batch.
+    pub(super) fn accepted(&mut self, source: Source) -> Result<Option<Arc<AcceptedBatch>>, LogError> {
+        read_accepted(&self.log, &self.names, &mut self.accepted, source)
     }
 
     /// The outcome of an accepted transaction, if it is sequenced; the sequence is read from when it was accepted.
@@ -119,6 +103,41 @@ impl Archive {
             return Ok(Earlier::Unknown);
         }
         earlier::find(&self.log, &self.names, expired, longest_validity_ms, deadline)
+    }
+}
+
+fn read_accepted(
+    log: &Patient,
+    names: &Names,
+    kept: &mut VecDeque<(Source, Arc<AcceptedBatch>)>,
+    source: Source,
+) -> Result<Option<Arc<AcceptedBatch>>, LogError> {
+    if let Some((_, batch)) = kept.iter().find(|(of, _)| *of == source) {
+        return Ok(Some(Arc::clone(batch)));
+    }
+    let topic = usize::try_from(source.scheduler).ok().and_then(|at| names.accepted.get(at));
+    let Some(topic) = topic else { return Ok(None) };
+    let found = arrived(log, *topic, source.number)?;
+    Ok(found.map(|batch| {
+        let batch = Arc::new(batch);
+        keep(kept, (source, Arc::clone(&batch)));
+        batch
+    }))
+}
+
+/// A record that is there, or about to be: the partitions of one commit need not become visible in one moment.
+fn arrived(log: &Patient, topic: TopicId, number: u64) -> Result<Option<AcceptedBatch>, LogError> {
+    let began = Instant::now();
+    loop {
+        match record(log, topic, number, Visibility::Durable) {
+            Ok(None) => {}
+            Err(LogError::OutOfRange { asked, next, .. }) if asked >= next => {}
+            found => return found,
+        }
+        if began.elapsed() > ARRIVES {
+            return Ok(None);
+        }
+        log.0.wait(Duration::from_millis(20));
     }
 }
 

@@ -1,8 +1,8 @@
 //! `tally bench all`
 
-use super::{Common, Ended, Report, print, settlement, show, stages, styled};
+use super::{Common, Ended, Report, settlement, stages};
 use std::time::Duration;
-use tally_bench::limits::{Area, render};
+use tally_bench::limits::Area;
 
 /// Arguments of `tally bench all`.
 #[derive(Debug, clap::Args)]
@@ -20,11 +20,9 @@ impl All {
         let options = stages::options(&self.common);
         let total = Duration::from_secs(if self.common.quick { 5 } else { 15 });
         let machine = report.limits(total, &Area::ALL, options.memory_bytes())?;
-        show(&render(&machine.limits, styled()));
-        print::line("");
+        report.say(tally_bench::report::limits(&machine.limits));
         let measured = stages::measure(&mut report, &options, &machine)?;
-        print::line("");
         settlement::list(&mut report, &settlement::plan(&self.common), &machine, &measured, self.full)?;
-        Ok(report.end())
+        report.end_with_page("limits, stages, the whole network and recovery")
     }
 }

@@ -1,8 +1,7 @@
 //! `tally bench chain`
 
 use super::{Common, Ended, Report, show, styled};
-use anyhow::{Context, ensure};
-use std::path::{Path, PathBuf};
+use anyhow::ensure;
 use std::time::Duration;
 use tally_bench::chain::calls::{Plan, run};
 use tally_bench::chain::network::{Consensus, GAS_LIMIT, Layout, Program};
@@ -48,9 +47,6 @@ pub(in crate::command) struct Chain {
     /// How long blocks are waited for after the last transaction was sent, while they bring none
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = super::duration)]
     patience: Duration,
-    /// Write a page with the tables to this file
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
 }
 
 impl Chain {
@@ -82,7 +78,7 @@ impl Chain {
         }
         let lost: f64 =
             outcomes.iter().filter_map(|outcome| outcome.fact("lost")).map(|fact| fact.value).sum();
-        let ended = finish(report, &outcomes, self.html.as_deref())?;
+        let ended = finish(report, &outcomes)?;
         ensure!(lost == 0.0, "{lost} transactions were accepted and lost");
         Ok(ended)
     }
@@ -105,14 +101,10 @@ pub(super) fn layout(common: &Common, consensus: Consensus, stop: &Shutdown) -> 
 }
 
 /// Shows what was found, and says where it lies.
-pub(super) fn finish(report: Report, outcomes: &[Outcome], html: Option<&Path>) -> anyhow::Result<Ended> {
+pub(super) fn finish(report: Report, outcomes: &[Outcome]) -> anyhow::Result<Ended> {
     show(&tables::text(outcomes, styled()));
     super::print::line("");
-    if let Some(file) = html {
-        let page = tables::page(outcomes, about());
-        std::fs::write(file, page.render()).with_context(|| format!("cannot write {}", file.display()))?;
-        super::print::line(&format!("Page: {}", file.display()));
-    }
+    report.write(|| tables::page(outcomes, about()))?;
     Ok(report.end())
 }
 

@@ -2,7 +2,6 @@
 
 use super::{Ended, Report};
 use anyhow::Context;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tally_bench::cluster::alone::{Both, Repeated};
 use tally_bench::cluster::member::Member;
@@ -34,9 +33,6 @@ pub(in crate::command) struct Joined {
     /// With --log kafka: compress records
     #[arg(long)]
     lz4: bool,
-    /// With --log kafka: write a page with the tables to this file
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
 }
 
 /// An option that means nothing with this log.
@@ -59,11 +55,6 @@ impl Joined {
         self.log.as_deref() == Some("kafka")
     }
 
-    /// Where a page is to be written.
-    pub(super) fn html(&self) -> Option<&Path> {
-        self.html.as_deref()
-    }
-
     /// Whether there is more than one scheduler or assembler.
     pub(super) fn is_split(&self) -> bool {
         self.schedulers > 1 || self.assemblers > 1
@@ -81,7 +72,6 @@ impl Joined {
             ("--schedulers", self.schedulers > 1, why),
             ("--assemblers", self.assemblers > 1, why),
             ("--lz4", self.lz4, why),
-            ("--html", self.html.is_some(), why),
         ];
         let (log, unfit) = if self.by_kafka() { ("kafka", files_only) } else { ("file", &kafka_only[..]) };
         let given = unfit.iter().find(|(_, given, _)| *given);
@@ -324,13 +314,8 @@ mod tests {
         assert_eq!(joined(&[]).check(&memory), Ok(()));
         let refused = joined(&["--log", "kafka"]).check(&memory).unwrap_err().to_string();
         assert_eq!(refused, "--memory does not go with --log kafka: why");
-        assert_eq!(
-            joined(&["--log", "kafka", "--lz4", "--html", "a.html"]).check(&[("--x", false, "")]),
-            Ok(())
-        );
-        for words in
-            [["--html", "a.html"], ["--brokers", "a:1"], ["--schedulers", "2"], ["--assemblers", "2"]]
-        {
+        assert_eq!(joined(&["--log", "kafka", "--lz4"]).check(&[("--x", false, "")]), Ok(()));
+        for words in [["--brokers", "a:1"], ["--schedulers", "2"], ["--assemblers", "2"]] {
             let refused = joined(&words).check(&memory).unwrap_err();
             assert_eq!((refused.option, refused.log), (words[0], "file"));
         }

@@ -1,7 +1,8 @@
 //! `tally bench evm`
 
-use super::{Common, Ended, Report, show, styled};
-use tally_bench::{evm, report};
+use super::{Common, Ended, Report};
+use tally_bench::evm;
+use tally_bench::report::evm as tables;
 
 /// Arguments of `tally bench evm`.
 #[derive(Debug, clap::Args)]
@@ -19,7 +20,7 @@ impl Evm {
         let mut report = Report::begin(&self.common)?;
         let figures = evm::measure(rounds, |name| report.note(name))?;
         report.append(figures.iter().map(|figure| evm::record(figure, rounds)))?;
-        show(&report::evm::text(&figures, styled()));
-        Ok(report.end())
+        report.say(tables::section(&figures));
+        report.end_with_page("the EVM")
     }
 }

@@ -1,15 +1,13 @@
 //! `tally bench flows`
 
 use super::{Common, Ended, Report, print, show, styled};
-use anyhow::Context;
-use std::path::PathBuf;
 use std::time::Duration;
 use tally_bench::flows::FlowsError;
 use tally_bench::flows::network::{Database, Launcher, Layout};
 use tally_bench::flows::outcome::{Ceiling, Outcome};
 use tally_bench::flows::plan::Plan;
 use tally_bench::flows::suite::{self, Observer, Part, Sizes};
-use tally_bench::limits::{ALL_CORES, Area, Limit, PAY, render};
+use tally_bench::limits::{ALL_CORES, Area, Limit, PAY};
 use tally_bench::report::flows as tables;
 use tally_bench::result::Commit;
 use tally_bench::table;
@@ -25,9 +23,6 @@ pub(in crate::command) struct Flows {
     /// All of them, with more points and for a longer time
     #[arg(long, conflicts_with = "quick")]
     full: bool,
-    /// Write a page with charts to this file
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
     /// Flows under way in closed loop
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..))]
     in_flight: u64,
@@ -96,19 +91,13 @@ impl Flows {
         }) {
             let total = Duration::from_secs(3);
             let machine = report.limits(total, &[Area::Pay], 1 << 20)?;
-            show(&render(&machine.limits, styled()));
-            print::line("");
+            report.say(tally_bench::report::limits(&machine.limits));
             plan.pay_limits = ceilings(&machine.limits);
         }
         let findings = suite::run(&plan, &sizes, &parts, &mut Kept(&mut report))?;
         show(&tables::text(&findings, styled()));
         print::line("");
-        if let Some(file) = &self.html {
-            let page = tables::page(&findings, self.facts(&plan));
-            std::fs::write(file, page.render())
-                .with_context(|| format!("cannot write {}", file.display()))?;
-            print::line(&format!("Page with charts: {}", file.display()));
-        }
+        report.write(|| tables::page(&findings, self.facts(&plan)))?;
         Ok(report.end())
     }
 

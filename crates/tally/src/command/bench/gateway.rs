@@ -1,7 +1,6 @@
 //! `tally bench gateway`
 
 use super::{Common, Ended, Report};
-use std::path::PathBuf;
 use std::time::Duration;
 use tally_bench::gateway::{Plan, run};
 use tally_bench::report;
@@ -29,9 +28,6 @@ pub(in crate::command) struct Gateway {
     /// How often each part is repeated; medians are shown
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100))]
     runs: Option<u64>,
-    /// Write a page with the tables to this file
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
 }
 
 impl Gateway {
@@ -51,7 +47,6 @@ impl Gateway {
         let measured = run(&plan, |what| report.note(what))?;
         report.append(measured.iter().map(|one| one.record(&plan)))?;
         report.say(report::gateway::section(&measured));
-        report.write_page("the gateway", self.html.as_deref())?;
-        Ok(report.end())
+        report.end_with_page("the gateway")
     }
 }

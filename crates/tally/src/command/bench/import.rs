@@ -3,7 +3,6 @@
 use super::rpc::{History, Kept};
 use super::{Common, Ended, Report, chain};
 use anyhow::Context as _;
-use std::path::PathBuf;
 use tally_bench::chain::imports::{Mode, Plan, run};
 use tally_bench::chain::network::Consensus;
 use tally_ops::shutdown::Shutdown;
@@ -21,9 +20,6 @@ pub(in crate::command) struct Import {
     consensus: Consensus,
     #[command(flatten)]
     history: History,
-    /// Write a page with the tables to this file
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
 }
 
 impl Import {
@@ -38,6 +34,6 @@ impl Import {
         };
         let mut report = Report::begin(&self.common)?;
         let outcomes = run(&plan, &mut Kept(&mut report)).context("a chain into an empty node")?;
-        chain::finish(report, &outcomes, self.html.as_deref())
+        chain::finish(report, &outcomes)
     }
 }

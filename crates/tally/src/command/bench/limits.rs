@@ -1,8 +1,8 @@
 //! `tally bench limits`
 
-use super::{Common, Ended, Report, show, styled};
+use super::{Common, Ended, Report};
 use std::time::Duration;
-use tally_bench::limits::{Area, render};
+use tally_bench::limits::Area;
 
 /// Arguments of `tally bench limits`.
 #[derive(Debug, clap::Args)]
@@ -29,13 +29,12 @@ impl Limits {
         if self.joined.by_kafka() {
             let broker = self.joined.broker()?;
             super::cluster::limits(&mut report, &broker, super::cluster::Sizes::All, self.duration)?;
-            report.write_page("limits", self.joined.html())?;
-            return Ok(report.end());
+            return report.end_with_page("limits over Kafka");
         }
         let usual = Duration::from_secs(if self.common.quick { 5 } else { 15 });
         let total = self.duration.unwrap_or(usual);
         let machine = report.limits(total, &Area::ALL, self.memory.unwrap_or(MEMORY_MIB) << 20)?;
-        show(&render(&machine.limits, styled()));
-        Ok(report.end())
+        report.say(tally_bench::report::limits(&machine.limits));
+        report.end_with_page("limits")
     }
 }

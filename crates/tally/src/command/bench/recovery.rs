@@ -1,6 +1,6 @@
 //! `tally bench recovery`
 
-use super::{Common, Ended, Report, settlement, show, styled};
+use super::{Common, Ended, Report, settlement};
 use std::time::Duration;
 use tally_bench::limits::{Area, Limit};
 use tally_bench::suite::Plan;
@@ -34,7 +34,7 @@ impl Recovery {
         let mix = if self.between { Mix::Between } else { Mix::Inside };
         let payers = if self.signed { plan.payers } else { 0 };
         measure(&mut report, &plan, mix, payers, &machine.limits)?;
-        Ok(report.end())
+        report.end_with_page("recovery")
     }
 }
 
@@ -56,6 +56,6 @@ pub(super) fn measure(
     report.note("recovery and audit");
     let measured = plan.recovery(&run, plan.runs.max(3))?;
     report.append(measured.iter().map(|one| one.record(&run.workload, limits)))?;
-    show(&tally_bench::report::recovery(&measured, &run.workload, limits, styled()));
+    report.say(tally_bench::report::recovery(&measured, &run.workload, limits));
     Ok(())
 }

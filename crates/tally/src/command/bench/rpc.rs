@@ -2,7 +2,6 @@
 
 use super::{Common, Ended, Report, chain};
 use anyhow::Context as _;
-use std::path::PathBuf;
 use std::time::Duration;
 use tally_bench::chain::network::Consensus;
 use tally_bench::chain::outcome::Outcome;
@@ -34,9 +33,6 @@ pub(in crate::command) struct Rpc {
     /// How long requests come before they are measured
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = super::duration)]
     warm_up: Duration,
-    /// Write a page with the tables to this file
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
 }
 
 /// What the chain holds that is built for a measurement.
@@ -101,6 +97,6 @@ impl Rpc {
         };
         let mut report = Report::begin(&self.common)?;
         let outcomes = run(&plan, &mut Kept(&mut report)).context("reading from a node")?;
-        chain::finish(report, &outcomes, self.html.as_deref())
+        chain::finish(report, &outcomes)
     }
 }

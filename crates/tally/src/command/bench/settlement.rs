@@ -1,11 +1,11 @@
 //! `tally bench settlement`
 
-use super::{Common, Ended, Machine, Report, recovery, show, styled};
+use super::{Common, Ended, Machine, Report, recovery, show};
 use anyhow::{Context, ensure};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use tally_bench::limits::Area;
-use tally_bench::report;
+use tally_bench::report as tables;
 use tally_bench::settlement::Load;
 use tally_bench::stages::Measured;
 use tally_bench::suite::{Outcome, Plan, ceilings, verified};
@@ -91,8 +91,7 @@ impl Settlement {
         let mut report = Report::begin(&self.common)?;
         if self.joined.by_kafka() {
             self.over_kafka(&mut report, &plan)?;
-            report.write_page("the whole network", self.joined.html())?;
-            return Ok(report.end());
+            return report.end_with_page("the whole network over Kafka");
         }
         if let Some(accounts) = self.memory {
             measure_memory(&mut report, &plan, accounts)?;
@@ -104,7 +103,7 @@ impl Settlement {
                 list(&mut report, &plan, &machine, &[], self.full)?;
             }
         }
-        Ok(report.end())
+        report.end_with_page("the whole network")
     }
 
     fn over_kafka(&self, report: &mut Report, plan: &Plan) -> anyhow::Result<()> {
@@ -146,10 +145,9 @@ impl Settlement {
         let is_open = matches!(outcome.run.load, Load::Open(_));
         finish(report, plan, &outcome)?;
         let outcomes = [outcome];
-        show(&report::throughput(&outcomes, styled()));
+        report.say(tables::throughput(&outcomes));
         if is_open {
-            super::print::line("");
-            show(&report::latency(&outcomes, styled()));
+            report.say(tables::latency(&outcomes));
         }
         Ok(())
     }
@@ -215,11 +213,9 @@ pub(super) fn list(
     if full {
         add(report, signed(plan, Mix::Between)?)?;
     }
-    show(&report::throughput(&outcomes, styled()));
-    super::print::line("");
+    report.say(tables::throughput(&outcomes));
     if !stages.is_empty() {
-        show(&report::breakdown(&outcomes, stages, styled()));
-        super::print::line("");
+        report.say(tables::breakdown(&outcomes, stages));
     }
 
     let mut latencies = vec![open(plan, Mix::Inside, inside_rate, false)?];
@@ -229,12 +225,10 @@ pub(super) fn list(
     for outcome in &latencies {
         finish(report, plan, outcome)?;
     }
-    show(&report::latency(&latencies, styled()));
-    super::print::line("");
+    report.say(tables::latency(&latencies));
 
     recovery::measure(report, plan, Mix::Inside, 0, &machine.limits)?;
     if full {
-        super::print::line("");
         memory_in_its_own_process(report)?;
     }
     Ok(())
@@ -288,7 +282,7 @@ fn measure_memory(report: &mut Report, plan: &Plan, accounts: u32) -> anyhow::Re
     report.note(&format!("the memory of {accounts} accounts"));
     let memory = plan.memory(accounts)?;
     report.append([memory.record()])?;
-    show(&report::memory(&memory, styled()));
+    report.say(tables::memory(&memory));
     Ok(())
 }
 

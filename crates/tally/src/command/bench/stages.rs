@@ -1,6 +1,6 @@
 //! `tally bench stages`
 
-use super::{Common, Ended, Machine, Report, show, styled};
+use super::{Common, Ended, Machine, Report};
 use std::time::Duration;
 use tally_bench::limits::Area;
 use tally_bench::stages::{self, Measured, Options};
@@ -49,14 +49,13 @@ impl Stages {
             let usual = if self.common.quick { 1 } else { super::cluster::REPETITIONS };
             options.repetitions = self.repetitions.unwrap_or(usual).max(1);
             super::cluster::stages(&mut report, &self.joined, &options, &self.instances)?;
-            report.write_page("each stage alone", self.joined.html())?;
-            return Ok(report.end());
+            return report.end_with_page("each stage alone over Kafka");
         }
         let total = Duration::from_secs(if self.common.quick { 3 } else { 8 });
         let areas = [Area::Hash, Area::Sign, Area::Memory];
         let machine = report.limits(total, &areas, options.memory_bytes())?;
         measure(&mut report, &options, &machine)?;
-        Ok(report.end())
+        report.end_with_page("each stage alone")
     }
 }
 
@@ -79,6 +78,6 @@ pub(super) fn measure(
     report.note("each stage alone");
     let measured = stages::run_each(options, |_| {});
     report.append(measured.iter().map(|one| one.record(options, &machine.limits)))?;
-    show(&tally_bench::report::stages(&measured, &machine.limits, styled()));
+    report.say(tally_bench::report::stages(&measured, &machine.limits));
     Ok(measured)
 }

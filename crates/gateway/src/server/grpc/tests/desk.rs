@@ -12,6 +12,7 @@ use tally_proof::{Consistency, Proof, Receipt};
 use tally_settlement::clerk::Counts;
 use tally_settlement::desk::Settlement;
 use tally_settlement::engine::{AccountView, Answer, Engine, EngineError, Entry, Pending, Total};
+use tally_settlement::outcomes::{Outcomes, Place};
 use tally_settlement::proof::Wanted;
 
 pub(super) struct HeldDesk {
@@ -92,6 +93,9 @@ impl Settlement for HeldDesk {
     }
     fn statement(&self, id: AccountId, before: Option<u64>, limit: usize) -> Result<Vec<Entry>, EngineError> {
         Settlement::statement(&self.engine, id, before, limit)
+    }
+    fn outcomes(&self, place: &mut Place) -> Result<Option<Outcomes>, EngineError> {
+        Settlement::outcomes(&self.engine, place)
     }
     fn totals(&self) -> Vec<Total> {
         Settlement::totals(&self.engine)

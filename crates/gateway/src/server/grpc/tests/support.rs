@@ -1,7 +1,7 @@
 //! A network with two customers at one bank, and a gateway to it on a free port of loopback.
 
 use super::desk::HeldDesk;
-use crate::access::{AccessFile, Gate, Role, Token, UserEntry};
+use crate::access::{AccessFile, AuditLog, Gate, Role, Token, UserEntry};
 use crate::grpc::Client;
 use crate::server::{self, ServeError};
 use crate::settings::Settings;
@@ -96,7 +96,8 @@ impl Bench {
         let mut entry = bench.entry(&[Role::Submit, Role::Read]);
         user(&mut entry);
         bench.grant(entry);
-        let gate = Arc::new(Gate::open(bench.access(), network()).unwrap());
+        let gate =
+            Arc::new(Gate::open(bench.access(), AuditLog::beside(&bench.access()), network()).unwrap());
         let (desk, shutdown) = (Arc::clone(&bench.desk), bench.shutdown.clone());
         bench.server =
             Some(std::thread::spawn(move || server::serve(listener, desk, settings, gate, &shutdown)));
@@ -120,7 +121,7 @@ impl Bench {
 
     /// Lets this user in, and nobody else.
     pub(super) fn grant(&self, entry: UserEntry) {
-        AccessFile { user: vec![entry] }.write(&self.access()).unwrap();
+        AccessFile { user: vec![entry], ..AccessFile::default() }.write(&self.access()).unwrap();
     }
 
     /// Lets nobody in.
