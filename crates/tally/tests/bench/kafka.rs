@@ -130,7 +130,7 @@ fn what_means_nothing_over_kafka_is_refused_before_anything_is_started() {
         ("limits --log kafka --memory 64", "--memory"),
         ("stages --log kafka --duration 1s", "--duration"),
         ("stages --log kafka --schedulers 2", "--schedulers"),
-        ("stages --html page.html", "--html"),
+        ("stages --lz4", "--lz4"),
     ] {
         let home = tempfile::tempdir().unwrap();
         let out = home.path().join("out");

@@ -100,8 +100,12 @@ fn a_chain_comes_into_an_empty_node_from_a_file_and_from_a_peer() {
 #[test]
 fn the_evm_is_measured_beside_revm() {
     let home = tempfile::tempdir().unwrap();
-    let output = bench(home.path(), &["evm", "--repeat", "1"]);
+    let page = tempfile::NamedTempFile::new().unwrap();
+    let file = page.path().to_str().unwrap();
+    let output = bench(home.path(), &["evm", "--repeat", "1", "--html", file]);
     let said = String::from_utf8(output.stdout).unwrap();
+    let page = std::fs::read_to_string(&page).unwrap();
+    assert!(page.contains("Tallystick: the EVM") && page.contains("Mgas/s"), "{page}");
     for record in records(home.path()) {
         assert!(said.contains(record["name"].as_str().unwrap()) && metric(&record, "gas_rate") > 0.0);
     }
