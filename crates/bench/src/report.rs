@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use tally_ops::process::Machine;
 
-use self::page::{Block, Section};
+use self::page::Section;
 use crate::limits::{ALL_CORES, BUSY, Limit, find};
 use crate::recovery;
 use crate::result::Commit;
@@ -62,19 +62,16 @@ pub fn limits(limits: &[Limit]) -> Section {
             all.map(|all| table::number(all.value / limit.value)).unwrap_or_default(),
         ]);
     }
-    let mut blocks = vec![Block::Table("Limits of this machine".to_owned(), rows)];
+    let mut section = Section::of("Limits of this machine", rows);
     if let Some(least) = limits.iter().filter_map(|limit| limit.processor_share).min_by(f64::total_cmp)
         && least < BUSY
     {
-        note(
-            &mut blocks,
-            &format!(
-                "The machine was busy: at worst the workers had {} of a processor. It can do more than this.\n",
-                table::quantity(least, "share")
-            ),
-        );
+        section.note(format!(
+            "The machine was busy: at worst the workers had {} of a processor. It can do more than this.",
+            table::quantity(least, "share")
+        ));
     }
-    Section { title: "Limits of this machine".to_owned(), blocks }
+    section
 }
 
 /// Each stage alone, beside what was published of one instance of it and what the machine allows.
@@ -109,20 +106,13 @@ pub fn stages(measured: &[stages::Measured], limits: &[Limit]) -> Section {
             work.to_string(),
         ]);
     }
-    let mut blocks = vec![Block::Table("Each stage alone".to_owned(), rows)];
-    note(
-        &mut blocks,
+    let mut section = Section::of("Each stage alone", rows);
+    section.note(
         "One instance on one thread, on batches in memory: nothing durable in these rows. Published: one instance on \
-         its own\nmachine, unsigned (AWS Architecture Blog); only times are of two machines. Limit: those hashes, \
-         updates, bytes and\nsignatures at the rates measured on one core in this run, one after the other; both in processor time.\n",
+         its own machine, unsigned (AWS Architecture Blog); only times are of two machines. Limit: those hashes, \
+         updates, bytes and signatures at the rates measured on one core in this run, one after the other; both in processor time.",
     );
-    Section { title: "Each stage alone".to_owned(), blocks }
-}
-
-/// Adds a paragraph; lines are broken where it is shown.
-fn note(blocks: &mut Vec<Block>, text: &str) {
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    blocks.push(Block::Note(text));
+    section
 }
 
 fn times(value: f64) -> String {
@@ -160,24 +150,21 @@ pub fn throughput(outcomes: &[Outcome]) -> Section {
             outcome.ceilings.iter().map(ceiling).collect::<Vec<_>>().join("; "),
         ]);
     }
-    let mut blocks = vec![Block::Table("The whole network".to_owned(), rows)];
-    note(
-        &mut blocks,
+    let mut section = Section::of("The whole network", rows);
+    section.note(
         "Generator included; an outcome counts once it is durable (fdatasync) and decided. Unsigned, as in the published \
-         test:\npayers neither sign nor are verified; institutions sign their approvals, the operator its tree heads. \
-         Signed: payments are\nprepared by their payers before the run, and each signature is verified. CPU each: of the \
-         whole process, for a payment.\nPublished: about 313 instances together, on other machines (AWS Architecture \
-         Blog, 2021).\n",
+         test: payers neither sign nor are verified; institutions sign their approvals, the operator its tree heads. \
+         Signed: payments are prepared by their payers before the run, and each signature is verified. CPU each: of the \
+         whole process, for a payment. Published: about 313 instances together, on other machines (AWS Architecture \
+         Blog, 2021).",
     );
     let cores = tally_ops::process::machine().cores as f64;
     for outcome in outcomes.iter().filter(|outcome| matches!(outcome.run.load, Load::Closed(_))) {
         let busy = outcome.median(Measured::cores);
         if busy < BUSY * cores {
-            note(
-                &mut blocks,
-                &format!(
+            section.note(format!(
                     "{}: had {} of {cores} cores. Others used the machine, or the disk was waited for; it can do more than \
-                 this.\n",
+                 this.",
                     outcome.title,
                     table::number(busy)
                 ),
@@ -190,12 +177,12 @@ pub fn throughput(outcomes: &[Outcome]) -> Section {
             Bar::Rate(rate) => Some(rate),
             Bar::Share(_) => None,
         });
-        blocks.push(curves::over_time(&outcome.title, 1.0, &runs, bar));
+        section.blocks.push(curves::over_time(&outcome.title, 1.0, &runs, bar));
     }
     for outcome in outcomes.iter().filter(|outcome| outcome.refused() > 0) {
-        note(&mut blocks, &format!("{}: {} payments were refused\n", outcome.title, outcome.refused()));
+        section.note(format!("{}: {} payments were refused", outcome.title, outcome.refused()));
     }
-    Section { title: "The whole network".to_owned(), blocks }
+    section
 }
 
 /// Where the processor time of a payment goes; `stages` were measured in the same run of the program.
@@ -225,14 +212,13 @@ pub fn breakdown(outcomes: &[Outcome], stages: &[stages::Measured]) -> Section {
             shown(outcome.median(|run| run.per_payment(run.kernel()))),
         ]);
     }
-    let mut blocks = vec![Block::Table("Where the time goes".to_owned(), rows)];
-    note(
-        &mut blocks,
+    let mut section = Section::of("Where the time goes", rows);
+    section.note(
         "Stages alone: the sum of the rows above for all that a payment passes. Joining them: the rest of the workers' \
-         time: queues,\nencoding and checksums of records, memory that another core wrote or frees, receipts. Journal: \
-         the thread that writes and syncs.\nDriver: the thread that makes unsigned payments and takes outcomes.\n",
+         time: queues, encoding and checksums of records, memory that another core wrote or frees, receipts. Journal: \
+         the thread that writes and syncs. Driver: the thread that makes unsigned payments and takes outcomes.",
     );
-    Section { title: "Where the time goes".to_owned(), blocks }
+    section
 }
 
 fn bar(bar: Bar) -> String {
@@ -270,18 +256,17 @@ pub fn latency(outcomes: &[Outcome]) -> Section {
             table::quantity(outcome.median(Measured::nanoseconds), "ns"),
         ]);
     }
-    let mut blocks = vec![Block::Table("Latency at a fixed rate of arrivals".to_owned(), rows)];
-    note(
-        &mut blocks,
+    let mut section = Section::of("Latency at a fixed rate of arrivals", rows);
+    section.note(
         "Open loop: from each payment's intended start, the wait for its batch of a millisecond included, to its durable \
-         outcome.\nBars: p50 10.0 ms, p99 50.0 ms at half of the maximum rate.\n",
+         outcome. Bars: p50 10.0 ms, p99 50.0 ms at half of the maximum rate.",
     );
     for outcome in outcomes.iter().filter(|outcome| matches!(outcome.run.load, Load::Open(_))) {
         let latency = outcome.latency();
-        blocks.push(curves::histogram(&outcome.title, &latency));
-        blocks.push(curves::percentiles(&outcome.title, &latency, Some(Duration::from_millis(50))));
+        section.blocks.push(curves::histogram(&outcome.title, &latency));
+        section.blocks.push(curves::percentiles(&outcome.title, &latency, Some(Duration::from_millis(50))));
     }
-    Section { title: "Latency at a fixed rate of arrivals".to_owned(), blocks }
+    section
 }
 
 /// How fast a journal is read back.
@@ -315,9 +300,9 @@ pub fn recovery(measured: &[recovery::Measured], workload: &Workload, limits: &[
         Mix::Mixed(share) => format!("payments of two legs, {share} % of four"),
     };
     let signed = if workload.is_signed() { "signed" } else { "unsigned" };
-    let mut blocks = vec![Block::Table("A journal read back".to_owned(), rows)];
-    note(&mut blocks, &format!("The journal of a run just ended, {signed} {mix}; no snapshot is used.\n"));
-    Section { title: "A journal read back".to_owned(), blocks }
+    let mut section = Section::of("A journal read back", rows);
+    section.note(format!("The journal of a run just ended, {signed} {mix}; no snapshot is used."));
+    section
 }
 
 /// What many accounts take.
@@ -339,12 +324,9 @@ pub fn memory(memory: &Memory) -> Section {
         table::bytes(Memory::BAR_BYTES),
         table::duration(memory.set_up),
     ]);
-    let mut blocks = vec![Block::Table("Memory of many accounts".to_owned(), rows)];
-    note(
-        &mut blocks,
-        "Of the whole process, generator included. Accounts opened in ranges, without aliases.\n",
-    );
-    Section { title: "Memory of many accounts".to_owned(), blocks }
+    let mut section = Section::of("Memory of many accounts", rows);
+    section.note("Of the whole process, generator included. Accounts opened in ranges, without aliases.");
+    section
 }
 
 #[cfg(test)]

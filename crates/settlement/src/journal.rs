@@ -89,6 +89,28 @@ pub(crate) fn record<T: Message>(
     Ok(records.first().and_then(|record| T::decode(&record.payload).ok()))
 }
 
+/// The first record of a topic that is not `before` what is looked for, or can be seen no more; records that are come first.
+///
+/// # Errors
+/// When the log cannot be read there.
+pub(crate) fn partition_point<T: Message>(
+    log: &dyn Log,
+    topic: TopicId,
+    visibility: Visibility,
+    before: impl Fn(T) -> bool,
+) -> Result<u64, LogError> {
+    let (mut low, mut high) = (log.first(topic).0, log.next(topic).0);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if record(log, topic, middle, visibility)?.is_some_and(&before) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    Ok(low)
+}
+
 /// The records of a journal from `from` on.
 ///
 /// Each is an error when it cannot be read; nothing follows an error.

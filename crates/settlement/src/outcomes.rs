@@ -99,7 +99,7 @@ impl Kept {
             }
         };
         let from = all.partition_point(|one| one.sequence < place.next);
-        *place = Place { next: batch.first + u64::from(batch.count), record: Some(record + 1) };
+        *place = Place { next: end(&batch), record: Some(record + 1) };
         Ok(Some(Outcomes { all, from }))
     }
 
@@ -111,25 +111,24 @@ impl Kept {
 /// The record of the sequence that a place is in, and which it is.
 fn find(log: &dyn Log, names: &Names, place: Place) -> Result<Option<(u64, SequenceBatch)>, LogError> {
     let topic = names.sequence;
-    let read = |at: u64| journal::record::<SequenceBatch>(log, topic, at, Visibility::Durable);
-    let holds =
-        |batch: &SequenceBatch| (batch.first..batch.first + u64::from(batch.count)).contains(&place.next);
+    let read = |at| {
+        let found: Option<SequenceBatch> = journal::record(log, topic, at, Visibility::Durable)?;
+        let holds = |batch: &SequenceBatch| (batch.first..end(batch)).contains(&place.next);
+        Ok(found.filter(holds).map(|batch| (at, batch)))
+    };
     if let Some(at) = place.record
-        && let Some(batch) = read(at)?.filter(holds)
+        && let Some(found) = read(at)?
     {
-        return Ok(Some((at, batch)));
+        return Ok(Some(found));
     }
-    // The first record that ends behind the place.
-    let (mut low, mut high) = (log.first(topic).0, log.next(topic).0);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        match read(middle)? {
-            Some(batch) if batch.first + u64::from(batch.count) <= place.next => low = middle + 1,
-            Some(batch) if holds(&batch) => return Ok(Some((middle, batch))),
-            _ => high = middle,
-        }
-    }
-    Ok(None)
+    let before = |batch: SequenceBatch| end(&batch) <= place.next;
+    let at = journal::partition_point(log, topic, Visibility::Durable, before)?;
+    if at < log.next(topic).0 { read(at) } else { Ok(None) }
+}
+
+/// The sequence number after the last of a record.
+fn end(batch: &SequenceBatch) -> u64 {
+    batch.first + u64::from(batch.count)
 }
 
 /// Every outcome of a record.

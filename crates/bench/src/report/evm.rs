@@ -2,7 +2,7 @@
 
 use tally_evm::bench::Figure;
 
-use super::page::{Block, Section};
+use super::page::Section;
 use crate::evm::{BAR_SHARE, published, share};
 use crate::table::{self, Align, Table};
 
@@ -31,17 +31,16 @@ pub fn section(figures: &[Figure]) -> Section {
             table::quantity(figure.per_mille_of(bare) as f64 / 1000.0, "share"),
         ]);
     }
-    let mut blocks = vec![Block::Table("Gas per second".to_owned(), rows)];
-    super::note(
-        &mut blocks,
+    let mut section = Section::of("The EVM", rows);
+    section.note(
         "On one core, by the clock: checks, execution, receipts and the changes that a block makes. revm executes the \
-         same transactions,\nin turn: once giving out the block's changes as well, once with nothing but a cache.\n",
+         same transactions, in turn: once giving out the block's changes as well, once with nothing but a cache.",
     );
     if let Some(figure) = published() {
         let value = table::number(figure.value);
         let published =
             format!("Published: {}: {value}, {} ({})", figure.system, figure.metric, figure.source);
-        super::note(&mut blocks, &published);
+        section.note(&published);
     }
-    Section { title: "The EVM".to_owned(), blocks }
+    section
 }

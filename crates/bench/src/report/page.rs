@@ -99,6 +99,17 @@ impl Page {
 }
 
 impl Section {
+    /// A table under that heading.
+    #[must_use]
+    pub fn of(title: &str, table: Table) -> Self {
+        Self { title: title.to_owned(), blocks: vec![Block::Table(title.to_owned(), table)] }
+    }
+
+    /// Adds a paragraph; lines are broken where it is shown.
+    pub fn note(&mut self, text: impl Into<String>) {
+        self.blocks.push(Block::Note(text.into()));
+    }
+
     /// Tables and notes as text, for a terminal; charts and headline figures, which repeat them, are left out.
     #[must_use]
     pub fn text(&self, styled: bool) -> String {

@@ -11,9 +11,9 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 use tally_crypto::Hash;
-use tally_ledger::{Timestamp, TransactionId};
+use tally_ledger::TransactionId;
+use tally_settlement::engine::wall_clock;
 
 /// The longest line, in bytes.
 const MAX_LINE: usize = 64 << 10;
@@ -149,7 +149,7 @@ impl AuditLog {
             options.read(true).append(true).create(true).mode(0o600).open(&self.path).map_err(&failed)?;
         file.lock().map_err(&failed)?;
         let (mut number, mut before) = self.last(&mut file)?;
-        let time = now();
+        let time = crate::codec::time(wall_clock());
         let mut lines = Vec::new();
         for act in acts {
             tracing::info!(target: "audit", by, ?act);
@@ -161,10 +161,7 @@ impl AuditLog {
         }
         file.write_all(&lines).and_then(|()| file.sync_data()).map_err(&failed)?;
         if is_new {
-            let folder = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
-            File::open(folder.unwrap_or(Path::new(".")))
-                .and_then(|folder| folder.sync_all())
-                .map_err(&failed)?;
+            super::file::sync_folder(&self.path).map_err(&failed)?;
         }
         Ok(())
     }
@@ -234,11 +231,6 @@ impl AuditLog {
         let read = fs::read(path).map_err(|source| AuditError::File { path: path.to_owned(), source })?;
         self.record("gateway", [Act::AccessFile { hash: tally_crypto::hash(&read) }])
     }
-}
-
-fn now() -> String {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    crate::codec::time(Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX)))
 }
 
 #[cfg(test)]

@@ -267,8 +267,7 @@ impl AccessFile {
             file.write_all(text.as_bytes())?;
             file.sync_all()?;
             fs::rename(&draft, path)?;
-            let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-            fs::File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+            sync_folder(path)
         })();
         written.map_err(|source| {
             // A draft that is left over would be in the way of the next attempt.
@@ -276,6 +275,12 @@ impl AccessFile {
             failed(source)
         })
     }
+}
+
+/// Makes it durable that a file is in its folder.
+pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    fs::File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 impl UserEntry {

@@ -6,7 +6,7 @@ use super::{App, Peer};
 use crate::access::{Access, Denied, Role, User};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, header};
+use axum::http::{Extensions, HeaderMap, header};
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Instant;
@@ -49,7 +49,8 @@ pub(super) enum Credential {
 
 impl Credential {
     /// What a request shows; a token goes before a certificate.
-    pub(super) fn of(headers: &HeaderMap, peer: Peer) -> Result<Self, Denied> {
+    pub(super) fn of(headers: &HeaderMap, extensions: &Extensions) -> Result<Self, Denied> {
+        let peer = extensions.get::<Peer>().copied().unwrap_or_default();
         match (headers.get(header::AUTHORIZATION), peer.certificate) {
             (Some(value), _) => Ok(Self::Token(bearer(value.as_bytes())?.to_owned())),
             (None, Some(fingerprint)) => Ok(Self::Certificate(fingerprint)),
@@ -76,8 +77,7 @@ impl<R: Right> FromRequestParts<Arc<App>> for By<R> {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Failure> {
-        let peer = parts.extensions.get::<Peer>().copied().unwrap_or_default();
-        let by = Self::request(app, &Credential::of(&parts.headers, peer)?)?;
+        let by = Self::request(app, &Credential::of(&parts.headers, &parts.extensions)?)?;
         if let Some(slot) = parts.extensions.get::<Arc<Slot>>() {
             slot.is_users();
         }

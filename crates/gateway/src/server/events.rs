@@ -2,12 +2,10 @@
 
 use super::asked::Asked;
 use super::caller::{By, Credential, Reads};
-use super::connection::Lease;
 use super::failure::Failure;
-use super::grpc::StreamPlace;
+use super::grpc::Kept;
 use super::refusals::Refusals;
-use super::slots::{Slot, Working};
-use super::{App, Peer, blocking, outcome};
+use super::{App, blocking, outcome};
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::request::Parts;
@@ -69,27 +67,18 @@ pub(super) async fn events(
     Asked(asked): Asked<Beginning>,
     parts: Parts,
 ) -> Result<Response, Failure> {
-    let extensions = &parts.extensions;
     let next = told_last(&parts.headers)?.map(|last| last.saturating_add(1)).or(asked.from);
     let place = Place::before(next.unwrap_or_else(|| app.desk.sequenced()));
-    let full = || {
-        Failure::new(429, "streams", "there are as many streams as may be; use those, or try later")
-            .retry_after(FULL)
-    };
-    let stream = app.streams.open(&by.user().name).ok_or_else(full)?;
-    let peer = extensions.get::<Peer>().copied().unwrap_or_default();
+    let kept = app.streams.keep(&by.user().name, &parts.extensions);
+    let kept = kept.map_err(|full| full.retry_after(FULL))?;
     let following = Following {
-        credential: Credential::of(&parts.headers, peer)?,
+        credential: Credential::of(&parts.headers, &parts.extensions)?,
         by,
         place,
         read: None,
         stop: app.stop.subscribe(),
         said: None,
-        _kept: (
-            stream,
-            extensions.get::<Lease>().and_then(|Lease(lease)| lease.upgrade()),
-            extensions.get::<Arc<Slot>>().and_then(Slot::try_working),
-        ),
+        _kept: kept,
         app,
     };
     let body = Body::from_stream(futures_util::stream::unfold(following, Following::next));
@@ -117,8 +106,7 @@ struct Following {
     stop: watch::Receiver<bool>,
     /// When something was sent last; none before the first.
     said: Option<Instant>,
-    /// What its stream, its connection and its slot are kept by.
-    _kept: (StreamPlace, Option<Arc<()>>, Option<Working>),
+    _kept: Kept,
 }
 
 impl Following {

@@ -12,10 +12,9 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-pub(super) use places::{Place as StreamPlace, Streams};
+pub(super) use places::{Kept, Streams};
 
 use super::App;
-use super::Peer;
 use super::caller::Credential;
 use super::failure::Failure;
 use crate::grpc::wire::Refused;
@@ -78,8 +77,7 @@ pub(super) async fn nothing_here(headers: HeaderMap) -> Response {
 }
 
 async fn settlement(State(app): State<Arc<App>>, mut request: Request) -> Response {
-    let peer = request.extensions().get::<Peer>().copied().unwrap_or_default();
-    let known = Credential::of(request.headers(), peer).and_then(|credential| {
+    let known = Credential::of(request.headers(), request.extensions()).and_then(|credential| {
         credential.user(&app.access.current(), app.desk.now())?;
         Ok(credential)
     });

@@ -172,17 +172,7 @@ fn first_from<T: Message>(
     from: Timestamp,
     time: impl Fn(T) -> Timestamp,
 ) -> Result<u64, LogError> {
-    let (mut low, mut high) = (log.first(topic).0, log.next(topic).0);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        let record = journal::record(log, topic, middle, Visibility::Appended)?;
-        if record.is_some_and(|batch| time(batch) < from) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    Ok(low)
+    journal::partition_point(log, topic, Visibility::Appended, |batch| time(batch) < from)
 }
 
 fn decode<T: Message>(record: &Record) -> Option<T> {

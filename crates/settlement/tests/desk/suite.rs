@@ -101,6 +101,15 @@ impl<H: Host> Bench<H> {
         self.host.desk().account(id(bank, number)).unwrap().balance.0
     }
 
+    /// Payments of one cent from the first customer of one bank to the other's, not handed in.
+    fn payments(&mut self, count: usize) -> Vec<Transaction> {
+        let payment = |_| {
+            let legs = path::payment(&network(), id(A, 0), id(B, 0), EUR, Amount(1));
+            self.draft(Kind::Transfer, legs, &[&customer(A, 0)])
+        };
+        (0..count).map(payment).collect()
+    }
+
     pub(crate) fn pay(&mut self, from: Party, to: Party, amount: i64) -> Result<(), Refusal> {
         let legs = path::payment(&network(), id(from.0, from.1), id(to.0, to.1), EUR, Amount(amount));
         self.try_to(Kind::Transfer, legs, &[&customer(from.0, from.1)])
@@ -294,12 +303,7 @@ pub(crate) fn statements_list_movements_latest_first<H: Host>(mut bench: Bench<H
 /// Whoever was told an outcome finds it in every balance, however many are under way.
 pub(crate) fn a_reader_sees_what_it_was_told<H: Host>(mut bench: Bench<H>) {
     for round in 1..=10 {
-        let payments: Vec<_> = (0..10)
-            .map(|_| {
-                let legs = path::payment(&network(), id(A, 0), id(B, 0), EUR, Amount(1));
-                bench.draft(Kind::Transfer, legs, &[&customer(A, 0)])
-            })
-            .collect();
+        let payments = bench.payments(10);
         let desk = bench.host.desk();
         let pending = desk.submit(payments).unwrap();
         let answers = desk.wait(&pending, WAIT);
@@ -347,12 +351,7 @@ pub(crate) fn outcomes_are_told_in_order_from_any_place<H: Host>(mut bench: Benc
     let more = bench.host.desk().outcomes(&mut end).unwrap().unwrap();
     assert_eq!((more.len(), more[0].sequence), (1, before));
     // In the middle of many.
-    let many: Vec<_> = (0..100)
-        .map(|_| {
-            let legs = path::payment(&network(), id(A, 0), id(B, 0), EUR, Amount(1));
-            bench.draft(Kind::Transfer, legs, &[&customer(A, 0)])
-        })
-        .collect();
+    let many = bench.payments(100);
     let desk = bench.host.desk();
     let pending = desk.submit(many).unwrap();
     desk.wait(&pending, WAIT);

@@ -3,8 +3,6 @@
 use super::super::accounts::{Consistency, When};
 use super::super::asked::{Asked, Named};
 use super::super::caller::{By, Credential, Right, Submits};
-use super::super::connection::Lease;
-use super::super::slots::Slot;
 use super::super::transactions::Legs;
 use super::super::{App, accounts, transactions};
 use super::answers::Answers;
@@ -54,18 +52,8 @@ impl Settlement for Calls {
 
     async fn submit(&self, request: Request<Streaming<SubmitRequest>>) -> Answer<Answers> {
         let by: By<Submits> = self.by(&request)?;
-        let place = self.0.streams.open(&by.user().name).ok_or_else(|| {
-            status(Failure::new(
-                429,
-                "streams",
-                "there are as many streams as may be; use those, or try later",
-            ))
-        })?;
         let extensions = request.extensions();
-        let slot = extensions.get::<Arc<Slot>>();
-        if let Some(slot) = slot {
-            slot.is_users();
-        }
+        let kept = self.0.streams.keep(&by.user().name, extensions).map_err(status)?;
         let session = Session {
             app: Arc::clone(&self.0),
             credential: extensions
@@ -74,11 +62,7 @@ impl Settlement for Calls {
                 .ok_or_else(|| status(Denied::Nobody.into()))?,
             by: Mutex::new(Arc::new(by)),
             memory: extensions.get::<Arc<Memory>>().cloned().unwrap_or_default(),
-            _place: (
-                place,
-                extensions.get::<Lease>().and_then(|Lease(lease)| lease.upgrade()),
-                slot.and_then(Slot::try_working),
-            ),
+            _kept: kept,
         };
         // One more for how the stream ends.
         let (next, waiting) = mpsc::channel(WINDOW + 1);

@@ -1,6 +1,10 @@
 //! How many streams are open: so many for each user, so that nobody takes all of them; and all together so many that
 //! half of the threads that wait for outcomes are left to others.
 
+use super::super::connection::Lease;
+use super::super::failure::Failure;
+use super::super::slots::{Slot, Working};
+use axum::http::Extensions;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,15 +17,40 @@ const MAX: usize = super::super::MAX_WAITING / 2;
 #[derive(Clone, Default)]
 pub(in crate::server) struct Streams(Arc<Mutex<HashMap<String, usize>>>);
 
+/// What keeps a stream: its place, its connection beyond that one's age, and its slot against newcomers.
+pub(in crate::server) struct Kept {
+    _place: Place,
+    _connection: Option<Arc<()>>,
+    _slot: Option<Working>,
+}
+
 /// A stream's place.
-pub(in crate::server) struct Place {
+struct Place {
     streams: Streams,
     user: String,
 }
 
 impl Streams {
+    /// Keeps another stream of that user, which was asked for by a request with those extensions.
+    ///
+    /// # Errors
+    /// When there are as many as may be.
+    pub(in crate::server) fn keep(&self, user: &str, extensions: &Extensions) -> Result<Kept, Failure> {
+        let full = "there are as many streams as may be; use those, or try later";
+        let place = self.open(user).ok_or_else(|| Failure::new(429, "streams", full))?;
+        let slot = extensions.get::<Arc<Slot>>();
+        if let Some(slot) = slot {
+            slot.is_users();
+        }
+        Ok(Kept {
+            _place: place,
+            _connection: extensions.get::<Lease>().and_then(|Lease(lease)| lease.upgrade()),
+            _slot: slot.and_then(Slot::try_working),
+        })
+    }
+
     /// A place for another stream of that user, if there is one.
-    pub(in crate::server) fn open(&self, user: &str) -> Option<Place> {
+    fn open(&self, user: &str) -> Option<Place> {
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let own = open.get(user).copied().unwrap_or_default();
         if own >= MAX_OF_USER || open.values().sum::<usize>() >= MAX {

@@ -7,11 +7,10 @@
 
 use super::super::caller::{By, Credential, Submits};
 use super::super::failure::Failure;
-use super::super::slots::Working;
 use super::super::{App, blocking, transactions};
 use super::answers::{Held, Next, Outlet};
 use super::metered::Memory;
-use super::places::Place;
+use super::places::Kept;
 use super::{forms, refused, status, stops};
 use crate::access::Denied;
 use crate::grpc::wire::submit_request::Transactions;
@@ -41,7 +40,7 @@ pub(super) struct Session {
     pub(super) by: Mutex<Arc<By<Submits>>>,
     pub(super) memory: Arc<Memory>,
     /// Its place among streams, and what keeps its connection open, and in its slot.
-    pub(super) _place: (Place, Option<Arc<()>>, Option<Working>),
+    pub(super) _kept: Kept,
 }
 
 /// A request that was handed in, or refused.
