@@ -39,6 +39,7 @@ const REFUSALS: readonly (readonly [number, string, string])[] = [
   [30, "NARR", "not proven"],
   [40, "AB05", "approval timeout"],
   [41, "ED05", "approval conflict"],
+  [42, "DS02", "withdrawn"],
 ];
 
 /** The refusal of that number, if there is one; there is none for 0, which is yes. */

@@ -6,7 +6,7 @@ mod instructions;
 mod parties;
 mod returns;
 
-pub use details::{details, return_details};
+pub use details::Said;
 pub use instructions::{Instructions, Orders};
 pub use returns::reference;
 
@@ -56,8 +56,10 @@ pub struct Order {
     pub legs: Vec<Leg>,
     /// Who must sign.
     pub signers: Vec<PublicKey>,
-    /// Commits the signatures to the message, see [`details`].
+    /// Commits the signatures to the message, see [`Said`].
     pub details: Hash,
+    /// What the message said, where there was one.
+    pub said: Option<Said>,
 }
 
 impl Order {
@@ -141,7 +143,8 @@ impl Gateway<'_> {
         }
         let legs = path::payment(self.network, from, to, asset, amount);
         let signers = self.signers(&legs);
-        Ok(Order { uetr: uetr(message, position), legs, signers, details: details(message, position) })
+        let said = Said::by_payment(message, position);
+        Ok(Order { uetr: uetr(message, position), legs, signers, details: said.hash(), said: Some(said) })
     }
 
     fn amount(&self, transfer: &Transfer) -> Result<(AssetId, Amount), Reason> {

@@ -119,6 +119,8 @@ code_set! {
         "The creditor's bank is not a participant of this network.";
     DNOR "Debtor bank is not registered", "Debtor bank is not registered under this BIC in the CSM.",
         "The debtor's bank is not a participant of this network.";
+    DS02 "OrderCancelled", "An authorized user has cancelled the order.",
+        "The payment was cancelled before it was decided.";
     DS0A "DataSignRequested", "Data signature is required.",
         "The payment has to be signed by the owner of the debited account.";
     DS0B "UnknownDataSignFormat", "Data signature for the format is not available or invalid.",

@@ -76,8 +76,16 @@ impl CancellationVerdict {
     }
 }
 
-/// What is decided of one cancellation: made, or why not.
-pub type CancellationDecision = Result<(), (CancellationRejection, String)>;
+/// What is decided of one cancellation.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum CancellationDecision {
+    /// The payment was cancelled.
+    Made,
+    /// It was not, and why.
+    Refused(CancellationRejection, String),
+    /// Nothing yet.
+    Pending,
+}
 
 impl Resolution {
     /// Answers a request, back to who sent it: one decision for each cancellation, in order.
@@ -96,8 +104,9 @@ impl Resolution {
         }
         let answers = request.cancellations.iter().zip(decisions).map(|(cancellation, decision)| {
             let (verdict, reason) = match decision {
-                Ok(()) => (CancellationVerdict::Accepted, None),
-                Err((code, text)) => {
+                CancellationDecision::Made => (CancellationVerdict::Accepted, None),
+                CancellationDecision::Pending => (CancellationVerdict::Pending, None),
+                CancellationDecision::Refused(code, text) => {
                     let code = Some(Coded::Code(code.code().to_owned()));
                     let reason = GivenReason { originator: None, code, text: text.clone() };
                     (CancellationVerdict::Rejected, Some(reason))

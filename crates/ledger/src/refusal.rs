@@ -105,6 +105,8 @@ refusals! {
     ApprovalTimeout = 40, "AB05", "A participant concerned did not answer before the expiry.";
     /// Participants answered for different transactions.
     ApprovalConflict = 41, "ED05", "The participants' answers do not belong together.";
+    /// Whoever may hand it in took it back before it was decided.
+    Withdrawn = 42, "DS02", "The payment was cancelled before it was decided.";
 }
 
 /// What a participant or the assembler says of a transaction: yes, or why not.

@@ -446,7 +446,7 @@ pub fn statement(
                     .flat_map(|((index, header), place)| {
                         let legs = accepted.batch.legs[place.legs].iter();
                         legs.filter(|leg| leg.participant == id.participant && leg.account == id.number)
-                            .map(move |leg| (index, header.uetr, leg.amount))
+                            .map(move |leg| (index, header.uetr, header.details, leg.amount))
                     })
                     .collect();
                 if !mine.is_empty() {
@@ -456,9 +456,9 @@ pub fn statement(
             journal::Entry::Sequenced(_, batch) => {
                 let Some(mine) = open.get_mut(&batch.source) else { continue };
                 let mut found: Vec<_> = Vec::new();
-                mine.retain(|(index, uetr, amount)| match crate::clerk::find(&batch, *index) {
+                mine.retain(|(index, uetr, details, amount)| match crate::clerk::find(&batch, *index) {
                     Some(finality) => {
-                        found.push((finality, *uetr, *amount));
+                        found.push((finality, *uetr, *details, *amount));
                         false
                     }
                     None => true,
@@ -467,12 +467,12 @@ pub fn statement(
                     open.remove(&batch.source);
                 }
                 found.sort_by_key(|(finality, ..)| finality.sequence);
-                for (finality, uetr, amount) in found {
+                for (finality, uetr, details, amount) in found {
                     if finality.verdict.is_ok() && before.is_none_or(|before| finality.sequence < before) {
                         balance = balance.saturating_add(amount.0);
                         let (sequence, timestamp) = (finality.sequence, finality.timestamp);
                         let balance = tally_ledger::Amount(balance);
-                        movements.push_back(Entry { sequence, timestamp, uetr, amount, balance });
+                        movements.push_back(Entry { sequence, timestamp, uetr, details, amount, balance });
                         if movements.len() > limit {
                             movements.pop_front();
                         }

@@ -3,6 +3,7 @@
 
 use crate::clerk::Counts;
 use crate::engine::{AccountView, Answer, Engine, EngineError, Entry, Pending, Total};
+use crate::message::Withdrawal;
 use crate::outcomes::{Outcomes, Place};
 use crate::proof::Wanted;
 use std::time::Duration;
@@ -24,6 +25,15 @@ pub struct Figure {
     pub value: u64,
     /// Whether it counts since the start.
     pub counts: bool,
+}
+
+/// A transaction that was accepted, and where.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Accepted {
+    /// Its place.
+    pub place: Withdrawal,
+    /// As it was handed in.
+    pub transaction: Transaction,
 }
 
 /// A settlement network as its clients meet it.
@@ -62,6 +72,34 @@ pub trait Settlement: Send + Sync {
     /// # Errors
     /// When the journal cannot be read.
     fn status_by_id(&self, id: TransactionId) -> Result<Option<Answer>, EngineError>;
+
+    /// The transaction with that reference that was accepted last; none if there is none that may be undecided.
+    ///
+    /// # Errors
+    /// When the journal cannot be read.
+    fn accepted(&self, uetr: Uetr) -> Result<Option<Accepted>, EngineError>;
+
+    /// Asks that an accepted transaction be refused ([`Withdrawn`](tally_ledger::Refusal::Withdrawn)) if it is not
+    /// decided. Whether it was, its [status](Self::status) says, once it is final; the request itself is kept nowhere, and
+    /// may have to be repeated.
+    ///
+    /// # Errors
+    /// When it cannot be passed on.
+    fn withdraw(&self, accepted: &Accepted) -> Result<(), EngineError>;
+
+    /// Keeps texts that transactions commit to by their hashes, each of at most
+    /// [`MAX_ANNEX_ITEM`](crate::message::MAX_ANNEX_ITEM) bytes: durable when what is handed in afterwards is accepted.
+    ///
+    /// # Errors
+    /// [`EngineError::NotKept`] when they cannot be kept now.
+    fn keep(&self, texts: Vec<Vec<u8>>) -> Result<(), EngineError>;
+
+    /// Shows what was kept from the first of these times to the last, or near them, and is durable.
+    ///
+    /// # Errors
+    /// When the log cannot be read.
+    fn kept(&self, between: (Timestamp, Timestamp), show: &mut dyn FnMut(Vec<u8>))
+    -> Result<(), EngineError>;
 
     /// Proof of the outcome of the transaction with that reference; none while it has none.
     ///
@@ -157,6 +195,23 @@ impl Settlement for Engine {
     }
     fn status_by_id(&self, id: TransactionId) -> Result<Option<Answer>, EngineError> {
         (**self).status_by_id(id)
+    }
+    fn accepted(&self, uetr: Uetr) -> Result<Option<Accepted>, EngineError> {
+        (**self).accepted_last(uetr)
+    }
+    fn withdraw(&self, accepted: &Accepted) -> Result<(), EngineError> {
+        (**self).withdraw(accepted);
+        Ok(())
+    }
+    fn keep(&self, texts: Vec<Vec<u8>>) -> Result<(), EngineError> {
+        (**self).keep(self.now(), texts)
+    }
+    fn kept(
+        &self,
+        between: (Timestamp, Timestamp),
+        show: &mut dyn FnMut(Vec<u8>),
+    ) -> Result<(), EngineError> {
+        (**self).kept(between, show)
     }
     fn receipt(&self, uetr: Uetr) -> Result<Option<Receipt>, EngineError> {
         (**self).receipt(uetr)

@@ -15,7 +15,7 @@ pub use volume::VolumePort;
 
 use crate::clerk::{Clerk, Waiter};
 use crate::journal::JournalError;
-use crate::message::{IntakeBatch, SequenceBatch, Submission};
+use crate::message::{IntakeBatch, SequenceBatch, Submission, Withdrawal};
 use crate::outcomes::Kept;
 use crate::replay::ReplayError;
 use crate::runtime::executor::{Executor, Signal, Stage, StageError};
@@ -119,6 +119,9 @@ pub enum EngineError {
         /// By how much the journal is ahead.
         ahead_ms: u64,
     },
+    /// The log takes no texts beside the ledger.
+    #[error("what the message says cannot be kept now; nothing of it was done")]
+    NotKept(#[source] LogError),
     /// No random numbers for the process's secret.
     #[error("the operating system gave no random numbers")]
     Random(#[source] tally_crypto::sign::RandomnessError),
@@ -153,6 +156,9 @@ struct Shared {
     collectors: Vec<Collector>,
     intake: Topic<IntakeBatch>,
     sequence: Topic<SequenceBatch>,
+    withdrawals: Topic<Withdrawal>,
+    /// When texts were kept last, which never goes back.
+    kept: Mutex<Timestamp>,
     origins: AtomicU64,
     snapshots: PathBuf,
     started_head: Mutex<Option<SignedTreeHead>>,

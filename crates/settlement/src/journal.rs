@@ -4,10 +4,12 @@ use crate::message::{AcceptedBatch, Message, SequenceBatch, Source};
 use crate::replay::{Partition, Replay, ReplayError, Undecided};
 use std::sync::Arc;
 use tally_ledger::wire::DecodeError;
-use tally_log::{FileLog, Log, LogError, Offset, Record, Ticket, TopicId, Visibility};
+use tally_log::{FileLog, Log, LogError, Offset, Record, Scanned, Ticket, TopicId, Visibility};
 
 /// The topic of the one global sequence.
 pub const SEQUENCE: TopicId = TopicId(1);
+/// The topic of the annex, which is no part of the ledger, and passed over by whoever reads that.
+pub const ANNEX: TopicId = TopicId(2);
 const FIRST_ACCEPTED: u16 = 16;
 /// The most schedulers of a network.
 pub const MAX_SCHEDULERS: usize = 64;
@@ -115,7 +117,9 @@ pub(crate) fn partition_point<T: Message>(
 ///
 /// Each is an error when it cannot be read; nothing follows an error.
 pub fn entries(log: &FileLog, from: Ticket) -> impl Iterator<Item = Result<(Ticket, Entry), JournalError>> {
-    log.scan(from).map(|scanned| {
+    let of_ledger =
+        |scanned: &Result<Scanned, LogError>| scanned.as_ref().map_or(true, |scanned| scanned.topic != ANNEX);
+    log.scan(from).filter(of_ledger).map(|scanned| {
         let scanned = scanned?;
         let (ticket, topic, offset) = (scanned.ticket, scanned.topic, scanned.record.offset);
         let wrong = |source| JournalError::Record { ticket, topic, offset, source };

@@ -8,6 +8,7 @@
 
 pub mod accounts;
 pub mod aliases;
+mod annex;
 pub mod audit;
 pub mod clerk;
 pub mod desk;

@@ -1,17 +1,21 @@
 //! What travels between stages: batches as flat columns, each with a strict binary form.
 
+mod annex;
 mod approval;
 mod decision;
 mod intake;
 mod proposal;
 mod sequence;
+mod withdrawal;
 
+pub use annex::{AnnexBatch, MAX_ANNEX_ITEM};
 pub use approval::{ApprovalBatch, ApprovalSigner};
 pub use decision::DecisionBatch;
 pub use intake::{AcceptedBatch, Intake, IntakeBatch, Submission};
 pub use proposal::{Proposal, ProposalBatch, ProposalCursor};
 pub use sequence::{Run, SequenceBatch};
 pub use tally_proof::sequence::{LeafHasher as SequenceLeafHasher, leaf as sequence_leaf};
+pub use withdrawal::Withdrawal;
 
 use bytemuck::{Pod, Zeroable};
 use tally_ledger::wire::{DecodeError, Reader};

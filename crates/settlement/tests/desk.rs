@@ -20,6 +20,7 @@ use tally_proof::{Keys, ProofError};
 use tally_settlement::desk::Settlement;
 use tally_settlement::engine::{EngineError, Outcome};
 use tally_settlement::path;
+use tally_settlement::process::Role;
 use tally_settlement::proof::Wanted;
 
 macro_rules! on_both {
@@ -43,6 +44,8 @@ on_both!(
     statements_list_movements_latest_first,
     a_reader_sees_what_it_was_told,
     outcomes_are_told_in_order_from_any_place,
+    texts_are_kept_with_what_commits_to_them,
+    what_is_decided_cannot_be_withdrawn,
 );
 
 fn payment(bench: &mut Bench<ClusterHost>, amount: i64) -> Transaction {
@@ -178,4 +181,35 @@ fn books_that_are_not_kept_have_no_answers() {
     let mut expired = Transaction::new(Kind::Transfer, &expired, legs);
     expired.sign(&customer(host::A, 0));
     assert_eq!(bench.send(expired), Outcome::Refused(Refusal::Expired));
+}
+
+#[test]
+fn a_payment_that_an_institution_does_not_answer_can_be_withdrawn() {
+    let mut bench = Bench::<ClusterHost>::new();
+    bench.host.stop(Role::Approver, host::B.0);
+    let legs = path::payment(&host::network(), id(host::A, 0), id(host::B, 0), host::EUR, Amount(70));
+    let first = bench.draft(Kind::Transfer, legs.clone(), &[&customer(host::A, 0)]);
+    let second = bench.draft(Kind::Transfer, legs, &[&customer(host::A, 0)]);
+    let desk = bench.host.desk();
+    let pending = desk.submit(vec![first.clone(), second.clone()]).unwrap();
+    let answers = desk.wait(&pending, Duration::from_millis(300));
+    assert!(answers.iter().all(|answer| answer.outcome == Outcome::Pending), "{answers:?}");
+    let accepted = desk.accepted(first.header.uetr).unwrap().unwrap();
+    assert_eq!(accepted.transaction, first);
+    desk.withdraw(&accepted).unwrap();
+    bench.host.until("it is refused", |desk| {
+        let outcome = desk.status(first.header.uetr).unwrap().unwrap().outcome;
+        matches!(outcome, Outcome::Final(finality) if finality.verdict == Err(Refusal::Withdrawn))
+    });
+    // What the other institutions had reserved is free again, though one of them never answered.
+    let legs = path::payment(&host::network(), id(host::A, 0), id(host::A, 1), host::EUR, Amount(9_930));
+    assert_eq!(bench.try_to(Kind::Transfer, legs, &[&customer(host::A, 0)]), Ok(()));
+    // It answers when it comes back; that changes nothing of what was withdrawn.
+    bench.host.start(Role::Approver, host::B.0);
+    let outcome = bench.send(second);
+    assert!(matches!(outcome, Outcome::Final(finality) if finality.verdict.is_ok()), "{outcome:?}");
+    let status = bench.host.desk().status(first.header.uetr).unwrap().unwrap();
+    assert_eq!(bench.send(first), status.outcome, "whoever sends it again hears the same");
+    assert_eq!([bench.balance(host::A, 0), bench.balance(host::B, 0)], [0, 10_070]);
+    bench.host.audit();
 }

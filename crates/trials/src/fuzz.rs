@@ -37,6 +37,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "transaction-batch", feed: messages::transaction_batch },
     Target { name: "account-order", feed: messages::account_order },
     Target { name: "submission", feed: messages::submission },
+    Target { name: "withdrawal", feed: messages::withdrawal },
+    Target { name: "annex", feed: messages::annex },
     Target { name: "accepted", feed: messages::accepted },
     Target { name: "proposal", feed: messages::proposal },
     Target { name: "approval", feed: messages::approval },

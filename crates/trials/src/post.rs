@@ -9,7 +9,7 @@ use crate::simulation::ledger::Ledger;
 use crate::simulation::plan::{Plan, VALIDITY_MS, keys};
 use crate::simulation::workload::Workload;
 use crate::witness::Witness;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use tally_crypto::log::{Frontier, MerkleLog};
 use tally_ledger::refusal::verdict_number;
@@ -18,7 +18,7 @@ use tally_ledger::{
     Transaction, TransactionBatch, TransactionId,
 };
 use tally_settlement::engine::route;
-use tally_settlement::message::{ApprovalBatch, Intake, ProposalBatch, SequenceBatch, Source};
+use tally_settlement::message::{ApprovalBatch, Intake, ProposalBatch, SequenceBatch, Source, Withdrawal};
 use tally_settlement::path;
 use tally_settlement::replay::Partition;
 use tally_settlement::stage::{Approver, Assembler, Scheduler, Sequencer, Updater};
@@ -35,8 +35,18 @@ pub struct Summary {
     pub made: u64,
     /// Decided because an answer was missing.
     pub timed_out: u64,
-    /// Approved by somebody who knew already that it had timed out: by a clock far behind.
+    /// Refused because somebody asked for it in time.
+    pub withdrawn: u64,
+    /// Approved by somebody who knew already that it was refused: by a clock far behind, or withdrawn.
     pub approved_late: u64,
+}
+
+/// Why something is decided.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Why {
+    Answers,
+    Time,
+    Withdrawal,
 }
 
 struct Office {
@@ -64,6 +74,10 @@ struct Post {
     sequence: Vec<SequenceBatch>,
     /// Every accepted transaction.
     accepted: HashMap<(Source, u32), Transaction>,
+    /// The same by name, in order.
+    places: Vec<Withdrawal>,
+    /// Whom somebody asked to be withdrawn.
+    withdrawn: HashSet<Withdrawal>,
     /// The answers that were given, by transaction.
     answers: HashMap<TransactionId, BTreeMap<u16, u16>>,
     orders: Vec<AccountOrder>,
@@ -127,6 +141,8 @@ impl Post {
             letters: Vec::new(),
             sequence: Vec::new(),
             accepted: HashMap::new(),
+            places: Vec::new(),
+            withdrawn: HashSet::new(),
             answers: HashMap::new(),
             orders: Vec::new(),
             heard: 0,
@@ -139,7 +155,7 @@ impl Post {
     }
 
     fn act(&mut self) {
-        match self.rng.below(20) {
+        match self.rng.below(21) {
             0..=2 => self.send(),
             3..=8 => {
                 let office = self.rng.index(self.offices.len());
@@ -160,6 +176,7 @@ impl Post {
                 let office = self.rng.index(self.offices.len());
                 self.come_late(office);
             }
+            19 => self.withdraw(),
             _ => {
                 let most = [20, 300, 3_000, VALIDITY_MS][self.rng.index(4)];
                 self.now = self.now.plus_ms(self.rng.below(most));
@@ -226,6 +243,7 @@ impl Post {
             let transaction = accepted.batch.transaction(index).expect("it is there");
             let index = u32::try_from(index).expect("small");
             assert!(self.accepted.insert((source, index), transaction).is_none(), "batches have one name");
+            self.places.push(Withdrawal { source, index });
         }
         for proposals in scheduled.proposals {
             let proposals = Arc::new(proposals);
@@ -273,7 +291,27 @@ impl Post {
         };
         let decided = self.assembler.count(self.now, &letter).expect("approvers sign their answers");
         if !decided.indices.is_empty() {
-            self.sequence(&decided, false);
+            self.sequence(&decided, Why::Answers);
+        }
+    }
+
+    /// Somebody does not want a transaction any more, most often one of the last; or names none.
+    fn withdraw(&mut self) {
+        let Some(last) = self.places.last() else { return };
+        let mut withdrawal = *last;
+        if self.rng.chance(3, 4) {
+            let recent = self.places.len().min(12);
+            withdrawal = self.places[self.places.len() - 1 - self.rng.index(recent)];
+        } else if self.rng.chance(1, 2) {
+            withdrawal = self.places[self.rng.index(self.places.len())];
+        } else {
+            withdrawal.index += 1;
+        }
+        self.trace.record_number("withdrawn", u64::from(withdrawal.index));
+        self.withdrawn.insert(withdrawal);
+        let decided = self.assembler.withdraw(self.now, &withdrawal);
+        if !decided.indices.is_empty() {
+            self.sequence(&decided, Why::Withdrawal);
         }
     }
 
@@ -308,7 +346,7 @@ impl Post {
 
     fn expire(&mut self) {
         for decided in self.assembler.expire(self.now) {
-            self.sequence(&decided, true);
+            self.sequence(&decided, Why::Time);
         }
     }
 
@@ -327,16 +365,22 @@ impl Post {
         self.answer(office);
     }
 
-    fn sequence(&mut self, decided: &tally_settlement::message::DecisionBatch, timed_out: bool) {
+    fn sequence(&mut self, decided: &tally_settlement::message::DecisionBatch, why: Why) {
         for ((index, id), verdict) in decided.indices.iter().zip(&decided.ids).zip(&decided.verdicts) {
             let transaction = self.accepted.get(&(decided.source, *index)).expect("it was accepted");
             assert_eq!(*id, transaction.id(), "an approver's id is the transaction's");
             let answers = &self.answers[id];
-            if timed_out {
+            let is_withdrawn = *verdict == verdict_number(Err(Refusal::Withdrawn));
+            if why == Why::Time {
                 assert!(answers.len() <= usize::from(transaction.header.participants));
                 assert_eq!(*verdict, verdict_number(Err(Refusal::ApprovalTimeout)));
                 assert!(transaction.header.expiry < self.now, "it had time left");
+            } else if is_withdrawn {
+                let withdrawal = Withdrawal { source: decided.source, index: *index };
+                assert!(self.withdrawn.contains(&withdrawal), "nobody asked for that");
+                assert!(transaction.header.participants > 1, "one answer decides it");
             } else {
+                assert_eq!(why, Why::Answers, "a withdrawal does nothing else");
                 // Refused for the first reason that anybody gave, whatever the order of the letters.
                 assert_eq!(answers.len(), usize::from(transaction.header.participants), "all have answered");
                 let first = answers.values().copied().filter(|answer| *answer != 0).min();
@@ -441,12 +485,12 @@ impl Post {
     fn summary(&self) -> Summary {
         let decisions = || self.sequence.iter().flat_map(SequenceBatch::decisions);
         let count = |wanted: u16| decisions().filter(|(_, verdict)| *verdict == wanted).count() as u64;
-        let timeout = Refusal::ApprovalTimeout.number();
         Summary {
             trace: self.trace.hash(),
             accepted: self.accepted.len() as u64,
             made: count(0),
-            timed_out: count(timeout),
+            timed_out: count(Refusal::ApprovalTimeout.number()),
+            withdrawn: count(Refusal::Withdrawn.number()),
             approved_late: self.approved_late,
         }
     }

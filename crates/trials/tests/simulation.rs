@@ -26,11 +26,13 @@ fn a_seed_replays_its_run() {
 
 #[test]
 fn no_post_however_bad_breaks_the_stages() {
-    let mut timed_out = 0;
+    let (mut timed_out, mut withdrawn) = (0, 0);
     for seed in 1..=400 {
         let summary = post::run(seed);
         timed_out += summary.timed_out;
+        withdrawn += summary.withdrawn;
         assert!(seed % 20 > 0 || post::run(seed) == summary, "seed {seed} replays");
     }
     assert!(timed_out > 400, "only {timed_out} answers came too late");
+    assert!(withdrawn > 400, "only {withdrawn} were withdrawn in time");
 }

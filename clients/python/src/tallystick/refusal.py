@@ -37,6 +37,7 @@ class Refusal(Enum):
     NOT_PROVEN = (30, "NARR", "The legs shown to the participant do not belong to the transaction.")
     APPROVAL_TIMEOUT = (40, "AB05", "A participant concerned did not answer before the expiry.")
     APPROVAL_CONFLICT = (41, "ED05", "The participants' answers do not belong together.")
+    WITHDRAWN = (42, "DS02", "The payment was cancelled before it was decided.")
 
     def __init__(self, number: int, code: str, sentence: str) -> None:
         self.number = number

@@ -1,7 +1,8 @@
 //! Charts that any experiment has: what was done over time, and how long it took.
 
 use super::chart::{Axis, Bar, Bars, Chart, Line};
-use super::page::Block;
+use super::page::{Block, Section};
+use crate::processes::Series;
 use crate::recorder::Recorder;
 use std::time::Duration;
 
@@ -54,6 +55,31 @@ pub fn percentiles(title: &str, latency: &Recorder, bar: Option<Duration>) -> Bl
         lines: vec![Line { name: "latency".to_owned(), points: shares.iter().map(point).collect() }],
         marks: bar.map(|bar| ("bar".to_owned(), bar.as_secs_f64())).into_iter().collect(),
     })
+}
+
+/// How many cores a process and its children kept busy, and how much memory they had, over all of a measurement.
+#[must_use]
+pub fn usage(series: &Series) -> Section {
+    let chart = |title: &str, y, points| {
+        let lines = vec![Line { name: series.label.clone(), points }];
+        Block::Chart(Chart {
+            title: title.to_owned(),
+            x: Axis::linear("seconds", "s"),
+            y,
+            lines,
+            marks: Vec::new(),
+        })
+    };
+    let cores = series.cores().into_iter().map(|(at, cores)| (at.as_secs_f64(), cores)).collect();
+    let memory = series.samples.iter().map(|one| (one.at.as_secs_f64(), one.reading.resident_bytes as f64));
+    Section {
+        title: "Processor and memory, from the beginning to the end".to_owned(),
+        blocks: vec![
+            chart("Cores kept busy", Axis::linear("cores", ""), cores),
+            chart("Resident memory", Axis::linear("memory", "B"), memory.collect()),
+            Block::Note("Preparations and what the machine is measured by are part of it.".to_owned()),
+        ],
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! Payments that go back: the legs of the payment, the other way round.
 
-use super::details::return_details;
-use super::{Gateway, Order};
+use super::{Gateway, Order, Said};
 use crate::codec;
 use tally_iso20022::{
     Date, OriginalPayment, PaymentReturn, Reason, ReturnOrder, ReturnedPayment, StatusReason,
@@ -63,7 +62,8 @@ impl Gateway<'_> {
         let legs = path::payment(self.network, made.to, made.from, made.asset, amount);
         let signers = self.signers(&legs);
         let uetr = Uetr(derived_return_uetr(&original.0));
-        Ok(Order { uetr, legs, signers, details: return_details(message, returned, order) })
+        let said = Said::by_return(message, returned, order);
+        Ok(Order { uetr, legs, signers, details: said.hash(), said: Some(said) })
     }
 
     /// From where to where legs move how much of what, if they are one payment.

@@ -2,6 +2,7 @@ use super::*;
 use crate::settings::{Institution, ParticipantKind};
 use std::collections::HashMap;
 use tally_crypto::SigningKey;
+use tally_iso20022::{Coded, EntryDetails, Party};
 use tally_ledger::{Asset, NetworkId, Participant, SignaturePolicy};
 
 /// Accounts by participant and alias; each is owned by the key of its alias.
@@ -234,4 +235,67 @@ fn a_payment_goes_back_the_way_it_came() {
         let refused = orders(&pacs004(&original, amount)).remove(0).unwrap_err();
         assert_eq!(refused.code, code, "{original} {amount}: {refused:?}");
     }
+}
+
+#[test]
+fn what_was_said_is_told_in_statements() {
+    let whole = include_str!("../../../iso20022/src/tests/initiation.xml")
+        .replace(
+            "</CdtrAcct>",
+            "</CdtrAcct><UltmtCdtr><Nm>Ben</Nm></UltmtCdtr><Purp><Prtry>rent</Prtry></Purp>",
+        )
+        .replace(
+            "</Ustrd>",
+            "</Ustrd><Strd><RfrdDocInf><Tp><CdOrPrtry><Cd>CINV</Cd></CdOrPrtry></Tp><Nb>7</Nb>\
+             <RltdDt>2025-02-01</RltdDt></RfrdDocInf><RfrdDocAmt><RmtdAmt Ccy=\"EUR\">10.25</RmtdAmt></RfrdDocAmt>\
+             <CdtrRefInf><Tp><CdOrPrtry><Cd>SCOR</Cd></CdOrPrtry><Issr>ISO</Issr></Tp><Ref>RF18539007547034</Ref></CdtrRefInf>\
+             <AddtlRmtInf>with thanks</AddtlRmtInf></Strd>",
+        );
+    for xml in [whole, pacs008(&format!("<DbtrAgt>{AGENT_A}</DbtrAgt>"), &account("CdtrAcct", BOB))] {
+        let Instructions::Payments(message) = Instructions::read(xml.as_bytes()).unwrap() else { panic!() };
+        for (position, payment) in message.payments.iter().enumerate() {
+            let said = Said::by_payment(&message, position);
+            assert_eq!(said.hash(), Said::by_payment(&message, position).hash());
+            let told = Said::from_bytes(said.as_bytes().to_vec()).unwrap().told().unwrap();
+            // Amount and reference are the ledger's to tell, and the kinds of identifications are not kept.
+            let mut wanted = EntryDetails::of(&message, payment, tally_iso20022::CreditDebit::Debit);
+            (wanted.amount, wanted.uetr) = (None, None);
+            for party in [&mut wanted.debtor, &mut wanted.creditor, &mut wanted.ultimate_debtor] {
+                let plain = party.take().map(|party| Party {
+                    identification: None,
+                    is_person: false,
+                    member_id: None,
+                    account_currency: None,
+                    ..party
+                });
+                *party = plain.filter(|party| *party != Party::default());
+            }
+            for agent in [&mut wanted.debtor_agent, &mut wanted.creditor_agent].into_iter().flatten() {
+                agent.name = None;
+            }
+            assert_eq!(told, wanted);
+            // Cut off anywhere or changed, it is something else or nothing, and nobody panics.
+            for length in 1..said.as_bytes().len() {
+                let cut = Said::from_bytes(said.as_bytes()[..length].to_vec()).unwrap();
+                assert_ne!(cut.hash(), said.hash());
+                assert_eq!(cut.told(), None);
+                let mut changed = said.as_bytes().to_vec();
+                changed[length] ^= 0x81;
+                let changed = Said::from_bytes(changed).unwrap();
+                assert_ne!(changed.hash(), said.hash());
+                let _ = changed.told();
+            }
+        }
+    }
+    assert_eq!(Said::from_bytes(Vec::new()), None);
+    assert_eq!(Said::from_bytes(vec![9; 40]), None);
+
+    let returned =
+        pacs004(&format!("<OrgnlEndToEndId>E</OrgnlEndToEndId><OrgnlUETR>{PAID}</OrgnlUETR>"), "1.00");
+    let order = orders(&returned).remove(0).unwrap();
+    let said = order.said.unwrap();
+    assert_eq!(said.hash(), order.details);
+    let told = said.told().unwrap();
+    assert_eq!((told.message_id.as_deref(), told.end_to_end_id.as_deref()), (Some("R"), Some("E")));
+    assert_eq!(told.returned.unwrap().reason, Coded::Code("AC04".to_owned()));
 }

@@ -17,18 +17,23 @@ use tally_iso20022::{
     AppHeader, CancellationDecision, CancellationRejection, CancellationRequest, Document, Limits,
     OriginalPayment, ParseError, RESOLUTION_DEFINITION, Resolution, parse_document, resolution, with_header,
 };
-use tally_ledger::Refusal;
+use tally_ledger::{Kind, Refusal, Uetr};
+use tally_settlement::clerk::Finality;
 use tally_settlement::engine::Outcome;
 
 /// The most cancellations of one request.
 const MAX_CANCELLATIONS: usize = 100;
 /// How often it is looked what became of a payment that is to be cancelled.
 const ASK_AGAIN: Duration = Duration::from_millis(50);
+/// How long it rests between two looks in the end: a look may read the whole journal.
+const MAX_REST: Duration = Duration::from_secs(1);
 
 /// Asks for the cancellation of payments
 ///
-/// Takes a camt.056 and answers with a camt.029. A payment is final milliseconds after it was handed in, and until then
-/// nothing holds it: what was settled is past cancelling, and its institution may send it back by a pacs.004.
+/// Takes a camt.056 and answers with a camt.029. A payment is cancelled if it is not decided yet, as where an institution that
+/// it concerns does not answer: it is refused with DS02. It is final milliseconds after it was handed in otherwise; what was
+/// settled is past cancelling, and its institution may send it back by a pacs.004. What is not decided in time is answered as
+/// pending (PDCR): ask again.
 #[utoipa::path(
     post,
     path = "/v1/iso20022/cancel",
@@ -48,18 +53,20 @@ pub(super) async fn cancel(
 ) -> Result<impl IntoResponse, Failure> {
     is_xml(&headers)?;
     let memory = app.reading.memory(body.bytes.len(), app.answer_timeout()).await?;
+    let by = Arc::new(by);
+    let user = Arc::clone(&by);
     let (request, header) = blocking(Arc::clone(&app), move |app| {
         let _memory = memory;
         let (request, header) = read(&body.bytes)?;
-        by.charge(app, request.cancellations.len())?;
+        user.charge(app, request.cancellations.len())?;
         Ok((request, header))
     })
     .await?;
     let mut decisions = Vec::with_capacity(request.cancellations.len());
     for asked in &request.cancellations {
         decisions.push(match asked.is_whole_message {
-            true => Err(not_found("name each payment by its UETR: messages are not kept")),
-            false => decide(&app, &asked.original).await?,
+            true => not_found("name each payment by its UETR"),
+            false => decide(&app, &by, &asked.original).await?,
         });
     }
     Ok((XML, answer(&app, &request, header.as_ref(), &decisions)?))
@@ -93,37 +100,75 @@ fn answer(
 
 /// Whether a payment was cancelled, once it is known what became of it. Between two looks into the journal others have their
 /// turn.
-async fn decide(app: &Arc<App>, original: &OriginalPayment) -> Result<CancellationDecision, Failure> {
+async fn decide(
+    app: &Arc<App>,
+    by: &Arc<By<Submits>>,
+    original: &OriginalPayment,
+) -> Result<CancellationDecision, Failure> {
     let Some(uetr) = reference(original) else {
-        return Ok(Err(not_found(
-            "payments are found by their UETR alone, and the request does not state it",
-        )));
+        return Ok(not_found("payments are found by their UETR alone, and the request does not state it"));
     };
     let deadline = Instant::now() + app.answer_timeout();
+    let mut rest = ASK_AGAIN;
     loop {
-        let found = looking_up(Arc::clone(app), move |app| Ok(app.desk.status(uetr)?)).await?;
-        let text = match found.map(|found| found.outcome) {
-            None => return Ok(Err(not_found(&format!("nothing was handed in with the reference {uetr}")))),
-            Some(Outcome::Final(finality)) => match finality.verdict {
+        let by = Arc::clone(by);
+        let found = looking_up(Arc::clone(app), move |app| app.withdraw_if_open(&by, uetr)).await?;
+        let Some(outcome) = found else {
+            return Ok(not_found(&format!("nothing was handed in with the reference {uetr}")));
+        };
+        let text = match outcome {
+            Found::Another => {
+                let text = "only the institution whose customer pays may cancel a payment".to_owned();
+                return Ok(CancellationDecision::Refused(CancellationRejection::AGNT, text));
+            }
+            Found::Outcome(Outcome::Final(Finality { verdict: Err(Refusal::Withdrawn), .. })) => {
+                return Ok(CancellationDecision::Made);
+            }
+            Found::Outcome(Outcome::Final(finality)) => match finality.verdict {
                 Ok(()) => {
                     let at = codec::time(finality.timestamp);
                     let text = format!("settled for good at {at}, sequence {}", finality.sequence);
-                    return Ok(Err((CancellationRejection::PTNA, text)));
+                    return Ok(CancellationDecision::Refused(CancellationRejection::PTNA, text));
                 }
                 Err(refusal) => refused(refusal),
             },
-            Some(Outcome::Refused(refusal)) => refused(refusal),
-            Some(Outcome::Duplicate { .. }) => "the reference is another payment's".to_owned(),
-            Some(Outcome::Pending) if Instant::now() < deadline => {
-                tokio::time::sleep(ASK_AGAIN).await;
+            Found::Outcome(Outcome::Refused(refusal)) => refused(refusal),
+            Found::Outcome(Outcome::Duplicate { .. }) => "the reference is another payment's".to_owned(),
+            Found::Outcome(Outcome::Pending) if Instant::now() + rest < deadline => {
+                tokio::time::sleep(rest).await;
+                rest = (2 * rest).min(MAX_REST);
                 continue;
             }
-            Some(Outcome::Pending) => {
-                let text = format!("the payment {uetr} is not decided yet; ask again");
-                return Err(Failure::new(503, "PDCR", text));
-            }
+            Found::Outcome(Outcome::Pending) => return Ok(CancellationDecision::Pending),
         };
-        return Ok(Err((CancellationRejection::NARR, text)));
+        return Ok(CancellationDecision::Refused(CancellationRejection::NARR, text));
+    }
+}
+
+/// What was found under a reference.
+enum Found {
+    /// A payment, and what became of it.
+    Outcome(Outcome),
+    /// One that is not decided, and not the user's to cancel.
+    Another,
+}
+
+impl App {
+    /// What became of the payment with that reference; one that is not decided is asked to be withdrawn, each time anew:
+    /// who was asked before may have forgotten it.
+    fn withdraw_if_open(&self, by: &By<Submits>, uetr: Uetr) -> Result<Option<Found>, Failure> {
+        let outcome = self.desk.status(uetr)?.map(|found| found.outcome);
+        if outcome != Some(Outcome::Pending) {
+            return Ok(outcome.map(Found::Outcome));
+        }
+        if let Some(accepted) = self.desk.accepted(uetr)? {
+            let is_payment = accepted.transaction.header.kind == Kind::Transfer.number();
+            if !is_payment || by.hands_in(self, Kind::Transfer, &accepted.transaction.legs).is_err() {
+                return Ok(Some(Found::Another));
+            }
+            self.desk.withdraw(&accepted)?;
+        }
+        Ok(Some(Found::Outcome(Outcome::Pending)))
     }
 }
 
@@ -131,6 +176,6 @@ fn refused(refusal: Refusal) -> String {
     format!("the payment was refused with {}: nothing moved", refusal.iso_code())
 }
 
-fn not_found(text: &str) -> (CancellationRejection, String) {
-    (CancellationRejection::NOOR, text.to_owned())
+fn not_found(text: &str) -> CancellationDecision {
+    CancellationDecision::Refused(CancellationRejection::NOOR, text.to_owned())
 }

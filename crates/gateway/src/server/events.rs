@@ -33,13 +33,15 @@ const CHUNK: usize = 32 << 10;
 /// The header by which a client that comes again says what it was told last.
 const LAST_EVENT_ID: &str = "last-event-id";
 
-/// From where on.
+/// From where on, and how far.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(super) struct Beginning {
+pub(super) struct Range {
     /// Outcomes from this sequence number on, if no header says more; else those from now on.
     from: Option<u64>,
+    /// The stream ends before this sequence number; without it, it has no end.
+    until: Option<u64>,
 }
 
 /// Outcomes as they become final
@@ -53,18 +55,18 @@ pub(super) struct Beginning {
     operation_id = "events",
     tag = "payments",
     params(
-        Beginning,
+        Range,
         ("last-event-id" = Option<u64>, Header, description = "Outcomes after this sequence number")
     ),
     responses(
-        (status = 200, description = "Events, without end", content_type = "text/event-stream", body = String),
+        (status = 200, description = "Events", content_type = "text/event-stream", body = String),
         Refusals
     )
 )]
 pub(super) async fn events(
     State(app): State<Arc<App>>,
     by: By<Reads>,
-    Asked(asked): Asked<Beginning>,
+    Asked(asked): Asked<Range>,
     parts: Parts,
 ) -> Result<Response, Failure> {
     let next = told_last(&parts.headers)?.map(|last| last.saturating_add(1)).or(asked.from);
@@ -75,6 +77,7 @@ pub(super) async fn events(
         credential: Credential::of(&parts.headers, &parts.extensions)?,
         by,
         place,
+        until: asked.until.unwrap_or(u64::MAX),
         read: None,
         stop: app.stop.subscribe(),
         said: None,
@@ -101,6 +104,8 @@ struct Following {
     credential: Credential,
     by: By<Reads>,
     place: Place,
+    /// Before which sequence number it ends.
+    until: u64,
     /// Outcomes that were read, and how many of them were looked at.
     read: Option<(Outcomes, usize)>,
     stop: watch::Receiver<bool>,
@@ -110,14 +115,17 @@ struct Following {
 }
 
 impl Following {
-    /// The next events, waiting for them. The stream ends when the server stops, the user may read no more, or the journal
-    /// cannot be read: the client comes again, and is told why.
+    /// The next events, waiting for them. The stream ends where it was asked to, or when the server stops, the user may read no
+    /// more, or the journal cannot be read: the client comes again, and is told why.
     async fn next(mut self) -> Option<(Result<Bytes, Infallible>, Self)> {
         while !*self.stop.borrow() {
             self.by = By::still(&self.app, &self.credential).ok()?;
             if let Some(text) = self.events() {
                 self.said = Some(Instant::now());
                 return Some((Ok(text.into()), self));
+            }
+            if self.place.next() >= self.until {
+                return None;
             }
             // At once too: a client whose connection breaks before the first event knows where to go on.
             if self.said.is_none_or(|said| said.elapsed() >= KEEP_ALIVE) {
@@ -149,6 +157,9 @@ impl Following {
                 return Some(text);
             }
             *looked_at += 1;
+            if one.sequence >= self.until {
+                break;
+            }
             if one.participants.iter().any(|participant| self.by.user().acts_for(*participant)) {
                 let data =
                     serde_json::to_string(&outcome::view(&one.answer)).expect("an outcome is plain data");

@@ -90,6 +90,7 @@ impl From<EngineError> for Failure {
         match &error {
             EngineError::Busy(_) => Self::new(503, "AB10", error.to_string()).retry_after(1),
             EngineError::Behind => Self::new(503, "behind", error.to_string()).retry_after(1),
+            EngineError::NotKept(_) => Self::new(503, "AB10", error.to_string()).retry_after(1),
             EngineError::Stopped(_) => Self::new(503, "AB04", error.to_string()),
             _ => Self::internal(&error),
         }

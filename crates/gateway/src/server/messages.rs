@@ -215,6 +215,12 @@ impl App {
             }
             results.push(ready);
         }
+        // Before they are handed in: what was said is durable when they are.
+        let said = results.iter().flatten().filter_map(|order| order.said.as_ref());
+        let said: Vec<_> = said.map(|said| said.as_bytes().to_vec()).collect();
+        if !said.is_empty() {
+            self.desk.keep(said)?;
+        }
         let mut answers = self.make(transactions)?.into_iter();
         let is_copy = message.header().is_some_and(|header| header.possible_duplicate);
         let mut outcomes = Vec::with_capacity(results.len());

@@ -5,7 +5,7 @@ use super::caller::{By, Submits};
 use super::failure::Failure;
 use super::messages::problem;
 use super::refusals::Refusals;
-use super::{App, blocking, outcome};
+use super::{App, FEW, blocking, outcome};
 use crate::account_name::account_number;
 use crate::payments::{Accounts as _, Order, signers};
 use crate::wire::{
@@ -26,6 +26,8 @@ use tally_settlement::path;
 
 /// The most payments of one request.
 const MAX_PAYMENTS: usize = 1000;
+/// Bytes of a request that is read where it came: what takes longer gets a thread.
+const FEW_BYTES: usize = 16 << 10;
 /// The longest `Idempotency-Key`.
 const MAX_KEY: usize = 64;
 /// The most signatures that one transaction can have.
@@ -108,30 +110,42 @@ pub(super) async fn submit(
     body: Body,
 ) -> Result<Json<OutcomesBody>, Failure> {
     let is_repeatable = idempotency_key(&headers)?.is_some();
-    blocking(app, move |app| {
+    let few = body.bytes.len() <= FEW_BYTES;
+    let read = move |app: &App| {
         let body: SignedPaymentsBody = body.json()?;
         count(body.payments.len())?;
         by.charge(app, body.payments.len())?;
-        let mut transactions = Vec::with_capacity(body.payments.len());
-        for (position, payment) in body.payments.iter().enumerate() {
+        let one = |(position, payment): (usize, &SignedPayment)| {
             let wrong = |what: String| Failure::form(format!("payments[{position}].{what}"));
             let transaction = signed(payment).map_err(wrong)?;
             by.hands_in(app, Kind::Transfer, &transaction.legs)?;
-            transactions.push(transaction);
-        }
-        let legs: Vec<Vec<Leg>> = match is_repeatable {
-            true => transactions.iter().map(|transaction| transaction.legs.clone()).collect(),
-            false => Vec::new(),
+            Ok(transaction)
         };
-        let mut answers = app.make(transactions)?;
-        for (answer, legs) in answers.iter_mut().zip(&legs) {
-            if let Outcome::Duplicate { first: Some(first) } = &answer.outcome {
-                *answer = app.first(legs, first)?;
+        body.payments.iter().enumerate().map(one).collect::<Result<Vec<_>, Failure>>()
+    };
+    let transactions = if few { read(&app)? } else { blocking(Arc::clone(&app), read).await? };
+    let legs: Vec<Vec<Leg>> = match is_repeatable {
+        true => transactions.iter().map(|transaction| transaction.legs.clone()).collect(),
+        false => Vec::new(),
+    };
+    let mut answers = if transactions.len() <= FEW {
+        Arc::clone(&app).make_few(transactions).await?
+    } else {
+        blocking(Arc::clone(&app), |app| app.make(transactions)).await?
+    };
+    let repeats = |answer: &Answer| matches!(&answer.outcome, Outcome::Duplicate { first: Some(_) });
+    if is_repeatable && answers.iter().any(repeats) {
+        answers = blocking(app, move |app| {
+            for (answer, legs) in answers.iter_mut().zip(&legs) {
+                if let Outcome::Duplicate { first: Some(first) } = &answer.outcome {
+                    *answer = app.first(legs, first)?;
+                }
             }
-        }
-        Ok(Json(OutcomesBody { outcomes: answers.iter().map(outcome::view).collect() }))
-    })
-    .await
+            Ok(answers)
+        })
+        .await?;
+    }
+    Ok(Json(OutcomesBody { outcomes: answers.iter().map(outcome::view).collect() }))
 }
 
 impl App {
@@ -162,7 +176,7 @@ impl App {
         let details = details.map_err(|_| {
             Reason::new(StatusReason::FF01, "details: a hash of 32 bytes in hexadecimal is wanted")
         })?;
-        Ok(Order { uetr, legs, signers, details })
+        Ok(Order { uetr, legs, signers, details, said: None })
     }
 
     /// The account of that name.

@@ -8,16 +8,19 @@ use super::messages::{XML, message_id, unwritten};
 use super::refusals::Refusals;
 use super::{App, catching_up, looking_up};
 use crate::codec;
+use crate::payments::Said;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use serde::Deserialize;
+use std::collections::HashMap;
 use std::sync::Arc;
+use tally_crypto::Hash;
 use tally_iso20022::{
     AccountReport, Balance, BalanceKind, BankTransactionCode, Bic, CreditDebit, Date, EntryDetails,
     EntryStatus, Iban, Money, NotificationMessage, ReportHeader, ReportedAccount, Statement, StatementEntry,
     StatementMessage, notification, statement,
 };
-use tally_ledger::{Amount, AssetKind, Uetr};
+use tally_ledger::{Amount, AssetKind, Timestamp, Uetr};
 use tally_settlement::engine::{AccountView, Entry};
 use utoipa::IntoParams;
 
@@ -25,6 +28,8 @@ use utoipa::IntoParams;
 const MAX_ENTRIES: usize = 10_000;
 /// How many entries are read at once.
 const PAGE: usize = 1000;
+/// How far clocks, and a decision from its expiry, may be apart.
+const NEAR_MS: u64 = 60_000;
 /// The longest account number of the standard (`Max34Text`).
 const MAX_ACCOUNT: usize = 34;
 
@@ -181,6 +186,7 @@ impl App {
             Failure::new(404, "AM03", text)
         })?;
         let (entries, before) = self.booked(view, from, to)?;
+        let mut told = self.told(&entries)?;
         let closing = entries.last().map_or(before, |entry| entry.balance);
         let bic = &network.participants[view.id.participant.index()].bic;
         let alias =
@@ -203,10 +209,40 @@ impl App {
                 owner: None,
                 servicer: Bic::parse(bic).map(Into::into),
             },
-            entries: entries.iter().map(|entry| booked_entry(currency, asset.exponent, entry)).collect(),
+            entries: entries
+                .iter()
+                .map(|entry| {
+                    let told = told.remove(&entry.sequence).unwrap_or_default();
+                    booked_entry(currency, asset.exponent, entry, told)
+                })
+                .collect(),
             additional: None,
         };
         Ok(Period { from, to, currency, exponent: asset.exponent, opening: before, closing, report })
+    }
+
+    /// What the messages said by which entries were made, by sequence number; nothing of those that came without a message.
+    fn told(&self, entries: &[Entry]) -> Result<HashMap<u64, EntryDetails>, Failure> {
+        let mut wanted: HashMap<Hash, Vec<u64>> = HashMap::new();
+        for entry in entries.iter().filter(|entry| entry.details != Hash::ZERO) {
+            wanted.entry(entry.details).or_default().push(entry.sequence);
+        }
+        let mut told = HashMap::new();
+        let (Some(first), Some(last), false) = (entries.first(), entries.last(), wanted.is_empty()) else {
+            return Ok(told);
+        };
+        // A message is kept when its payments are handed in, and they are decided before they expire, or a little later.
+        let before = self.desk.network().longest_validity_ms + NEAR_MS;
+        let between = (Timestamp(first.timestamp.0.saturating_sub(before)), last.timestamp.plus_ms(NEAR_MS));
+        self.desk.kept(between, &mut |bytes| {
+            let Some(said) = Said::from_bytes(bytes) else { return };
+            if let Some(sequences) = wanted.remove(&said.hash())
+                && let Some(details) = said.told()
+            {
+                told.extend(sequences.into_iter().map(|sequence| (sequence, details.clone())));
+            }
+        })?;
+        Ok(told)
     }
 
     /// The entries of those days in the order in which they were booked, and the balance before them.
@@ -242,8 +278,15 @@ impl App {
     }
 }
 
-fn booked_entry(currency: [u8; 3], exponent: u8, entry: &Entry) -> StatementEntry {
+fn booked_entry(currency: [u8; 3], exponent: u8, entry: &Entry, told: EntryDetails) -> StatementEntry {
     let (amount, side) = money(currency, exponent, entry.amount);
+    let (uetr, reference) = named(entry.uetr);
+    let details = EntryDetails {
+        uetr,
+        transaction_id: reference.or(told.transaction_id),
+        amount: Some((amount, side)),
+        ..told
+    };
     let day = codec::day(entry.timestamp);
     let reference = entry.sequence.to_string();
     StatementEntry {
@@ -259,20 +302,16 @@ fn booked_entry(currency: [u8; 3], exponent: u8, entry: &Entry) -> StatementEntr
             CreditDebit::Credit => BankTransactionCode::received_credit_transfer(),
             CreditDebit::Debit => BankTransactionCode::issued_credit_transfer(),
         },
-        details: vec![EntryDetails { amount: Some((amount, side)), ..named(entry.uetr) }],
+        details: vec![details],
         additional: None,
     }
 }
 
 /// How a transaction is called: by its UETR if the standard calls it one (a UUID of version 4), else by the reference that the
 /// network gave it, in 32 digits.
-fn named(uetr: Uetr) -> EntryDetails {
+fn named(uetr: Uetr) -> (Option<[u8; 16]>, Option<String>) {
     let is_standard = uetr.0[6] >> 4 == 4 && uetr.0[8] >> 6 == 2;
-    EntryDetails {
-        uetr: is_standard.then_some(uetr.0),
-        transaction_id: (!is_standard).then(|| codec::to_hex(&uetr.0)),
-        ..EntryDetails::default()
-    }
+    (is_standard.then_some(uetr.0), (!is_standard).then(|| codec::to_hex(&uetr.0)))
 }
 
 fn money(currency: [u8; 3], exponent: u8, amount: Amount) -> (Money, CreditDebit) {

@@ -1,9 +1,9 @@
 //! Requests for cancellation and their answers.
 
 use tally_iso20022::{
-    CancellationRejection, CancellationRequest, CancellationVerdict, Limits, Money, OriginalPayment,
-    Resolution, StatusReason, WriteError, cancellation_request, parse_cancellation_request, parse_resolution,
-    resolution,
+    CancellationDecision, CancellationRejection, CancellationRequest, CancellationVerdict, Limits, Money,
+    OriginalPayment, Resolution, StatusReason, WriteError, cancellation_request, parse_cancellation_request,
+    parse_resolution, resolution,
 };
 
 use crate::samples::{answers, cancellations, group_answers, group_cancellation};
@@ -105,10 +105,18 @@ fn an_answer_goes_back_to_who_asked_and_sums_up() {
     let of = |decisions: &[_]| {
         Resolution::of(&cancellations(), "A".to_owned(), "2025-03-03T10:00:01Z".to_owned(), decisions)
     };
-    assert_eq!(of(&[Ok(()), Ok(()), Ok(())]).unwrap().confirmation, "CNCL");
-    let no = || Err((CancellationRejection::NOOR, String::new()));
+    let made = || CancellationDecision::Made;
+    assert_eq!(of(&[made(), made(), made()]).unwrap().confirmation, "CNCL");
+    let no = || CancellationDecision::Refused(CancellationRejection::NOOR, String::new());
     assert_eq!(of(&[no(), no(), no()]).unwrap().confirmation, "RJCR");
-    assert_eq!(of(&[Ok(())]), Err(WriteError::OutcomeCount { payments: 3, outcomes: 1 }));
+    let pending = of(&[no(), CancellationDecision::Pending, made()]).unwrap();
+    assert_eq!(
+        (pending.confirmation.as_str(), pending.answers[1].verdict),
+        ("PDCR", CancellationVerdict::Pending)
+    );
+    let read = parse_resolution(resolution(&pending).unwrap().as_bytes(), &Limits::default());
+    assert_eq!(read.unwrap(), pending);
+    assert_eq!(of(&[made()]), Err(WriteError::OutcomeCount { payments: 3, outcomes: 1 }));
 }
 
 #[test]

@@ -2,13 +2,14 @@
 
 use tally_iso20022::{
     AccountId, AccountReport, Agent, Alias, AppHeader, Assignment, Balance, BalanceKind, BankTransactionCode,
-    Bic, CANCELLATION_DEFINITION, Cancellation, CancellationRejection, CancellationRequest, Case,
-    ChargesBearer, Coded, CreditDebit, CreditorReference, Date, Decimal, EntryDetails, EntryStatus,
-    GivenReason, Iban, Limits, Message, Money, NotificationMessage, OriginalPayment, Outcome, Page, Party,
-    PaymentReturn, RETURN_DEFINITION, Reason, ReferredDocument, Remittance, ReportContext, ReportHeader,
-    ReportedAccount, Resolution, ReturnNote, ReturnOrder, ReturnedPayment, SettlementMethod, Statement,
-    StatementEntry, StatementMessage, StatusReason, StructuredRemittance, answer, group_answer, parse,
-    refused_by_form, return_status_report, status_report as write_status_report, with_header,
+    Bic, CANCELLATION_DEFINITION, Cancellation, CancellationDecision, CancellationRejection,
+    CancellationRequest, Case, ChargesBearer, Coded, CreditDebit, CreditorReference, Date, Decimal,
+    EntryDetails, EntryStatus, GivenReason, Iban, Limits, Message, Money, NotificationMessage,
+    OriginalPayment, Outcome, Page, Party, PaymentReturn, RETURN_DEFINITION, Reason, ReferredDocument,
+    Remittance, ReportContext, ReportHeader, ReportedAccount, Resolution, ReturnNote, ReturnOrder,
+    ReturnedPayment, SettlementMethod, Statement, StatementEntry, StatementMessage, StatusReason,
+    StructuredRemittance, answer, group_answer, parse, refused_by_form, return_status_report,
+    status_report as write_status_report, with_header,
 };
 
 const INITIATION: &str = include_str!("../../src/tests/initiation.xml");
@@ -370,16 +371,19 @@ pub(crate) fn group_cancellation() -> CancellationRequest {
 /// One was cancelled, one is unknown, one was settled before.
 pub(crate) fn answers() -> Resolution {
     let decisions = [
-        Ok(()),
-        Err((CancellationRejection::NOOR, String::new())),
-        Err((CancellationRejection::PTNA, "settled on 2025-03-03 under number 61".to_owned())),
+        CancellationDecision::Made,
+        CancellationDecision::Refused(CancellationRejection::NOOR, String::new()),
+        CancellationDecision::Refused(
+            CancellationRejection::PTNA,
+            "settled on 2025-03-03 under number 61".to_owned(),
+        ),
     ];
     let time = "2025-03-03T10:00:01Z".to_owned();
     Resolution::of(&cancellations(), "ANSWER-1".to_owned(), time, &decisions).unwrap()
 }
 
 pub(crate) fn group_answers() -> Resolution {
-    let decisions = [Err((CancellationRejection::ARDT, "sent back".to_owned()))];
+    let decisions = [CancellationDecision::Refused(CancellationRejection::ARDT, "sent back".to_owned())];
     let time = "2025-03-03T10:00:01Z".to_owned();
     Resolution::of(&group_cancellation(), "ANSWER-2".to_owned(), time, &decisions).unwrap()
 }

@@ -5,17 +5,19 @@ use super::earlier::{self, Earlier};
 use super::past::Past;
 use super::{Answer, EngineError, LOCK, MAX_WAITING, Outcome, Pending, Shared, VolumePort};
 use crate::accounts::BALANCE_RANGE;
+use crate::annex;
 use crate::clerk::{Counts, Finality, Notice};
-use crate::journal::{self, SEQUENCE};
-use crate::message::{AcceptedBatch, SequenceBatch, Source};
+use crate::desk::Accepted;
+use crate::journal::{self, ANNEX, JournalError, SEQUENCE};
+use crate::message::{AcceptedBatch, SequenceBatch, Source, Withdrawal};
 use crate::outcomes::{Outcomes, Place};
 use crate::proof::{self, Found, Wanted};
 use crate::stage::Updater;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tally_crypto::PublicKey;
 use tally_crypto::log::SignedTreeHead;
+use tally_crypto::{Hash, PublicKey};
 use tally_ledger::{
     AccountId, AccountNumber, AccountRole, AccountStatus, Amount, AssetId, Network, ParticipantId, Timestamp,
     Transaction, TransactionId, Uetr,
@@ -89,6 +91,8 @@ pub struct Entry {
     pub timestamp: Timestamp,
     /// By which transaction.
     pub uetr: Uetr,
+    /// What that transaction committed to beyond its legs.
+    pub details: Hash,
     /// What it got.
     pub amount: Amount,
     /// What it held afterwards.
@@ -182,6 +186,47 @@ impl Desk {
             return Ok(Some(Answer { id: first.id(), uetr, outcome }));
         }
         self.look_up(Wanted::Uetr(uetr))
+    }
+
+    /// The transaction with that reference that was accepted last, while it is remembered.
+    ///
+    /// # Errors
+    /// When the journal cannot be read.
+    pub fn accepted_last(&self, uetr: Uetr) -> Result<Option<Accepted>, EngineError> {
+        let scheduler = &self.shared.schedulers[self.shared.route(&uetr)];
+        let Some((source, index)) = scheduler.lock().expect(LOCK).find(&uetr, Timestamp(0)) else {
+            return Ok(None);
+        };
+        let batch = self.read_accepted(source, Visibility::Appended).map_err(JournalError::from)?;
+        let transaction = batch.and_then(|batch| batch.batch.transaction(index as usize));
+        Ok(transaction.map(|transaction| Accepted { place: Withdrawal { source, index }, transaction }))
+    }
+
+    /// Asks that an accepted transaction be refused if it is not decided.
+    pub fn withdraw(&self, accepted: &Accepted) {
+        self.shared.withdrawals.send(Arc::new(accepted.place));
+    }
+
+    /// Keeps texts that transactions commit to: durable when what is handed in afterwards is accepted.
+    ///
+    /// # Errors
+    /// When the log takes none now.
+    pub fn keep(&self, now: Timestamp, texts: Vec<Vec<u8>>) -> Result<(), EngineError> {
+        let mut last = self.shared.kept.lock().expect(LOCK);
+        *last = now.max(*last);
+        annex::append(&*self.shared.log, ANNEX, *last, texts).map_err(EngineError::NotKept)
+    }
+
+    /// Shows the texts that were kept between those times.
+    ///
+    /// # Errors
+    /// When the journal cannot be read.
+    pub fn kept(
+        &self,
+        between: (Timestamp, Timestamp),
+        show: &mut dyn FnMut(Vec<u8>),
+    ) -> Result<(), EngineError> {
+        Ok(annex::read(&*self.shared.log, ANNEX, between, show).map_err(JournalError::from)?)
     }
 
     /// What became of the transaction with that id: by reading the journal from its beginning.

@@ -2,12 +2,13 @@
 
 use super::answer::Expected;
 use crate::clerk;
+use crate::desk::Accepted;
 use crate::engine::{Answer, Outcome};
 use crate::journal::{self, Entry, JournalError, MAX_SCHEDULERS, SEQUENCE};
-use crate::message::{AcceptedBatch, Message, SequenceBatch, Source};
+use crate::message::{AcceptedBatch, Message, SequenceBatch, Source, Withdrawal};
 use crate::proof::{Search, Wanted};
 use std::time::Instant;
-use tally_ledger::Timestamp;
+use tally_ledger::{Timestamp, Uetr};
 use tally_log::{Log, LogError, Offset, Record, Ticket, TopicId, Visibility};
 
 /// Bytes of records that are read together, and at least: the deadline is looked at after each such piece.
@@ -91,6 +92,45 @@ fn find_by(
         }
     }
     Ok(Earlier::Never)
+}
+
+/// The transaction with that reference that was accepted last, if it may be undecided at `now`: only what was accepted
+/// within the longest validity is read.
+///
+/// # Errors
+/// When the journal cannot be read.
+pub(crate) fn last_accepted(
+    log: &dyn Log,
+    names: &Names,
+    uetr: Uetr,
+    now: Timestamp,
+    longest_validity_ms: u64,
+) -> Result<Option<Accepted>, LogError> {
+    let from = Timestamp(now.0.saturating_sub(longest_validity_ms + CLOCKS_APART_MS));
+    let mut found = None;
+    for (scheduler, topic) in (0u64..).zip(names.accepted.iter().copied()) {
+        let mut at = first_from(log, topic, from, |batch: AcceptedBatch| batch.accepted_at)?;
+        while at < log.next(topic).0 {
+            let mut records = Vec::new();
+            let next = log.read(topic, Offset(at), READ_BYTES, Visibility::Appended, &mut records)?;
+            for (number, record) in (at..).zip(&records) {
+                let Some(AcceptedBatch { batch, .. }) = decode(record) else { continue };
+                let index = batch.headers.iter().rposition(|header| header.uetr == uetr);
+                if let Some(index) = index
+                    && let Some(transaction) = batch.transaction(index)
+                {
+                    let index = u32::try_from(index).expect("batches are bounded");
+                    let place = Withdrawal { source: Source::new(scheduler, number), index };
+                    found = Some(Accepted { place, transaction });
+                }
+            }
+            if records.is_empty() {
+                break;
+            }
+            at = next.0;
+        }
+    }
+    Ok(found)
 }
 
 fn position(batch: &AcceptedBatch, transaction: &Expected) -> Option<u32> {

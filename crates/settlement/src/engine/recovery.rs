@@ -4,9 +4,10 @@ use super::{
     CLOCK_TOLERANCE_MS, ClerkStage, Clock, Collector, CollectorStage, Desk, Engine, EngineError,
     EngineOptions, Shared, saver,
 };
+use crate::annex;
 use crate::clerk::Clerk;
 use crate::engine::earlier::Names;
-use crate::journal::{self, Entry, SEQUENCE};
+use crate::journal::{self, Entry, JournalError, SEQUENCE};
 use crate::message::{AcceptedBatch, SequenceBatch, Source};
 use crate::outcomes::Kept;
 use crate::recent::may_be_remembered;
@@ -122,7 +123,8 @@ pub fn assemble(
         undecided: replay.undecided.values().map(|u| u.left() as u64).sum(),
         took: Duration::ZERO,
     };
-    let (stages, desk) = join(options, network, Arc::clone(log), snapshots, replay, recovery);
+    let kept = annex::last(&**log, journal::ANNEX).map_err(JournalError::from)?;
+    let (stages, desk) = join(options, network, Arc::clone(log), snapshots, kept, replay, recovery);
     report.took = began.elapsed();
     Ok(Assembly { stages, desk, report })
 }
@@ -242,6 +244,7 @@ fn join(
     network: Arc<Network>,
     log: Arc<FileLog>,
     snapshots: PathBuf,
+    kept: Timestamp,
     replay: Replay,
     mut recovery: Recovery,
 ) -> (Vec<Box<dyn Stage>>, Desk) {
@@ -258,6 +261,7 @@ fn join(
     let approvals = Topic::memory("approvals", capacity * participants, &signal);
     let decisions = Topic::memory("decisions", capacity, &signal);
     let intake = Topic::memory("intake", capacity, &signal);
+    let withdrawals = Topic::memory("withdrawals", capacity, &signal);
     let sequence = Topic::logged("sequence", capacity, Arc::clone(&dynamic), SEQUENCE, &signal);
 
     let applied: Vec<_> = (0..participants).map(|_| Arc::new(AtomicU64::new(replay.next))).collect();
@@ -351,6 +355,7 @@ fn join(
     stages.push(Box::new(AssemblerShell {
         state: assembler,
         approvals: approvals.reader(Visibility::Appended),
+        withdrawals: withdrawals.reader(Visibility::Appended),
         decisions: decisions.clone(),
         on_not_counted: Box::new(|why| tracing::error!(%why, "answers that count for nothing")),
         looked: Timestamp(0),
@@ -391,6 +396,8 @@ fn join(
         collectors,
         intake,
         sequence,
+        withdrawals,
+        kept: Mutex::new(kept),
         origins: AtomicU64::new(0),
         snapshots,
         started_head: Mutex::new(started_head),

@@ -252,6 +252,16 @@ proptest! {
     }
 
     #[test]
+    fn withdrawals_have_one_form(source in source(), index in 0u32..1 << 16) {
+        is_strict(&Withdrawal { source, index });
+    }
+
+    #[test]
+    fn the_annex_has_one_form(at: u64, items in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..5)) {
+        is_strict(&AnnexBatch { kept_at: Timestamp(at), items });
+    }
+
+    #[test]
     fn the_sequence_has_one_form(batch in sequence()) {
         is_strict(&batch);
     }
@@ -272,6 +282,8 @@ proptest! {
         let _ = ApprovalBatch::decode(&bytes);
         let _ = DecisionBatch::decode(&bytes);
         let _ = SequenceBatch::decode(&bytes);
+        let _ = Withdrawal::decode(&bytes);
+        let _ = AnnexBatch::decode(&bytes);
     }
 
     #[test]

@@ -40,6 +40,8 @@ pub fn open(
     let mut bindings = Bindings::default();
     let approvals: Vec<_> =
         layout.everybody().map(|participant| bindings.reads(layout.approvals(participant, shard))).collect();
+    let withdrawals: Vec<_> =
+        (0..layout.gateways).map(|gateway| bindings.reads(layout.withdrawals(gateway, shard))).collect();
     let decisions = bindings.writes(layout.decisions(shard));
     let state = bindings.writes(layout.state(Role::Assembler, shard));
     let dead_letters = bindings.writes(layout.dead_letters(Role::Assembler, shard));
@@ -92,9 +94,13 @@ pub fn open(
     let signal = Arc::new(Signal::default());
     let log: Arc<dyn Log> = Arc::clone(&opened.log) as Arc<dyn Log>;
     let (reader, cursors) = opened.follow(&approvals, |at| recorded.next(at), None);
+    // From now on: who asked before asks again.
+    let (withdrawals, _) =
+        opened.follow(&withdrawals, |at| opened.log.next(withdrawals[at]).0, Some(Arc::clone(&opened.aside)));
     let shell = AssemblerShell {
         state: assembler,
         approvals: reader,
+        withdrawals,
         decisions: Topic::logged("decisions", 1, log, decisions, &signal),
         on_not_counted: Box::new(|why| tracing::error!(%why, "answers that count for nothing")),
         looked: Timestamp(0),

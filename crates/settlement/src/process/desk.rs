@@ -17,14 +17,15 @@ use super::journal::Journal;
 use super::layout::Layout;
 use super::shard::{ShardError, Stop};
 use crate::clerk::{Counts, Finality, Notice, Waiter};
-use crate::desk::{Figure, Settlement};
+use crate::desk::{Accepted, Figure, Settlement};
 use crate::engine::answer::{Expected, Mailbox};
 use crate::engine::earlier::{self, Earlier};
 use crate::engine::past::Past;
 use crate::engine::{
     AccountView, Answer, Clock, EngineError, Entry, MAX_WAITING, Outcome, Pending, Total, route,
 };
-use crate::message::{AcceptedBatch, Source};
+use crate::journal::JournalError;
+use crate::message::{AcceptedBatch, Source, Withdrawal};
 use crate::outcomes::{Outcomes, Place};
 use crate::proof::{self, Found, Wanted};
 use crate::runtime::executor::Signal;
@@ -67,6 +68,8 @@ struct Shared {
     clock: Clock,
     /// By scheduler, what waits to be put into a batch.
     gathered: Mutex<Vec<VecDeque<(Transaction, Waiter)>>>,
+    /// What goes with or beside it.
+    beside: Mutex<Beside>,
     /// Something was gathered.
     arrivals: Signal,
     waiting: Mutex<Waiting>,
@@ -84,6 +87,21 @@ struct Shared {
     troubles: Mutex<HashMap<String, String>>,
     counts: Activity,
 }
+
+/// What is handed in besides transactions.
+#[derive(Default)]
+struct Beside {
+    /// Texts that are handed in no later than the transactions gathered after them.
+    texts: Vec<Vec<u8>>,
+    /// Their bytes.
+    bytes: usize,
+    withdrawals: Vec<Withdrawal>,
+}
+
+/// The most bytes of texts that wait to be handed in.
+const MAX_TEXTS: usize = 64 << 20;
+/// The most withdrawals that do.
+const MAX_WITHDRAWALS: usize = 1 << 12;
 
 /// What it has done since it was opened.
 #[derive(Default)]
@@ -125,6 +143,7 @@ impl Desk {
             network: Arc::clone(network),
             clock,
             gathered: Mutex::new((0..layout.schedulers).map(|_| VecDeque::new()).collect()),
+            beside: Mutex::default(),
             arrivals: Signal::default(),
             waiting: Mutex::new(Waiting::new(next, listener.position(), head)),
             latest: Latest::new(listener.end()),
@@ -372,6 +391,43 @@ impl Settlement for Desk {
 
     fn status_by_id(&self, id: TransactionId) -> Result<Option<Answer>, EngineError> {
         self.shared.look_up(Wanted::Id(id))
+    }
+
+    fn accepted(&self, uetr: Uetr) -> Result<Option<Accepted>, EngineError> {
+        let validity = self.shared.network.longest_validity_ms;
+        Ok(self.shared.archive().last_accepted(uetr, self.now(), validity).map_err(JournalError::from)?)
+    }
+
+    fn withdraw(&self, accepted: &Accepted) -> Result<(), EngineError> {
+        let mut beside = self.shared.beside.lock().expect(LOCK);
+        if beside.withdrawals.len() >= MAX_WITHDRAWALS {
+            return Err(EngineError::Busy(beside.withdrawals.len()));
+        }
+        beside.withdrawals.push(accepted.place);
+        drop(beside);
+        self.shared.arrivals.notify();
+        Ok(())
+    }
+
+    fn keep(&self, texts: Vec<Vec<u8>>) -> Result<(), EngineError> {
+        let mut beside = self.shared.beside.lock().expect(LOCK);
+        let bytes: usize = texts.iter().map(Vec::len).sum();
+        if beside.bytes + bytes > MAX_TEXTS {
+            let full = LogError::Backpressure { pending_bytes: beside.bytes, max_pending_bytes: MAX_TEXTS };
+            return Err(EngineError::NotKept(full));
+        }
+        beside.bytes += bytes;
+        beside.texts.extend(texts);
+        Ok(())
+    }
+
+    fn kept(
+        &self,
+        between: (Timestamp, Timestamp),
+        show: &mut dyn FnMut(Vec<u8>),
+    ) -> Result<(), EngineError> {
+        let shared = &*self.shared;
+        Ok(archive::annex(&*shared.cluster, &shared.layout, between, show).map_err(JournalError::from)?)
     }
 
     fn receipt(&self, uetr: Uetr) -> Result<Option<Receipt>, EngineError> {

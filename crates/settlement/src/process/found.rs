@@ -157,6 +157,7 @@ pub fn found(
     founding.updaters()?;
     founding.approvers()?;
     founding.assemblers()?;
+    founding.annex()?;
     founding.schedulers()?;
     // Last: where this is, the founding has ended.
     founding.sequencer()?;
@@ -275,6 +276,14 @@ impl Founding<'_> {
             Self::record(&opened, topic, &state)?;
         }
         Ok(())
+    }
+
+    fn annex(&self) -> Result<(), FoundError> {
+        let mut bindings = Bindings::default();
+        let topic = bindings.writes(self.layout.annex(0));
+        let opened = self.open(Role::Gateway, 0, bindings)?;
+        Self::empty(&opened, topic)?;
+        self.copy(journal::ANNEX, &opened, topic)
     }
 
     fn schedulers(&self) -> Result<(), FoundError> {

@@ -3,12 +3,14 @@
 
 use super::layout::{Bindings, Layout, Role};
 use super::shard::{Opened, ShardError, Stop};
-use crate::message::{IntakeBatch, SequenceBatch, Submission};
+use crate::annex;
+use crate::message::{AnnexBatch, IntakeBatch, SequenceBatch, Submission, Withdrawal};
 use crate::runtime::executor::Signal;
 use crate::runtime::feed::{Cursor, Feeds, Polled};
+use crate::runtime::shell::assembler_of;
 use crate::runtime::topic::{Reader, Topic, TopicError};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tally_ledger::{Timestamp, TransactionBatch, Uetr};
 use tally_log::cluster::{Cluster, SharedLog};
@@ -29,6 +31,10 @@ pub struct Sender {
     name: String,
     log: Arc<dyn SharedLog>,
     submissions: Vec<Topic<Submission>>,
+    withdrawals: Vec<Topic<Withdrawal>>,
+    annex: TopicId,
+    /// When texts were kept last, which never goes back.
+    kept: Mutex<Timestamp>,
     origins: AtomicU64,
 }
 
@@ -57,6 +63,9 @@ impl Gateway {
         let mut bindings = Bindings::default();
         let submissions: Vec<_> =
             (0..layout.schedulers).map(|s| bindings.writes(layout.transactions(number, s))).collect();
+        let withdrawals: Vec<_> =
+            (0..layout.assemblers).map(|a| bindings.writes(layout.withdrawals(number, a))).collect();
+        let annex = bindings.writes(layout.annex(number));
         let intake: Vec<_> =
             (0..layout.schedulers).map(|s| bindings.reads(layout.intake(s, number))).collect();
         let sequence = bindings.reads(layout.sequence());
@@ -66,9 +75,22 @@ impl Gateway {
         let of_sequence = from_end(&sequence);
         let signal = Arc::new(Signal::default());
         let log: Arc<dyn Log> = Arc::clone(&opened.log) as Arc<dyn Log>;
-        let topic = |id: &TopicId| Topic::logged("transactions", 1, Arc::clone(&log), *id, &signal);
+        let mut kept = Timestamp(0);
+        if let Some(last) = opened.log.next(annex).0.checked_sub(1) {
+            opened.read(annex, last..last + 1, |_, batch: AnnexBatch| {
+                kept = batch.kept_at;
+                Ok(())
+            })?;
+        }
         let sender = Sender {
-            submissions: submissions.iter().map(topic).collect(),
+            submissions: (submissions.iter())
+                .map(|id| Topic::logged("transactions", 1, Arc::clone(&log), *id, &signal))
+                .collect(),
+            withdrawals: (withdrawals.iter())
+                .map(|id| Topic::logged("withdrawals", 1, Arc::clone(&log), *id, &signal))
+                .collect(),
+            annex,
+            kept: Mutex::new(kept),
             origins: AtomicU64::new(now.0 << 20),
             log: Arc::clone(&opened.log),
             name: opened.name.clone(),
@@ -104,6 +126,14 @@ impl Gateway {
     /// When the log refuses; nothing was queued.
     pub fn submit(&self, scheduler: usize, batch: TransactionBatch) -> Result<u64, ShardError> {
         self.sender.submit(scheduler, batch)
+    }
+
+    /// See [`Sender::withdraw`].
+    ///
+    /// # Errors
+    /// When the log refuses; nothing was queued.
+    pub fn withdraw(&self, withdrawal: Withdrawal) -> Result<(), ShardError> {
+        self.sender.withdraw(withdrawal)
     }
 
     /// See [`Sender::pending_bytes`].
@@ -167,6 +197,27 @@ impl Sender {
         let sent = self.submissions[scheduler].append(Arc::new(Submission { origin, batch }));
         sent.map_err(|error| unreadable(&self.name, error))?;
         Ok(origin)
+    }
+
+    /// Queues the withdrawal of a transaction for the next [`Self::flush`].
+    ///
+    /// # Errors
+    /// When the log refuses; nothing was queued.
+    pub fn withdraw(&self, withdrawal: Withdrawal) -> Result<(), ShardError> {
+        let topic = &self.withdrawals[assembler_of(withdrawal.source, self.withdrawals.len())];
+        topic.append(Arc::new(withdrawal)).map_err(|error| unreadable(&self.name, error))?;
+        Ok(())
+    }
+
+    /// Queues texts that are to be kept for the next [`Self::flush`].
+    ///
+    /// # Errors
+    /// When the log refuses; some may be queued.
+    pub fn keep(&self, now: Timestamp, texts: Vec<Vec<u8>>) -> Result<(), ShardError> {
+        let mut last = self.kept.lock().expect("nobody panics with the time");
+        *last = now.max(*last);
+        annex::append(&*self.log, self.annex, *last, texts)
+            .map_err(|source| ShardError::Log { shard: self.name.clone(), source })
     }
 
     /// Bytes that wait for [`Self::flush`].

@@ -7,15 +7,17 @@
 //! | `accepted` | scheduler | the scheduler | itself, audit |
 //! | `proposals.<BIC>` | scheduler | the scheduler | the participant's approver and updater |
 //! | `approvals.<BIC>` | assembler | the participant's approver | the assembler |
+//! | `withdrawals` | gateway × assemblers + assembler | the gateway | the assembler |
 //! | `decisions` | assembler | the assembler | the sequencer |
 //! | `sequence` | one | the sequencer | approvers, updaters, gateways, audit |
+//! | `annex` | gateway | the gateway | gateways |
 //! | `snapshots.<BIC>` | one | the participant's updater | itself, the approver |
 //! | `scheduler`, `assembler`, `sequencer`, `approver.<BIC>` | shard | the shard | itself: how far it has come |
 //! | `gateway` | gateway | nobody: shares the gateways out | |
 //! | `dead-letters`, `dead-letters.<BIC>` | see [`Layout::dead_letters`] | the shard | people |
 //!
 //! Every partition has one writer at a time. Accepted transactions and the sequence are the ledger: they are never
-//! deleted. Everything else follows from them.
+//! deleted. Everything else follows from them, but for the annex, which has what messages said besides, and stays as well.
 
 use tally_ledger::ParticipantId;
 use tally_log::TopicId;
@@ -130,6 +132,8 @@ impl Layout {
             shared("transactions", self.gateways * self.schedulers, true),
             shared("intake", self.gateways * self.schedulers, true),
             shared("accepted", self.schedulers, false),
+            shared("withdrawals", self.gateways * self.assemblers, true),
+            shared("annex", self.gateways, false),
             shared("decisions", self.assemblers, true),
             shared("sequence", 1, false),
             shared("scheduler", self.schedulers, false),
@@ -229,6 +233,12 @@ impl Layout {
     }
     pub(super) fn approvals(&self, participant: ParticipantId, assembler: u16) -> Partition {
         Partition::new(self.of("approvals", participant), assembler)
+    }
+    pub(super) fn withdrawals(&self, gateway: u16, assembler: u16) -> Partition {
+        Partition::new(self.name("withdrawals"), gateway * self.assemblers + assembler)
+    }
+    pub(super) fn annex(&self, gateway: u16) -> Partition {
+        Partition::new(self.name("annex"), gateway)
     }
     pub(super) fn decisions(&self, assembler: u16) -> Partition {
         Partition::new(self.name("decisions"), assembler)

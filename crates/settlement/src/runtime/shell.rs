@@ -6,7 +6,7 @@ use super::topic::{Reader, Topic, TopicError};
 use super::under_way::UnderWay;
 use crate::message::{
     AcceptedBatch, ApprovalBatch, DecisionBatch, IntakeBatch, ProposalBatch, SequenceBatch, Source,
-    Submission,
+    Submission, Withdrawal,
 };
 use crate::stage::assembler::NotCounted;
 use crate::stage::{Approver, Assembler, Scheduled, Scheduler, Sequencer, Updater};
@@ -242,6 +242,8 @@ pub struct AssemblerShell {
     pub state: Assembler,
     /// Answers.
     pub approvals: Reader<ApprovalBatch>,
+    /// What is not to be made after all.
+    pub withdrawals: Reader<Withdrawal>,
     /// Decisions.
     pub decisions: Topic<DecisionBatch>,
     /// Called for answers that count for nothing.
@@ -273,8 +275,16 @@ impl Stage for AssemblerShell {
                 self.decide(decisions)?;
             }
         }
+        let mut progress = false;
+        while let Some(withdrawal) = self.withdrawals.poll().map_err(|refusal| error(self, refusal))? {
+            let decisions = self.state.withdraw(now, &withdrawal.value);
+            if !decisions.indices.is_empty() {
+                self.decide(decisions)?;
+            }
+            progress = true;
+        }
         let polled = self.approvals.poll().map_err(|refusal| error(self, refusal))?;
-        let Some(Polled { feed, position, value: approvals }) = polled else { return Ok(false) };
+        let Some(Polled { feed, position, value: approvals }) = polled else { return Ok(progress) };
         match self.state.count(now, &approvals) {
             Ok(decisions) => {
                 if self.state.is_open(approvals.source) {

@@ -41,7 +41,7 @@ pub struct Approver {
     large: HashMap<AccountNumber, i128>,
     open: HashMap<Source, Open>,
     open_count: usize,
-    /// Decided (as timed out) before their proposal came.
+    /// Decided, as timed out or withdrawn, before their proposal came.
     early: BTreeSet<(Source, u32)>,
     /// Per scheduler, the number after the last batch of which proposals, or word that there are none, have come.
     seen: HashMap<u64, u64>,
@@ -78,6 +78,11 @@ fn may_pass(verdict: u16) -> bool {
     [InsufficientFunds, UnknownAccount, BlockedAccount, BalanceOverflow, NotEmpty, OrderNotPossible]
         .iter()
         .any(|refusal| refusal.number() == verdict)
+}
+
+/// Whether that verdict can be decided without this participant's answer.
+fn may_be_early(verdict: u16) -> bool {
+    [Refusal::ApprovalTimeout, Refusal::Withdrawn].iter().any(|refusal| refusal.number() == verdict)
 }
 
 /// What was decided of proposals that an approver had not answered when it stopped.
@@ -629,7 +634,7 @@ impl Approver {
                 return;
             }
             for (index, verdict) in batch.decisions() {
-                if verdict == Refusal::ApprovalTimeout.number() {
+                if may_be_early(verdict) {
                     self.early.insert((batch.source, index));
                 }
             }
@@ -676,7 +681,7 @@ impl Approver {
         }
     }
 
-    /// Takes back what was approved in `batch` and had timed out before it came; says how many.
+    /// Takes back what was approved in `batch` and was decided before it came; says how many.
     fn forget_early(&mut self, batch: &ProposalBatch, first_leg: &[u32], approved: &mut [bool]) -> usize {
         let mut forgotten = 0;
         for (item, index) in batch.indices.iter().enumerate() {

@@ -1,7 +1,7 @@
 //! The assembler: joins the answers to a transaction until everybody concerned has given one or it
 //! expired, and decides it, once.
 
-use crate::message::{ApprovalBatch, ApprovalSigner, DecisionBatch, Source};
+use crate::message::{ApprovalBatch, ApprovalSigner, DecisionBatch, Source, Withdrawal};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use tally_crypto::Hash;
@@ -10,6 +10,8 @@ use tally_ledger::{Network, ParticipantId, Refusal, Timestamp};
 /// How long after a transaction's expiry, in milliseconds, an answer that was given before it may
 /// still arrive.
 const GRACE_MS: u64 = 2_000;
+/// The most withdrawals that wait for the first answer to what they withdraw.
+const MAX_WITHDRAWALS: usize = 1 << 16;
 
 /// One assembler.
 pub struct Assembler {
@@ -20,6 +22,9 @@ pub struct Assembler {
     /// Per scheduler: every batch below was decided, and those above that were. Counted are this assembler's alone: as
     /// its `n`-th is batch number `n` times the number of assemblers, and something.
     finished: HashMap<u64, Finished>,
+    /// What is to be refused with its first answer, which says what it is. Nobody is told of these, so that a crash
+    /// may forget them.
+    withdrawn: BTreeSet<Withdrawal>,
     signer: ApprovalSigner,
     clock: Timestamp,
 }
@@ -85,6 +90,7 @@ impl Assembler {
             assemblers,
             open: BTreeMap::new(),
             finished,
+            withdrawn: BTreeSet::new(),
             signer: ApprovalSigner::default(),
             clock,
         }
@@ -159,12 +165,13 @@ impl Assembler {
                 continue;
             }
             item.count(batch, at);
-            if item.missing == 0 {
-                item.decided = true;
-                open.undecided -= 1;
-                decisions.indices.push(*index);
-                decisions.ids.push(item.id);
-                decisions.verdicts.push(item.verdict);
+            let withdrawal = Withdrawal { source: batch.source, index: *index };
+            let is_withdrawn = !self.withdrawn.is_empty() && self.withdrawn.remove(&withdrawal);
+            let (missing, verdict) = (item.missing, item.verdict);
+            if missing == 0 {
+                open.decide(*index, verdict, &mut decisions);
+            } else if is_withdrawn {
+                open.decide(*index, Refusal::Withdrawn.number(), &mut decisions);
             }
         }
         if open.undecided == 0 {
@@ -173,19 +180,41 @@ impl Assembler {
         Ok(decisions)
     }
 
+    /// Refuses a transaction that is not decided, at once if anybody has answered for it, else with the first answer. What
+    /// that one answer decides is not withdrawn, nor is what is decided already.
+    pub fn withdraw(&mut self, now: Timestamp, withdrawal: &Withdrawal) -> DecisionBatch {
+        self.clock = self.clock.max(now);
+        let Withdrawal { source, index } = *withdrawal;
+        let mut decisions = DecisionBatch { source, ..DecisionBatch::default() };
+        let item = self.open.get(&source).and_then(|open| open.items.get(index as usize)).copied();
+        match item {
+            Some(Item { decided: true, .. }) => {}
+            Some(Item { seen: true, .. }) => {
+                let open = self.open.get_mut(&source).expect("it was found there");
+                open.decide(index, Refusal::Withdrawn.number(), &mut decisions);
+                if open.undecided == 0 {
+                    self.close(source);
+                }
+            }
+            None if self.is_finished(source) => {}
+            _ if self.withdrawn.len() < MAX_WITHDRAWALS => {
+                self.withdrawn.insert(*withdrawal);
+            }
+            _ => {}
+        }
+        decisions
+    }
+
     /// Decides what expired without everybody's answer.
     pub fn expire(&mut self, now: Timestamp) -> Vec<DecisionBatch> {
         self.clock = self.clock.max(now);
         let mut all = Vec::new();
         for (source, open) in &mut self.open {
             let mut decisions = DecisionBatch { source: *source, ..DecisionBatch::default() };
-            for (index, item) in (0u32..).zip(&mut open.items) {
+            for index in (0u32..).take(open.items.len()) {
+                let item = &open.items[index as usize];
                 if item.seen && !item.decided && item.expiry.plus_ms(GRACE_MS) < self.clock {
-                    item.decided = true;
-                    open.undecided -= 1;
-                    decisions.indices.push(index);
-                    decisions.ids.push(item.id);
-                    decisions.verdicts.push(Refusal::ApprovalTimeout.number());
+                    open.decide(index, Refusal::ApprovalTimeout.number(), &mut decisions);
                 }
             }
             if !decisions.indices.is_empty() {
@@ -214,6 +243,9 @@ impl Assembler {
     }
 
     fn finish(&mut self, source: Source) {
+        if !self.withdrawn.is_empty() {
+            self.withdrawn.retain(|withdrawal| withdrawal.source != source);
+        }
         let finished = self.finished.entry(source.scheduler).or_default();
         finished.above.insert(source.number / self.assemblers);
         while finished.above.remove(&finished.below) {
@@ -233,6 +265,15 @@ impl Open {
             verdict: 0,
         };
         Self { items: vec![item; len as usize], answered: Vec::new(), undecided: len }
+    }
+
+    fn decide(&mut self, index: u32, verdict: u16, decisions: &mut DecisionBatch) {
+        let item = &mut self.items[index as usize];
+        item.decided = true;
+        self.undecided -= 1;
+        decisions.indices.push(index);
+        decisions.ids.push(item.id);
+        decisions.verdicts.push(verdict);
     }
 }
 

@@ -1,6 +1,7 @@
 //! A network whose shards share a cluster in memory, each run by a thread of its own.
 
 use super::host::{Host, WAIT, key, network};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -29,47 +30,56 @@ pub(crate) struct ClusterHost {
 }
 
 /// Threads that run all shards but the gateways.
-struct Shards {
+struct Shards(BTreeMap<(Role, u16), Running>);
+
+/// A thread that runs one shard.
+struct Running {
     stop: Stop,
-    threads: Vec<JoinHandle<()>>,
+    thread: Option<JoinHandle<()>>,
 }
 
-impl Drop for Shards {
+impl Drop for Running {
     fn drop(&mut self) {
         self.stop.set();
-        for thread in self.threads.drain(..) {
-            let ended = thread.join();
-            if !std::thread::panicking() {
-                ended.unwrap();
-            }
+        let ended = self.thread.take().map(JoinHandle::join);
+        if !std::thread::panicking() {
+            ended.unwrap().unwrap();
         }
     }
 }
 
 impl Shards {
     fn start(cluster: &MemoryCluster, layout: &Layout, network: &Arc<Network>) -> Self {
-        let stop = Stop::default();
         let mut all = vec![(Role::Sequencer, 0)];
         all.extend((0..layout.schedulers).map(|shard| (Role::Scheduler, shard)));
         all.extend((0..layout.assemblers).map(|shard| (Role::Assembler, shard)));
         for participant in layout.everybody() {
             all.extend([(Role::Approver, participant.0), (Role::Updater, participant.0)]);
         }
-        let run = |(role, number): (Role, u16)| {
-            let (cluster, layout, network, stop) =
-                (cluster.clone(), layout.clone(), Arc::clone(network), stop.clone());
-            std::thread::spawn(move || {
-                let shard = open(&cluster, &layout, &network, (role, number), wall_clock(), &stop);
-                match shard.and_then(|shard| shard.run(wall_clock, &stop)) {
-                    Ok(()) | Err(ShardError::Stopped { .. }) => {}
-                    // The one that took over goes on.
-                    Err(error) => assert!(error.is_fenced(), "{error:?}"),
-                }
-            })
-        };
-        let threads = all.into_iter().map(run).collect();
-        Self { stop, threads }
+        Self(all.into_iter().map(|which| (which, run(cluster, layout, network, which))).collect())
     }
+}
+
+impl Drop for Shards {
+    fn drop(&mut self) {
+        // All at once: each takes a moment.
+        self.0.values().for_each(|running| running.stop.set());
+    }
+}
+
+fn run(cluster: &MemoryCluster, layout: &Layout, network: &Arc<Network>, which: (Role, u16)) -> Running {
+    let stop = Stop::default();
+    let (cluster, layout, network, stopped) =
+        (cluster.clone(), layout.clone(), Arc::clone(network), stop.clone());
+    let thread = std::thread::spawn(move || {
+        let shard = open(&cluster, &layout, &network, which, wall_clock(), &stopped);
+        match shard.and_then(|shard| shard.run(wall_clock, &stopped)) {
+            Ok(()) | Err(ShardError::Stopped { .. }) => {}
+            // The one that took over goes on.
+            Err(error) => assert!(error.is_fenced(), "{error:?}"),
+        }
+    });
+    Running { stop, thread: Some(thread) }
 }
 
 fn open(
@@ -94,6 +104,17 @@ fn open(
 }
 
 impl ClusterHost {
+    /// Ends a shard; everybody else goes on.
+    pub(crate) fn stop(&mut self, role: Role, number: u16) {
+        drop(self.shards.0.remove(&(role, number)).unwrap());
+    }
+
+    /// Runs a shard that was ended.
+    pub(crate) fn start(&mut self, role: Role, number: u16) {
+        let running = run(&self.cluster, &self.layout, &self.network, (role, number));
+        assert!(self.shards.0.insert((role, number), running).is_none(), "it runs");
+    }
+
     fn gateway(&self, number: u16) -> Desk {
         let (outage, withheld) = (self.outage.clone(), self.withheld.clone());
         let reached = Reached { cluster: self.cluster.clone(), outage, withheld };

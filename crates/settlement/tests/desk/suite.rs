@@ -74,7 +74,12 @@ impl<H: Host> Bench<H> {
         }
     }
 
-    fn try_to(&mut self, kind: Kind, legs: Vec<Leg>, signers: &[&SigningKey]) -> Result<(), Refusal> {
+    pub(crate) fn try_to(
+        &mut self,
+        kind: Kind,
+        legs: Vec<Leg>,
+        signers: &[&SigningKey],
+    ) -> Result<(), Refusal> {
         let transaction = self.draft(kind, legs, signers);
         self.verdict(transaction)
     }
@@ -358,4 +363,48 @@ pub(crate) fn outcomes_are_told_in_order_from_any_place<H: Host>(mut bench: Benc
     for from in [before + 1, before + 2, before + 51, before + 100] {
         assert_eq!(outcomes_from(desk, from).len() as u64, desk.sequenced() - from);
     }
+}
+
+pub(crate) fn texts_are_kept_with_what_commits_to_them<H: Host>(mut bench: Bench<H>) {
+    let text = |number: u8| vec![number; 100 + usize::from(number)];
+    let begun = bench.host.desk().now();
+    for number in 1..=3 {
+        bench.host.desk().keep(vec![text(number), text(100 + number)]).unwrap();
+        assert_eq!(bench.pay((A, 0), (B, 0), 1), Ok(()));
+    }
+    let kept = |bench: &Bench<H>, from: Timestamp| {
+        let mut all = Vec::new();
+        bench.host.desk().kept((from, bench.host.desk().now()), &mut |text| all.push(text)).unwrap();
+        all
+    };
+    let wanted: Vec<_> = (1..=3).flat_map(|number| [text(number), text(100 + number)]).collect();
+    assert_eq!(kept(&bench, begun), wanted);
+    // Whoever runs it next has them, and none of it is in the way of the ledger.
+    let mut bench = bench.crash();
+    assert_eq!(kept(&bench, Timestamp(0)), wanted);
+    assert!(kept(&bench, bench.host.desk().now().plus_ms(1)).is_empty());
+    bench.host.desk().keep(vec![text(9); 3]).unwrap();
+    assert_eq!(bench.pay((A, 0), (B, 0), 1), Ok(()));
+    assert_eq!(kept(&bench, begun).len(), wanted.len() + 3);
+    let entries = bench.host.desk().statement(id(A, 0), None, 9).unwrap();
+    assert!(entries.iter().all(|entry| entry.details == Hash::ZERO));
+    assert_eq!(entries.len(), 5);
+    bench.host.audit();
+}
+
+/// What is decided is not withdrawn, and what is not there is not found.
+pub(crate) fn what_is_decided_cannot_be_withdrawn<H: Host>(mut bench: Bench<H>) {
+    let legs = path::payment(&network(), id(A, 0), id(B, 0), EUR, Amount(5));
+    let paid = bench.draft(Kind::Transfer, legs, &[&customer(A, 0)]);
+    assert_eq!(bench.host.desk().accepted(paid.header.uetr).unwrap(), None);
+    assert_eq!(bench.verdict(paid.clone()), Ok(()));
+    let desk = bench.host.desk();
+    let accepted = desk.accepted(paid.header.uetr).unwrap().unwrap();
+    assert_eq!(accepted.transaction, paid);
+    desk.withdraw(&accepted).unwrap();
+    for _ in 0..20 {
+        assert_eq!(bench.pay((A, 0), (B, 0), 1), Ok(()));
+    }
+    assert_eq!(bench.balance(B, 0), 10_025);
+    bench.host.audit();
 }

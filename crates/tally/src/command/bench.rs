@@ -21,6 +21,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tally_bench::limits::{Area, Limit, Options};
+use tally_bench::processes::{Watch, Watched};
 use tally_bench::report::page::{Page, Section};
 use tally_bench::result::{Commit, Record, ResultWriter};
 use tally_bench::{limits as measure, report, table};
@@ -109,14 +110,21 @@ struct Report {
     common: Common,
     /// What was said, for a page.
     sections: Vec<Section>,
+    /// What this process uses meanwhile, for a page.
+    watch: Option<Watch>,
 }
+
+/// How often that is looked at: processor time is counted in whole ticks of the clock.
+const WATCH: Duration = Duration::from_millis(500);
 
 impl Report {
     fn begin(common: &Common) -> anyhow::Result<Self> {
         let writer = ResultWriter::create(&common.out.join("results"))?;
         show(&report::heading(&process::machine(), &Commit::of_this_build()));
         print::line("");
-        Ok(Self { writer, common: common.clone(), sections: Vec::new() })
+        let itself = Watched { with_children: true, ..Watched::new("all processes", std::process::id()) };
+        let watch = common.html.as_ref().map(|_| Watch::start(vec![itself], WATCH)).transpose()?;
+        Ok(Self { writer, common: common.clone(), sections: Vec::new(), watch })
     }
 
     fn append(&mut self, records: impl IntoIterator<Item = Record>) -> anyhow::Result<()> {
@@ -141,7 +149,9 @@ impl Report {
 
     /// Writes what was said as a page, where one is wanted, and says where the results lie.
     fn end_with_page(mut self, title: &str) -> anyhow::Result<Ended> {
-        let sections = std::mem::take(&mut self.sections);
+        let mut sections = std::mem::take(&mut self.sections);
+        let used = self.watch.take().map(Watch::stop).unwrap_or_default();
+        sections.extend(used.iter().map(report::curves::usage));
         let title = format!("Tallystick: {title}");
         self.write(|| Page { title, facts: chain::about(), sections })?;
         Ok(self.end())

@@ -26,7 +26,7 @@ impl Cancel {
         }
         let mut ended = Ended::Well;
         for answer in &resolution.answers {
-            if answer.verdict == CancellationVerdict::Rejected {
+            if answer.verdict != CancellationVerdict::Accepted {
                 ended = Ended::Refused;
             }
             if !self.xml {

@@ -180,13 +180,13 @@ impl Asked {
                 let payment = message.payments.get(position).context(none)?;
                 let transfer = payment.transfer.as_ref().ok().context("the payment's form is wrong")?;
                 let (debtors, creditors) = institutions(message.kind, transfer);
-                let details = payments::details(message, position);
+                let details = payments::Said::by_payment(message, position).hash();
                 Ok(Self { amount: transfer.amount, details, debtors, creditors })
             }
             Instructions::Returns(message, _) => {
                 let returned = message.returns.get(position).context(none)?;
                 let order = returned.order.as_ref().ok().context("the return's form is wrong")?;
-                let details = payments::return_details(message, returned, order);
+                let details = payments::Said::by_return(message, returned, order).hash();
                 Ok(Self { amount: order.amount, details, debtors: Vec::new(), creditors: Vec::new() })
             }
         }

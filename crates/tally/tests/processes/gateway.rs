@@ -9,7 +9,7 @@ use tally_crypto::SigningKey;
 use tally_gateway::wire::{
     AccountName, GivenSignature, PaymentsBody, SignedPayment, SignedPaymentsBody, Status, WantedPayment,
 };
-use tally_iso20022::{Limits, parse_document, parse_statement};
+use tally_iso20022::{Coded, Document, Limits, Party, parse_document, parse_statement};
 
 const UETR: &str = "0c1b2d3e-4f50-4a61-8b72-93a4b5c6d7e8";
 
@@ -162,6 +162,12 @@ fn a_statement_is_a_message_too() {
     let amounts: Vec<_> = statement.report.entries.iter().map(|entry| entry.amount.to_string()).collect();
     // The opening balance is an entry of the first day.
     assert_eq!(amounts.len(), 3, "{amounts:?}");
+    // What the messages said is told.
+    let told = &statement.report.entries[2].details[0];
+    assert_eq!((told.message_id.as_deref(), told.end_to_end_id.as_deref()), (Some("two"), Some("E")));
+    let name = |party: &Option<Party>| party.as_ref().and_then(|party| party.name.clone());
+    assert_eq!((name(&told.debtor), name(&told.creditor)), (Some("D".to_owned()), Some("C".to_owned())));
+    assert!(told.remittance.unstructured.is_empty(), "{told:?}");
     let balances: Vec<_> =
         statement.balances.iter().map(|balance| balance.amount.decimal().to_string()).collect();
     assert_eq!(balances, ["0", "987.5"]);
@@ -190,6 +196,43 @@ fn a_statement_is_a_message_too() {
         ]);
         assert!(said.code == Some(2) && said.err.contains(words), "{words}: {said:?}");
     }
+}
+
+#[test]
+fn what_a_message_said_is_told_to_both_sides_also_after_a_crash() {
+    let network = Network::of(PLAN);
+    let running = network.run();
+    let files = tempfile::tempdir().unwrap();
+    let said =
+        "<Purp><Cd>RENT</Cd></Purp><RmtInf><Ustrd>Flat 7, March &amp; April</Ustrd></RmtInf></CdtTrfTxInf>";
+    let message = Pain::default().xml().replace("</CdtTrfTxInf>", said);
+    let file = write(&files, "rent.xml", message.as_bytes());
+    assert_eq!(running.pay(&[&file]).answers(), ["ACSC -"]);
+    let told = |running: &Running<'_>, bic: &str, account: &str, message: &str| {
+        let said = running.command(&["statement", bic, account, "--message", message]);
+        assert_eq!(said.code, Some(0), "{said:?}");
+        let document = parse_document(said.out.as_bytes(), &Limits::default()).unwrap().document;
+        let mut report = match document {
+            Document::Statement(message) => message.statements[0].report.clone(),
+            Document::Notification(message) => message.notifications[0].clone(),
+            other => panic!("{other:?}"),
+        };
+        report.entries.pop().unwrap().details.remove(0)
+    };
+    let check = |running: &Running<'_>| {
+        for (bic, account) in [("ALPHDEFF", ALICE), ("BETAFRPP", BOB)] {
+            for message in ["camt.053", "camt.054"] {
+                let told = told(running, bic, account, message);
+                assert_eq!(told.purpose, Some(Coded::Code("RENT".to_owned())));
+                assert_eq!(told.remittance.unstructured, ["Flat 7, March & April"]);
+                assert_eq!(told.payment_information_id.as_deref(), Some("P"));
+                assert!(told.debtor_agent.is_some() && told.creditor_agent.is_some());
+            }
+        }
+    };
+    check(&running);
+    running.kill();
+    check(&network.run());
 }
 
 /// A camt.056 for the payment of that reference.

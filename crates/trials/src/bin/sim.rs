@@ -66,9 +66,10 @@ fn print_one(summary: &Summary, posted: &post::Summary) {
     for (refusal, count) in &summary.refused {
         println!("{count:6} {refusal:?}");
     }
-    let post::Summary { trace, accepted, made, timed_out, approved_late } = posted;
+    let post::Summary { trace, accepted, made, timed_out, withdrawn, approved_late } = posted;
     println!(
-        "by post: trace {trace:016x}, {accepted} accepted, {made} made, {timed_out} timed out, {approved_late} approved late"
+        "by post: trace {trace:016x}, {accepted} accepted, {made} made, {timed_out} timed out, {withdrawn} withdrawn, \
+         {approved_late} approved late"
     );
 }
 

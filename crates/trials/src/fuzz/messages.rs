@@ -1,11 +1,12 @@
 //! Decoders of what crosses a log or a wire.
 
 use super::damage::damaged;
-use super::small::Small;
+use super::small::{Small, bytes};
 use tally_ledger::wire::Reader;
 use tally_ledger::{AccountOrder, TransactionBatch};
 use tally_settlement::message::{
-    AcceptedBatch, ApprovalBatch, DecisionBatch, Message, ProposalBatch, SequenceBatch, Submission,
+    AcceptedBatch, AnnexBatch, ApprovalBatch, DecisionBatch, Message, ProposalBatch, SequenceBatch, Source,
+    Submission, Withdrawal,
 };
 use tally_sim::Rng;
 
@@ -67,6 +68,15 @@ pub(super) fn approval(rng: &mut Rng, small: &Small) {
 
 pub(super) fn decision(rng: &mut Rng, small: &Small) {
     decode::<DecisionBatch>(rng, &small.decisions);
+}
+
+pub(super) fn withdrawal(rng: &mut Rng, _: &Small) {
+    decode::<Withdrawal>(rng, &[bytes(&Withdrawal { source: Source::new(1, 7), index: 3 })]);
+}
+
+pub(super) fn annex(rng: &mut Rng, small: &Small) {
+    let items = small.orders.iter().take(3).cloned().collect();
+    decode::<AnnexBatch>(rng, &[bytes(&AnnexBatch { kept_at: small.now, items })]);
 }
 
 pub(super) fn sequence(rng: &mut Rng, small: &Small) {

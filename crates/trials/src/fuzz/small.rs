@@ -55,7 +55,7 @@ pub(super) fn small() -> &'static Small {
     ONE.get_or_init(|| Small::new(4, 3, true))
 }
 
-fn bytes(message: &impl Message) -> Vec<u8> {
+pub(super) fn bytes(message: &impl Message) -> Vec<u8> {
     let mut bytes = Vec::new();
     message.encode(&mut bytes);
     bytes

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use tally_ledger::order::AccountAction;
 use tally_ledger::{AccountId, AccountNumber, Amount, AssetId, Kind, ParticipantId, Refusal, Transaction};
 use tally_settlement::audit::{AuditOptions, audit_entries, totals};
+use tally_settlement::message::Withdrawal;
 use tally_settlement::path;
 use tally_settlement::process::Role;
 use tally_settlement::process::journal::Journal;
@@ -43,6 +44,8 @@ pub struct Summary {
     pub made: u64,
     /// Decided because an answer was missing.
     pub timed_out: u64,
+    /// Refused because somebody asked for it in time.
+    pub withdrawn: u64,
     /// Answers to what had been answered before.
     pub repeats: u64,
     /// Answers that named an earlier use of the reference.
@@ -77,6 +80,7 @@ impl Total {
         sum.accepted += run.accepted;
         sum.made += run.made;
         sum.timed_out += run.timed_out;
+        sum.withdrawn += run.withdrawn;
         sum.repeats += run.repeats;
         sum.duplicates += run.duplicates;
         sum.told += run.told;
@@ -91,10 +95,10 @@ impl std::fmt::Display for Total {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Summary { steps, lives, kills, fenced, lost, clocks, transactions, accepted, made, .. } =
             &self.sum;
-        let Summary { timed_out, repeats, duplicates, told, dead_letters, .. } = &self.sum;
+        let Summary { timed_out, withdrawn, repeats, duplicates, told, dead_letters, .. } = &self.sum;
         write!(
             f,
-            "{transactions} transactions, {accepted} accepted, {made} made, {timed_out} timed out, {told} outcomes told, \
+            "{transactions} transactions, {accepted} accepted, {made} made, {timed_out} timed out, {withdrawn} withdrawn, {told} outcomes told, \
              {repeats} answers repeated, {duplicates} duplicates, {dead_letters} dead letters, {steps} steps, {lives} \
              lives, {kills} kills, {fenced} fenced, {lost} turns cut off, {clocks} clocks too wrong to open"
         )
@@ -128,6 +132,8 @@ pub(super) struct Run {
     work: Workload,
     /// How many accounts were given money to begin with.
     funded: usize,
+    /// Who does not want what any more; apart, so that without them a seed means what it meant.
+    regrets: Rng,
     stalled: bool,
 }
 
@@ -143,6 +149,7 @@ impl Run {
             truth,
             work,
             funded: 0,
+            regrets: Rng::new(seed ^ 0x7769_7468),
             stalled: false,
         }
     }
@@ -173,6 +180,9 @@ impl Run {
             83..92 => self.hear(),
             92..97 => self.world.zombie_turn(),
             _ => self.pass_time(),
+        }
+        if self.regrets.chance(1, 25) {
+            self.withdraw();
         }
         let faults = self.world.setup.faults;
         if self.rng().chance(1, faults) {
@@ -314,6 +324,22 @@ impl Run {
         self.world.trace.record_number("submit", transactions.len() as u64);
         let gateway = self.world.gateways[usize::from(number)].as_ref().expect("gateways are opened at once");
         self.clients.submit(usize::from(number), gateway, transactions);
+    }
+
+    /// Somebody does not want a transaction any more that is not decided, as far as can be seen; or was, long ago.
+    fn withdraw(&mut self) {
+        let undecided = self.truth.open.len();
+        let place = if undecided > 0 && self.regrets.chance(9, 10) {
+            self.truth.open.keys().nth(self.regrets.index(undecided)).copied()
+        } else {
+            self.truth.decided.keys().min().copied()
+        };
+        let Some((source, index)) = place else { return };
+        let number = self.regrets.index(self.world.gateways.len());
+        let gateway = self.world.gateways[number].as_ref().expect("gateways are opened at once");
+        gateway.withdraw(Withdrawal { source, index }).expect("a gateway that works takes it");
+        self.truth.withdrawn.insert((source, index));
+        self.world.trace.record_number("withdraw", source.number);
     }
 
     /// Somebody sends something again, or uses its reference for something else.
@@ -555,6 +581,7 @@ impl Run {
             accepted: truth.accepted.len() as u64,
             made: truth.made,
             timed_out: truth.timed_out,
+            withdrawn: truth.withdrawn_in_time,
             repeats: clients.repeats,
             duplicates: clients.duplicates(),
             told: clients.told(),

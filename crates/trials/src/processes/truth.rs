@@ -4,7 +4,7 @@
 use super::clients::Clients;
 use crate::simulation::clients::Expected;
 use crate::simulation::ledger::Ledger;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use tally_ledger::refusal::verdict_from_number;
 use tally_ledger::{AccountOrder, Network, Refusal, Timestamp, TransactionId};
 use tally_log::Offset;
@@ -38,6 +38,10 @@ pub(super) struct Truth {
     pub(super) orders: Vec<AccountOrder>,
     /// Decided because an answer was missing.
     pub(super) timed_out: u64,
+    /// What somebody asked to be withdrawn.
+    pub(super) withdrawn: HashSet<Place>,
+    /// What of it was.
+    pub(super) withdrawn_in_time: u64,
 }
 
 impl Truth {
@@ -60,6 +64,8 @@ impl Truth {
             sequenced: 0,
             orders: Vec::new(),
             timed_out: 0,
+            withdrawn: HashSet::new(),
+            withdrawn_in_time: 0,
         }
     }
 
@@ -132,8 +138,9 @@ impl Truth {
             let known = clients.find(&id).expect("looked up when it was accepted");
             // An approver may not have heard yet that an account was opened, when others have.
             let early = known.expected == Expected::Order && verdict == Err(Refusal::UnknownAccount);
+            let is_withdrawn = verdict == Err(Refusal::Withdrawn) && self.withdrawn.contains(&place);
             assert!(
-                early || known.expected.allows(verdict),
+                early || is_withdrawn || known.expected.allows(verdict),
                 "{:?} was expected of {:?}, not {verdict:?}",
                 known.expected,
                 known.transaction
@@ -147,6 +154,7 @@ impl Truth {
                 }
                 Err(refusal) => {
                     self.timed_out += u64::from(refusal == Refusal::ApprovalTimeout);
+                    self.withdrawn_in_time += u64::from(is_withdrawn);
                 }
             }
         }

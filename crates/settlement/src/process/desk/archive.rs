@@ -1,6 +1,8 @@
 //! What was accepted and decided earlier, as the topics have it.
 
+use crate::annex;
 use crate::clerk::{self, Finality};
+use crate::desk::Accepted;
 use crate::engine::EngineError;
 use crate::engine::answer::Expected;
 use crate::engine::earlier::{self, Earlier, Names};
@@ -12,6 +14,7 @@ use crate::process::shard::{Opened, ShardError, Stop};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tally_ledger::{Timestamp, Uetr};
 use tally_log::cluster::{Cluster, SharedLog};
 use tally_log::{Appended, Health, Log, LogError, Offset, Record, Ticket, TopicId, Visibility};
 
@@ -92,6 +95,16 @@ impl Archive {
         }))
     }
 
+    /// The transaction with that reference that was accepted last, if it may be undecided at `now`.
+    pub(super) fn last_accepted(
+        &mut self,
+        uetr: Uetr,
+        now: Timestamp,
+        longest_validity_ms: u64,
+    ) -> Result<Option<Accepted>, LogError> {
+        earlier::last_accepted(&self.log, &self.names, uetr, now, longest_validity_ms)
+    }
+
     /// Where a transaction was accepted before it expired.
     pub(super) fn find(
         &mut self,
@@ -123,6 +136,19 @@ fn read_accepted(
         keep(kept, (source, Arc::clone(&batch)));
         batch
     }))
+}
+
+/// Shows the texts that any gateway kept between those times.
+pub(super) fn annex(
+    cluster: &dyn Cluster,
+    layout: &Layout,
+    between: (Timestamp, Timestamp),
+    show: &mut dyn FnMut(Vec<u8>),
+) -> Result<(), LogError> {
+    let mut bindings = Bindings::default();
+    let topics: Vec<_> = (0..layout.gateways).map(|gateway| bindings.reads(layout.annex(gateway))).collect();
+    let log = Patient(cluster.reader(&bindings.0)?);
+    topics.into_iter().try_for_each(|topic| annex::read(&log, topic, between, show))
 }
 
 /// A record that is there, or about to be: the partitions of one commit need not become visible in one moment.

@@ -28,6 +28,7 @@ pub(super) fn send(sender: &Sender, shared: &Shared) -> Result<(), ShardError> {
         let events = shared.arrivals.events();
         // What the cluster did not take is handed in before anything else.
         if sender.pending_bytes() == 0 {
+            withdraw(sender, shared)?;
             for scheduler in 0..sender.schedulers() {
                 while sender.pending_bytes() < MAX_COMMIT_BYTES && hand_in(sender, shared, scheduler)? {}
             }
@@ -46,6 +47,38 @@ pub(super) fn send(sender: &Sender, shared: &Shared) -> Result<(), ShardError> {
         }
     }
     Ok(())
+}
+
+/// Hands in what is to be withdrawn. What the cluster does not take is asked for again.
+fn withdraw(sender: &Sender, shared: &Shared) -> Result<(), ShardError> {
+    let withdrawals = std::mem::take(&mut shared.beside.lock().expect(LOCK).withdrawals);
+    for withdrawal in withdrawals {
+        match sender.withdraw(withdrawal) {
+            Err(error) if !error.is_transient() => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Hands in the texts that are to be kept.
+fn keep(sender: &Sender, shared: &Shared) -> Result<(), ShardError> {
+    let texts = {
+        let mut beside = shared.beside.lock().expect(LOCK);
+        if beside.texts.is_empty() {
+            return Ok(());
+        }
+        beside.bytes = 0;
+        std::mem::take(&mut beside.texts)
+    };
+    let kept = sender.keep(shared.clock.now(), texts.clone());
+    if kept.is_err() {
+        // Those of which some were kept are kept twice: they are found by what they are.
+        let mut beside = shared.beside.lock().expect(LOCK);
+        beside.bytes += texts.iter().map(Vec::len).sum::<usize>();
+        beside.texts.extend(texts);
+    }
+    kept
 }
 
 /// Puts what has gathered for a scheduler into a batch; whether there was anything, and room for it.
@@ -70,7 +103,8 @@ fn hand_in(sender: &Sender, shared: &Shared, scheduler: usize) -> Result<bool, S
     let count = taken.len() as u64;
     // The scheduler's answer must not come before its waiters are there.
     let mut waiting = shared.waiting();
-    match sender.submit(scheduler, batch) {
+    // Texts that were given before these transactions go with them.
+    match keep(sender, shared).and_then(|()| sender.submit(scheduler, batch)) {
         Ok(origin) => {
             waiting.submit(origin, taken.into_iter().map(|(_, waiter)| waiter));
             shared.counts.handed_in.fetch_add(count, Ordering::Relaxed);

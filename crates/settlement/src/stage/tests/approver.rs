@@ -151,16 +151,21 @@ fn a_floor_changes_only_when_no_other_change_is_under_way() {
 }
 
 #[test]
-fn what_timed_out_before_it_was_asked_is_not_reserved() {
+fn what_was_decided_before_it_was_asked_is_not_reserved() {
+    for refusal in [Refusal::ApprovalTimeout, Refusal::Withdrawn] {
+        is_not_reserved(refusal.number());
+    }
+}
+
+fn is_not_reserved(decided_early: u16) {
     let mut approver = approver(2, 100);
-    let timed_out = Refusal::ApprovalTimeout.number();
     let sent = [payment(1, id(A, 0), id(B, 7), 100), payment(2, id(A, 1), id(B, 7), 60)];
-    approver.decide(&decided(0, Source::new(0, 0), &[(0, timed_out)]));
+    approver.decide(&decided(0, Source::new(0, 0), &[(0, decided_early)]));
     assert_eq!(answers(&mut approver, 0, &sent), [Ok(()), Ok(())]);
     assert_eq!(approver.under_way(), 1);
     assert_eq!(approver.accounts().get(AccountNumber(0)).unwrap().balance, 100);
     assert_eq!(approver.accounts().get(AccountNumber(1)).unwrap().balance, 40);
-    approver.decide(&decided(1, Source::new(0, 0), &[(1, timed_out)]));
+    approver.decide(&decided(1, Source::new(0, 0), &[(1, decided_early)]));
     assert_eq!(approver.accounts().get(AccountNumber(1)).unwrap().balance, 100);
     assert_eq!(approver.under_way(), 0);
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::message::{ApprovalBatch, ApprovalSigner, DecisionBatch};
+use crate::message::{ApprovalBatch, ApprovalSigner, DecisionBatch, Withdrawal};
 use crate::stage::Assembler;
 use crate::stage::assembler::NotCounted;
 use proptest::prelude::*;
@@ -115,6 +115,60 @@ proptest! {
         assembler.expire(NOW.plus_ms(9001)).iter().for_each(|batch| note(&mut decided, batch));
         prop_assert_eq!(decided.len(), items.len());
         prop_assert_eq!(assembler.open(), 0);
+    }
+
+    #[test]
+    fn what_is_withdrawn_in_time_is_refused_once_and_nothing_else_is(
+        items in items(), letters in prop::collection::vec(any::<u8>(), 0..12), asked in prop::collection::vec((0u8..12, 0u8..10), 0..6),
+    ) {
+        let all = approvals(0, &items, NOW.plus_ms(1000));
+        let mut assembler = Assembler::new(network(), []);
+        let mut decided = BTreeMap::new();
+        let mut told: Vec<Vec<usize>> = vec![Vec::new(); items.len()];
+        let mut withdrawn = BTreeMap::new();
+        let some = letters.iter().map(|letter| usize::from(*letter) % all.len()).chain(0..all.len());
+        for (step, at) in some.enumerate() {
+            for (when, index) in &asked {
+                // One of them is of no transaction.
+                let index = u32::from(*index) % (u32::try_from(items.len()).unwrap() + 1);
+                if usize::from(*when) == step {
+                    let batch = assembler.withdraw(NOW, &Withdrawal { source: Source::new(0, 0), index });
+                    let item = items.get(index as usize);
+                    let answers = item.map_or(0, |_| told[index as usize].len());
+                    let open = item.is_some() && !decided.contains_key(&index);
+                    prop_assert_eq!(!batch.indices.is_empty(), open && answers > 0, "at once where anybody has answered");
+                    note(&mut decided, &batch);
+                    if open {
+                        withdrawn.entry(index).or_insert(answers);
+                    }
+                }
+            }
+            for (index, item) in items.iter().enumerate() {
+                let from = all[at].participant.index();
+                if concerned(item).any(|who| who == from) && !told[index].contains(&from) {
+                    told[index].push(from);
+                }
+            }
+            note(&mut decided, &assembler.count(NOW, &all[at]).unwrap());
+        }
+        for (index, item) in (0u32..).zip(&items) {
+            let refusals = concerned(item).map(|participant| item.1[participant]).filter(|verdict| *verdict > 0);
+            let alone = concerned(item).count() == 1;
+            let wanted = match withdrawn.get(&index) {
+                // What one answer decides is decided by it.
+                Some(_) if !alone => Refusal::Withdrawn.number(),
+                _ => refusals.min().unwrap_or(0),
+            };
+            prop_assert_eq!(decided.get(&index), Some(&wanted), "{} {:?}", index, item);
+        }
+        prop_assert_eq!(assembler.open(), 0);
+        for letter in &all {
+            prop_assert!(assembler.count(NOW, letter).unwrap().indices.is_empty(), "late letters change nothing");
+        }
+        for index in 0..9 {
+            let late = assembler.withdraw(NOW, &Withdrawal { source: Source::new(0, 0), index });
+            prop_assert!(late.indices.is_empty(), "what is decided stays");
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use tally_ledger::{
 use tally_log::Health;
 use tally_proof::{Consistency, Proof, Receipt};
 use tally_settlement::clerk::Counts;
-use tally_settlement::desk::Settlement;
+use tally_settlement::desk::{Accepted, Settlement};
 use tally_settlement::engine::{AccountView, Answer, Engine, EngineError, Entry, Pending, Total};
 use tally_settlement::outcomes::{Outcomes, Place};
 use tally_settlement::proof::Wanted;
@@ -66,6 +66,22 @@ impl Settlement for HeldDesk {
     }
     fn status_by_id(&self, id: TransactionId) -> Result<Option<Answer>, EngineError> {
         Settlement::status_by_id(&self.engine, id)
+    }
+    fn accepted(&self, uetr: Uetr) -> Result<Option<Accepted>, EngineError> {
+        Settlement::accepted(&self.engine, uetr)
+    }
+    fn withdraw(&self, accepted: &Accepted) -> Result<(), EngineError> {
+        Settlement::withdraw(&self.engine, accepted)
+    }
+    fn keep(&self, texts: Vec<Vec<u8>>) -> Result<(), EngineError> {
+        Settlement::keep(&self.engine, texts)
+    }
+    fn kept(
+        &self,
+        between: (Timestamp, Timestamp),
+        show: &mut dyn FnMut(Vec<u8>),
+    ) -> Result<(), EngineError> {
+        Settlement::kept(&self.engine, between, show)
     }
     fn receipt(&self, uetr: Uetr) -> Result<Option<Receipt>, EngineError> {
         Settlement::receipt(&self.engine, uetr)
