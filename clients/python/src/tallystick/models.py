@@ -108,6 +108,25 @@ class EntryView(BaseModel):
     """The transaction's reference."""
 
 
+class EventKind(StrEnum):
+    OUTCOME = "outcome"
+
+
+class EventView(BaseModel):
+    """A server-sent event, by its fields (WHATWG HTML, section 9.2.6)."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
+    data: Annotated[str, Field(json_schema_extra={"contentMediaType": "application/json"})]
+    """An `OutcomeView` as JSON."""
+    event: EventKind
+    id: Annotated[str, Field(pattern="^[0-9]+$")]
+    """The outcome's sequence number."""
+
+
 class GivenSignature(BaseModel):
     """A signature over a transaction's id."""
 

@@ -179,6 +179,16 @@ export interface components {
             /** @description The transaction's reference. */
             uetr: string;
         };
+        /** @enum {string} */
+        EventKind: "outcome";
+        /** @description A server-sent event, by its fields (WHATWG HTML, section 9.2.6). */
+        EventView: {
+            /** @description An `OutcomeView` as JSON. */
+            data: string;
+            event: components["schemas"]["EventKind"];
+            /** @description The outcome's sequence number. */
+            id: string;
+        };
         /** @description A signature over a transaction's id. */
         GivenSignature: {
             /** @description Whose: an Ed25519 public key in hexadecimal. */

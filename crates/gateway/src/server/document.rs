@@ -33,6 +33,26 @@ impl Modify for Token {
     }
 }
 
+/// A server-sent event, by its fields (WHATWG HTML, section 9.2.6).
+#[derive(ToSchema, Deserialize)]
+#[expect(dead_code, reason = "the shape is what counts")]
+pub(crate) struct EventView {
+    /// The outcome's sequence number.
+    #[schema(pattern = "^[0-9]+$")]
+    id: String,
+    event: EventKind,
+    /// An `OutcomeView` as JSON.
+    #[schema(content_media_type = "application/json")]
+    data: String,
+}
+
+#[derive(ToSchema, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum EventKind {
+    /// A transaction's outcome is final.
+    Outcome,
+}
+
 /// The configuration on which all stages agree.
 #[derive(ToSchema, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -5,7 +5,7 @@ use super::caller::{By, Credential, Reads};
 use super::failure::Failure;
 use super::grpc::Kept;
 use super::refusals::Refusals;
-use super::{App, blocking, outcome};
+use super::{App, blocking, document, outcome};
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::request::Parts;
@@ -59,7 +59,7 @@ pub(super) struct Range {
         ("last-event-id" = Option<u64>, Header, description = "Outcomes after this sequence number")
     ),
     responses(
-        (status = 200, description = "Events", content_type = "text/event-stream", body = String),
+        (status = 200, description = "Events, each of this shape", content_type = "text/event-stream", body = document::EventView),
         Refusals
     )
 )]
@@ -94,7 +94,9 @@ pub(super) async fn events(
 
 fn told_last(headers: &HeaderMap) -> Result<Option<u64>, Failure> {
     let Some(value) = headers.get(LAST_EVENT_ID) else { return Ok(None) };
-    let number = value.to_str().ok().and_then(|text| text.parse().ok());
+    let number = value.to_str().ok().and_then(|text| text.parse::<u64>().ok());
+    // In the document, as everywhere, whole numbers have 63 bits.
+    let number = number.filter(|number| i64::try_from(*number).is_ok());
     number.map(Some).ok_or_else(|| Failure::form("last-event-id: the sequence number of an event is wanted"))
 }
 
