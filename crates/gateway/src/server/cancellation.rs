@@ -14,11 +14,11 @@ use axum::response::IntoResponse;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tally_iso20022::{
-    AppHeader, CancellationDecision, CancellationRejection, CancellationRequest, Document, Limits,
-    OriginalPayment, ParseError, RESOLUTION_DEFINITION, Resolution, parse_document, resolution, with_header,
+    AppHeader, Cancellation, CancellationDecision, CancellationRejection, CancellationRequest, Document,
+    Limits, ParseError, RESOLUTION_DEFINITION, Resolution, parse_document, resolution, with_header,
 };
 use tally_ledger::{Kind, Refusal, Uetr};
-use tally_settlement::clerk::Finality;
+use tally_settlement::desk::Accepted;
 use tally_settlement::engine::Outcome;
 
 /// The most cancellations of one request.
@@ -62,13 +62,7 @@ pub(super) async fn cancel(
         Ok((request, header))
     })
     .await?;
-    let mut decisions = Vec::with_capacity(request.cancellations.len());
-    for asked in &request.cancellations {
-        decisions.push(match asked.is_whole_message {
-            true => not_found("name each payment by its UETR"),
-            false => decide(&app, &by, &asked.original).await?,
-        });
-    }
+    let decisions = decide(&app, &by, &request).await?;
     Ok((XML, answer(&app, &request, header.as_ref(), &decisions)?))
 }
 
@@ -98,55 +92,79 @@ fn answer(
     with_header(&header, &answer).map_err(|error| unwritten(&error))
 }
 
-/// Whether a payment was cancelled, once it is known what became of it. Between two looks into the journal others have their
+/// Whether each payment was cancelled, once it is known what became of it. Between two looks into the journal others have their
 /// turn.
 async fn decide(
     app: &Arc<App>,
     by: &Arc<By<Submits>>,
-    original: &OriginalPayment,
-) -> Result<CancellationDecision, Failure> {
-    let Some(uetr) = reference(original) else {
-        return Ok(not_found("payments are found by their UETR alone, and the request does not state it"));
-    };
+    request: &CancellationRequest,
+) -> Result<Vec<CancellationDecision>, Failure> {
     let deadline = Instant::now() + app.answer_timeout();
     let mut rest = ASK_AGAIN;
+    let mut all: Vec<_> =
+        request.cancellations.iter().map(|asked| (asked, CancellationDecision::Pending, None)).collect();
     loop {
-        let by = Arc::clone(by);
-        let found = looking_up(Arc::clone(app), move |app| app.withdraw_if_open(&by, uetr)).await?;
-        let Some(outcome) = found else {
-            return Ok(not_found(&format!("nothing was handed in with the reference {uetr}")));
-        };
-        let text = match outcome {
-            Found::Another => {
-                let text = "only the institution whose customer pays may cancel a payment".to_owned();
-                return Ok(CancellationDecision::Refused(CancellationRejection::AGNT, text));
+        for (asked, decision, open) in &mut all {
+            if *decision == CancellationDecision::Pending && Instant::now() < deadline {
+                *decision = look(app, by, asked, open).await?;
             }
-            Found::Outcome(Outcome::Final(Finality { verdict: Err(Refusal::Withdrawn), .. })) => {
-                return Ok(CancellationDecision::Made);
-            }
-            Found::Outcome(Outcome::Final(finality)) => match finality.verdict {
-                Ok(()) => {
-                    let at = codec::time(finality.timestamp);
-                    let text = format!("settled for good at {at}, sequence {}", finality.sequence);
-                    return Ok(CancellationDecision::Refused(CancellationRejection::PTNA, text));
-                }
-                Err(refusal) => refused(refusal),
-            },
-            Found::Outcome(Outcome::Refused(refusal)) => refused(refusal),
-            Found::Outcome(Outcome::Duplicate { .. }) => "the reference is another payment's".to_owned(),
-            Found::Outcome(Outcome::Pending) if Instant::now() + rest < deadline => {
-                tokio::time::sleep(rest).await;
-                rest = (2 * rest).min(MAX_REST);
-                continue;
-            }
-            Found::Outcome(Outcome::Pending) => return Ok(CancellationDecision::Pending),
-        };
-        return Ok(CancellationDecision::Refused(CancellationRejection::NARR, text));
+        }
+        let waits = all.iter().any(|(_, decision, _)| *decision == CancellationDecision::Pending);
+        if !waits || Instant::now() + rest >= deadline {
+            return Ok(all.into_iter().map(|(_, decision, _)| decision).collect());
+        }
+        tokio::time::sleep(rest).await;
+        rest = (2 * rest).min(MAX_REST);
     }
+}
+
+/// What has become of a cancellation by now; `open` is its payment, where that was found before.
+async fn look(
+    app: &Arc<App>,
+    by: &Arc<By<Submits>>,
+    asked: &Cancellation,
+    open: &mut Option<Accepted>,
+) -> Result<CancellationDecision, Failure> {
+    if asked.is_whole_message {
+        return Ok(not_found("name each payment by its UETR"));
+    }
+    let Some(uetr) = reference(&asked.original) else {
+        return Ok(not_found("payments are found by their UETR alone, and the request does not state it"));
+    };
+    let (by, known) = (Arc::clone(by), open.take());
+    let (found, accepted) =
+        looking_up(Arc::clone(app), move |app| app.withdraw_if_open(&by, uetr, known)).await?;
+    *open = accepted;
+    let (code, text) = match found {
+        Found::Nothing => {
+            return Ok(not_found(&format!("nothing was handed in with the reference {uetr}")));
+        }
+        Found::Another => {
+            let text = "only the institution whose customer pays may cancel a payment";
+            (CancellationRejection::AGNT, text.to_owned())
+        }
+        Found::Outcome(Outcome::Pending) => return Ok(CancellationDecision::Pending),
+        Found::Outcome(Outcome::Final(finality)) => match finality.verdict {
+            Ok(()) => {
+                let at = codec::time(finality.timestamp);
+                let text = format!("settled for good at {at}, sequence {}", finality.sequence);
+                (CancellationRejection::PTNA, text)
+            }
+            Err(Refusal::Withdrawn) => return Ok(CancellationDecision::Made),
+            Err(refusal) => (CancellationRejection::NARR, refused(refusal)),
+        },
+        Found::Outcome(Outcome::Refused(refusal)) => (CancellationRejection::NARR, refused(refusal)),
+        Found::Outcome(Outcome::Duplicate { .. }) => {
+            (CancellationRejection::NARR, "the reference is another payment's".to_owned())
+        }
+    };
+    Ok(CancellationDecision::Refused(code, text))
 }
 
 /// What was found under a reference.
 enum Found {
+    /// Nothing.
+    Nothing,
     /// A payment, and what became of it.
     Outcome(Outcome),
     /// One that is not decided, and not the user's to cancel.
@@ -154,21 +172,32 @@ enum Found {
 }
 
 impl App {
-    /// What became of the payment with that reference; one that is not decided is asked to be withdrawn, each time anew:
-    /// who was asked before may have forgotten it.
-    fn withdraw_if_open(&self, by: &By<Submits>, uetr: Uetr) -> Result<Option<Found>, Failure> {
-        let outcome = self.desk.status(uetr)?.map(|found| found.outcome);
-        if outcome != Some(Outcome::Pending) {
-            return Ok(outcome.map(Found::Outcome));
+    /// What became of the payment with that reference, and the payment where it is `open`. That it be withdrawn is asked each time
+    /// anew: who was asked before may have forgotten it.
+    fn withdraw_if_open(
+        &self,
+        by: &By<Submits>,
+        uetr: Uetr,
+        open: Option<Accepted>,
+    ) -> Result<(Found, Option<Accepted>), Failure> {
+        match self.desk.status(uetr)?.map(|found| found.outcome) {
+            None => return Ok((Found::Nothing, None)),
+            Some(Outcome::Pending) => {}
+            Some(outcome) => return Ok((Found::Outcome(outcome), None)),
         }
-        if let Some(accepted) = self.desk.accepted(uetr)? {
-            let is_payment = accepted.transaction.header.kind == Kind::Transfer.number();
-            if !is_payment || by.hands_in(self, Kind::Transfer, &accepted.transaction.legs).is_err() {
-                return Ok(Some(Found::Another));
+        let open = match open {
+            Some(open) => Some(open),
+            None => self.desk.accepted(uetr)?,
+        };
+        if let Some(open) = &open {
+            let transaction = &open.transaction;
+            let is_payment = transaction.header.kind == Kind::Transfer.number();
+            if !is_payment || by.hands_in(self, Kind::Transfer, &transaction.legs).is_err() {
+                return Ok((Found::Another, None));
             }
-            self.desk.withdraw(&accepted)?;
+            self.desk.withdraw(open)?;
         }
-        Ok(Some(Found::Outcome(Outcome::Pending)))
+        Ok((Found::Outcome(Outcome::Pending), open))
     }
 }
 
