@@ -43,6 +43,7 @@ test:                 ## every test; starts a PostgreSQL server and Kafka broker
 	scripts/check-history --test
 	scripts/check-iso20022
 	cargo test --release --locked --workspace
+	scripts/check-messages "$(CARGO_TARGET_DIR)/release/tally"
 	scripts/check-openapi "$(CARGO_TARGET_DIR)/release/tally"
 	scripts/check-client-python "$(CARGO_TARGET_DIR)/release/tally"
 	scripts/check-client-typescript "$(CARGO_TARGET_DIR)/release/tally"

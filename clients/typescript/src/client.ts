@@ -151,7 +151,8 @@ export class Tallystick {
 
   /**
    * What became of each transaction with an account at an institution that the user acts for, as it becomes final, in the one
-   * global order, without end: those after a sequence number, or, without one, those from when the first is asked for.
+   * global order, without end where none is given: those after a sequence number, or, without one, those from when the first is
+   * asked for.
    *
    * Where the connection ends, is silent, or the gateway cannot answer now, it is opened again after a pause, and goes on where
    * it was; the first time, as often as other requests are sent again. Throws the signal's reason when that is aborted.

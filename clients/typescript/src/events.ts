@@ -19,6 +19,8 @@ export interface OutcomeEvent {
 export interface EventsOptions {
   /** Those after this sequence number; those from now on without it. */
   readonly after?: bigint;
+  /** There is an end before this sequence number, once the network has reached it; none without it. */
+  readonly until?: bigint;
   /** Ends the wait for the next. */
   readonly signal?: AbortSignal;
   /**
@@ -34,21 +36,22 @@ const LONGEST_PAUSE_MS = 10_000;
 const LONGEST_TOLD_PAUSE_MS = 60_000;
 const COME_AGAIN: readonly number[] = [429, 502, 503, 504];
 
-/** Outcomes in the one global order, without end. */
+/** Outcomes in the one global order, without end where none is given. */
 export async function* events(
   session: Session,
-  { after, signal, longestSilenceMs = 30_000 }: EventsOptions,
+  { after, until, signal, longestSilenceMs = 30_000 }: EventsOptions,
 ): AsyncGenerator<OutcomeEvent, void, undefined> {
   signal?.throwIfAborted();
   const { transport } = session;
   const place = new Place(after ?? (await decided(session)));
   let isOpen = false;
   let waited = 0;
-  for (let failures = 0; ; failures++) {
+  for (let failures = 0; !place.isBefore(until); failures++) {
     let toldPause = 0;
     try {
       const stream = new EventStream();
-      const asked = { method: "GET", path: ["v1", "events"], headers: place.headers } as const;
+      const headers = place.headers;
+      const asked = { method: "GET", path: ["v1", "events"], query: { until }, headers } as const;
       const listened = { type: "text/event-stream", silenceMs: longestSilenceMs, signal };
       for await (const part of transport.parts(asked, listened)) {
         isOpen = true;
@@ -56,6 +59,7 @@ export async function* events(
         for (const block of stream.feed(part)) {
           const event = place.told(block);
           if (event !== null) yield event;
+          if (place.isBefore(until)) return;
         }
       }
     } catch (error) {
@@ -84,6 +88,11 @@ class Place {
 
   constructor(last: bigint | null) {
     this.#last = last;
+  }
+
+  /** Whether nothing lies between it and that sequence number. */
+  isBefore(sequence: bigint | undefined): boolean {
+    return sequence !== undefined && (this.#last ?? -1n) + 1n >= sequence;
   }
 
   get headers(): Record<string, string> {

@@ -74,6 +74,21 @@ test("outcomes are told, and the stream goes on where it ended", async () => {
   await withAnswers(answers, use, 0);
 });
 
+test("it ends where it is to end", async () => {
+  // The second stream ends as the gateway does when nothing of the last was for the user.
+  const answers = [stream(`:\n\n${outcome(5)}`), stream(`${outcome(6)}id: 8\n\n`)];
+  await withAnswers(answers, async (client, asked) => {
+    const events = client.events({ after: 3n, until: 9n });
+    assert.deepEqual([await next(events), await next(events), await next(events)], [5n, 6n, undefined]);
+    assert.deepEqual(
+      asked.map(({ path }) => path),
+      ["/v1/events?until=9", "/v1/events?until=9"],
+    );
+    assert.equal(await next(client.events({ after: 8n, until: 9n })), undefined);
+    assert.equal(asked.length, 2);
+  });
+});
+
 test("without a place it begins where the network is", async () => {
   const network = {
     id: 7n,

@@ -122,9 +122,28 @@ pub fn day(timestamp: Timestamp) -> tally_iso20022::Date {
     date.expect("a formatted time begins with a day of the calendar")
 }
 
+/// When a day begins, in UTC; days before 1970 begin with that.
+pub fn midnight(day: tally_iso20022::Date) -> Timestamp {
+    let begins = humantime::parse_rfc3339(&format!("{day}T00:00:00Z")).unwrap_or(UNIX_EPOCH);
+    let since = begins.duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_day_begins_at_midnight() {
+        let date = |text| tally_iso20022::Date::parse(text).unwrap();
+        for (text, begins) in [("1970-01-02", 86_400_000), ("2024-02-29", 1_709_164_800_000)] {
+            assert_eq!(midnight(date(text)), Timestamp(begins));
+            assert_eq!(day(Timestamp(begins)), date(text));
+            assert_eq!(day(Timestamp(begins - 1)), date(text).previous().unwrap());
+        }
+        assert_eq!(midnight(date("0001-01-01")), Timestamp(0));
+        assert_eq!(midnight(date("9999-12-31")), Timestamp(253_402_214_400_000));
+    }
 
     #[test]
     fn hexadecimal_is_read_back() {

@@ -3,7 +3,7 @@
 mod signatures;
 
 use crate::accounts::AccountTable;
-use crate::engine::{Entry, Total};
+use crate::engine::Total;
 use crate::journal::{self, JournalError};
 use crate::message::SequenceLeafHasher;
 use crate::recent::{Recent, Seen};
@@ -421,67 +421,6 @@ impl Floors {
         }
         Ok(())
     }
-}
-
-/// The movements on an account below sequence number `before`, latest first. `entries` are the journal from its
-/// beginning.
-///
-/// # Errors
-/// When the journal cannot be read.
-pub fn statement(
-    entries: impl Iterator<Item = Result<(Ticket, journal::Entry), JournalError>>,
-    id: AccountId,
-    before: Option<u64>,
-    limit: usize,
-) -> Result<Vec<Entry>, JournalError> {
-    let mut open: std::collections::HashMap<_, Vec<_>> = std::collections::HashMap::new();
-    let mut movements = std::collections::VecDeque::new();
-    let mut balance = 0i64;
-    for read in entries {
-        match read?.1 {
-            journal::Entry::Accepted(source, accepted) => {
-                let mine: Vec<_> = (0u32..)
-                    .zip(&accepted.batch.headers)
-                    .zip(accepted.batch.places())
-                    .flat_map(|((index, header), place)| {
-                        let legs = accepted.batch.legs[place.legs].iter();
-                        legs.filter(|leg| leg.participant == id.participant && leg.account == id.number)
-                            .map(move |leg| (index, header.uetr, header.details, leg.amount))
-                    })
-                    .collect();
-                if !mine.is_empty() {
-                    open.insert(source, mine);
-                }
-            }
-            journal::Entry::Sequenced(_, batch) => {
-                let Some(mine) = open.get_mut(&batch.source) else { continue };
-                let mut found: Vec<_> = Vec::new();
-                mine.retain(|(index, uetr, details, amount)| match crate::clerk::find(&batch, *index) {
-                    Some(finality) => {
-                        found.push((finality, *uetr, *details, *amount));
-                        false
-                    }
-                    None => true,
-                });
-                if mine.is_empty() {
-                    open.remove(&batch.source);
-                }
-                found.sort_by_key(|(finality, ..)| finality.sequence);
-                for (finality, uetr, details, amount) in found {
-                    if finality.verdict.is_ok() && before.is_none_or(|before| finality.sequence < before) {
-                        balance = balance.saturating_add(amount.0);
-                        let (sequence, timestamp) = (finality.sequence, finality.timestamp);
-                        let balance = tally_ledger::Amount(balance);
-                        movements.push_back(Entry { sequence, timestamp, uetr, details, amount, balance });
-                        if movements.len() > limit {
-                            movements.pop_front();
-                        }
-                    }
-                }
-            }
-        }
-    }
-    Ok(movements.into_iter().rev().collect())
 }
 
 /// The participant whose books a total is part of, by BIC.

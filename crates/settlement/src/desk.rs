@@ -2,10 +2,11 @@
 //! [many](crate::process).
 
 use crate::clerk::Counts;
-use crate::engine::{AccountView, Answer, Engine, EngineError, Entry, Pending, Total};
+use crate::engine::{AccountView, Answer, Engine, EngineError, Pending, Total};
 use crate::message::Withdrawal;
 use crate::outcomes::{Outcomes, Place};
 use crate::proof::Wanted;
+use crate::statement::{Movements, Statement};
 use std::time::Duration;
 use tally_crypto::log::SignedTreeHead;
 use tally_ledger::{
@@ -32,6 +33,8 @@ pub struct Figure {
 pub struct Accepted {
     /// Its place.
     pub place: Withdrawal,
+    /// When.
+    pub accepted_at: Timestamp,
     /// As it was handed in.
     pub transaction: Transaction,
 }
@@ -140,11 +143,18 @@ pub trait Settlement: Send + Sync {
     /// The number that the next account opened at that participant gets.
     fn next_account(&self, participant: ParticipantId) -> Option<AccountNumber>;
 
-    /// The movements on an account below sequence number `before`, latest first, at most `limit`.
+    /// Movements on an account, whose books are kept here; of others there are none. The ledger is read back from its end, or
+    /// from where the page before ended, until there are enough.
     ///
     /// # Errors
     /// When the journal cannot be read.
-    fn statement(&self, id: AccountId, before: Option<u64>, limit: usize) -> Result<Vec<Entry>, EngineError>;
+    fn statement(&self, id: AccountId, wanted: &Movements) -> Result<Statement, EngineError>;
+
+    /// The transaction at that place of the global order, if there is one.
+    ///
+    /// # Errors
+    /// When the journal cannot be read.
+    fn transaction(&self, sequence: u64) -> Result<Option<Transaction>, EngineError>;
 
     /// Outcomes from `place` on, one record of the sequence at most, and `place` goes on behind them; none while there are
     /// none.
@@ -238,8 +248,11 @@ impl Settlement for Engine {
     fn next_account(&self, participant: ParticipantId) -> Option<AccountNumber> {
         (**self).next_account(participant)
     }
-    fn statement(&self, id: AccountId, before: Option<u64>, limit: usize) -> Result<Vec<Entry>, EngineError> {
-        (**self).statement(id, before, limit)
+    fn statement(&self, id: AccountId, wanted: &Movements) -> Result<Statement, EngineError> {
+        (**self).statement(id, wanted)
+    }
+    fn transaction(&self, sequence: u64) -> Result<Option<Transaction>, EngineError> {
+        (**self).transaction(sequence)
     }
     fn outcomes(&self, place: &mut Place) -> Result<Option<Outcomes>, EngineError> {
         (**self).outcomes(place)

@@ -9,7 +9,7 @@ mod saver;
 mod volume;
 
 pub use answer::{Answer, Outcome, Pending};
-pub use desk::{AccountView, Desk, Entry, Total};
+pub use desk::{AccountView, Desk, Total};
 pub use recovery::{Assembly, RecoveryReport, assemble};
 pub use volume::VolumePort;
 
@@ -23,6 +23,7 @@ use crate::runtime::shell::SharedState;
 use crate::runtime::topic::{Reader, Topic, TopicError};
 use crate::snapshot::SnapshotError;
 use crate::stage::{Scheduler, Updater};
+use crate::statement::Ends;
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -168,6 +169,8 @@ struct Shared {
     names: earlier::Names,
     /// What those who follow the outcomes read last.
     concluded: Kept,
+    /// Where pages of statements ended.
+    ends: Ends,
 }
 
 /// A running network.

@@ -2,6 +2,7 @@
 
 use crate::message::{AcceptedBatch, Message, SequenceBatch, Source};
 use crate::replay::{Partition, Replay, ReplayError, Undecided};
+use std::ops::Range;
 use std::sync::Arc;
 use tally_ledger::wire::DecodeError;
 use tally_log::{FileLog, Log, LogError, Offset, Record, Scanned, Ticket, TopicId, Visibility};
@@ -143,15 +144,40 @@ pub(crate) fn sequence(
     log: &dyn Log,
     topic: TopicId,
 ) -> impl Iterator<Item = Result<SequenceBatch, JournalError>> + '_ {
-    const READ_BYTES: usize = 4 << 20;
-    let end = log.next(topic).0;
-    let mut next = log.first(topic).0;
+    let all = log.first(topic).0..log.next(topic).0;
+    records(log, topic, all, Visibility::Durable).map(|read| read.map(|(_, batch)| batch))
+}
+
+/// Records of a topic in their order, each with its offset: those of `range` that can be seen.
+///
+/// Each is an error when it cannot be read; nothing follows an error.
+pub(crate) fn records<T: Message>(
+    log: &dyn Log,
+    topic: TopicId,
+    range: Range<u64>,
+    visibility: Visibility,
+) -> impl Iterator<Item = Result<(u64, T), JournalError>> + '_ {
+    /// Bytes that are read together at most.
+    const READ_BYTES: u64 = 4 << 20;
+    /// Bytes of a record, as long as none was read.
+    const RECORD_BYTES: u64 = 512;
+    let end = range.end.min(log.next(topic).0);
+    let mut next = range.start;
+    // Of other topics' records that lie between these, and of those after the last, no more is to be read than must be.
+    let (mut seen, mut seen_bytes) = (0u64, 0u64);
     let mut records = Vec::new().into_iter();
     std::iter::from_fn(move || {
         if records.len() == 0 && next < end {
+            let each = seen_bytes.checked_div(seen).map_or(RECORD_BYTES, |each| each + 1);
+            let bytes = each.saturating_mul(end - next).min(READ_BYTES);
+            let bytes = usize::try_from(bytes).expect("it is at most 4 MiB");
             let mut read = Vec::new();
-            match log.read(topic, Offset(next), READ_BYTES, Visibility::Durable, &mut read) {
-                Ok(after) => next = after.0,
+            match log.read(topic, Offset(next), bytes, visibility, &mut read) {
+                Ok(after) => {
+                    seen += after.0 - next;
+                    seen_bytes += read.iter().map(|record: &Record| record.payload.len() as u64).sum::<u64>();
+                    next = after.0;
+                }
                 Err(error) => {
                     next = end;
                     return Some(Err(error.into()));
@@ -159,13 +185,14 @@ pub(crate) fn sequence(
             }
             records = read.into_iter();
         }
-        let record: Record = records.next()?;
-        let decoded = SequenceBatch::decode(&record.payload);
+        let record: Record = records.next().filter(|record| record.offset.0 < end)?;
+        let decoded = T::decode(&record.payload);
         if decoded.is_err() {
             (next, records) = (end, Vec::new().into_iter());
         }
         let (ticket, offset) = (Ticket(record.offset.0), record.offset);
-        Some(decoded.map_err(|source| JournalError::Record { ticket, topic, offset, source }))
+        let wrong = |source| JournalError::Record { ticket, topic, offset, source };
+        Some(decoded.map(|record| (offset.0, record)).map_err(wrong))
     })
 }
 

@@ -3,7 +3,7 @@
 //! Reading order: [`message`] is what travels, [`stage`] decides, [`accounts`] and [`recent`] are what
 //! stages remember. [`runtime`] joins the stages, [`journal`] and [`replay`] read their logs back,
 //! [`snapshot`] bounds the replay, [`engine`] is a whole network in one process and [`process`]
-//! one of many; [`desk`] is how clients meet either. [`audit`] checks
+//! one of many; [`desk`] is how clients meet either, [`statement`] and [`outcomes`] what it reads for them. [`audit`] checks
 //! the logs from outside, [`proof`] makes of them what others check.
 
 pub mod accounts;
@@ -24,3 +24,4 @@ pub mod replay;
 pub mod runtime;
 pub mod snapshot;
 pub mod stage;
+pub mod statement;

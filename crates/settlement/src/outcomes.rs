@@ -108,6 +108,23 @@ impl Kept {
     }
 }
 
+/// The transaction at a place of the global order; none where the sequence has not come to it. `accepted` reads an accepted
+/// batch.
+///
+/// # Errors
+/// When the journal cannot be read.
+pub(crate) fn transaction(
+    log: &dyn Log,
+    names: &Names,
+    sequence: u64,
+    accepted: impl FnOnce(Source) -> Result<Option<Arc<AcceptedBatch>>, LogError>,
+) -> Result<Option<Transaction>, LogError> {
+    let Some((_, batch)) = find(log, names, Place::before(sequence))? else { return Ok(None) };
+    let offset = usize::try_from(sequence - batch.first).expect("records are bounded");
+    let Some((index, _)) = batch.decisions().nth(offset) else { return Ok(None) };
+    Ok(accepted(batch.source)?.and_then(|accepted| accepted.batch.transaction(index as usize)))
+}
+
 /// The record of the sequence that a place is in, and which it is.
 fn find(log: &dyn Log, names: &Names, place: Place) -> Result<Option<(u64, SequenceBatch)>, LogError> {
     let topic = names.sequence;

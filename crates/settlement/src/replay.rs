@@ -1,5 +1,5 @@
-//! Replay: from the log of accepted transactions and the sequence to every balance. Recovery, audit
-//! and statements all use it; it knows nothing of stages.
+//! Replay: from the log of accepted transactions and the sequence to every balance. Recovery and
+//! audit both use it; it knows nothing of stages.
 
 use crate::accounts::AccountTable;
 use crate::aliases::Aliases;

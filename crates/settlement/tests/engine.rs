@@ -13,6 +13,7 @@ use tally_ledger::{
 use tally_settlement::audit::{AuditOptions, audit};
 use tally_settlement::engine::{Answer, Engine, EngineOptions, Outcome};
 use tally_settlement::path;
+use tally_settlement::statement::Movements;
 
 const EUR: AssetId = AssetId(0);
 const USD: AssetId = AssetId(1);
@@ -227,8 +228,9 @@ fn payments_inside_and_between_institutions_are_final_and_audited() {
     assert_eq!(
         bench
             .engine
-            .statement(AccountId { participant: A, number: AccountNumber(0) }, None, 2)
+            .statement(AccountId { participant: A, number: AccountNumber(0) }, &Movements::latest(2))
             .unwrap()
+            .entries
             .len(),
         2
     );

@@ -38,15 +38,16 @@ class Event(NamedTuple):
 
 
 class Events:
-    """Outcomes in the one global order, as an iterator that ends when it is closed.
+    """Outcomes in the one global order, as an iterator that ends when it is closed, or where it was to end.
 
     Where the connection ends, is silent, or the gateway cannot answer now, it is opened again after a pause, and goes
     on where it was; the first time, as often as other questions are asked again. For one thread; others may close it.
     """
 
-    def __init__(self, transport: Transport, after: int | None) -> None:
+    def __init__(self, transport: Transport, after: int | None, until: int | None = None) -> None:
         self._transport = transport
         self._last = after
+        self._until = until
         self._closed = threading.Event()
         self._listening: Listening | None = None
         self._events = self._follow()
@@ -85,10 +86,14 @@ class Events:
         with contextlib.suppress(ValueError):
             self._events.close()
 
+    def _has_ended(self) -> bool:
+        has_all = self._until is not None and (-1 if self._last is None else self._last) + 1 >= self._until
+        return has_all or self._closed.is_set()
+
     def _follow(self) -> Generator[Event, None, None]:
         is_open = False
         failures = 0
-        while not self._closed.is_set():
+        while not self._has_ended():
             told_pause = None
             try:
                 with self._listen() as listening:
@@ -99,6 +104,8 @@ class Events:
                             event = self._told(block)
                             if event is not None:
                                 yield event
+                            if self._has_ended():
+                                return
             except UntrustedGatewayError:
                 raise
             except (UnavailableError, QuotaError, TransportError) as error:
@@ -114,7 +121,9 @@ class Events:
     @contextlib.contextmanager
     def _listen(self) -> Iterator[Listening]:
         headers = {} if self._last is None else {"last-event-id": str(self._last)}
-        with self._transport.listen("/v1/events", "text/event-stream", headers, LONGEST_SILENCE_S) as listening:
+        query = {} if self._until is None else {"until": self._until}
+        kind = "text/event-stream"
+        with self._transport.listen("/v1/events", kind, headers, LONGEST_SILENCE_S, query) as listening:
             self._listening = listening
             try:
                 yield listening

@@ -69,9 +69,10 @@ class Questions(Connection):
         """
         return self._transport.get(f"/v1/transactions/{segment(str(transaction))}", models.OutcomeView)
 
-    def events(self, after: int | None = None) -> Events:
+    def events(self, after: int | None = None, *, until: int | None = None) -> Events:
         """What became of each transaction with an account at an institution that the user acts for, as it becomes
-        final: those after that sequence number, or, without one, those from now on.
+        final: those after that sequence number, or, without one, those from now on. There is an end only where `until`
+        is given: before that sequence number, once the network has reached it.
 
             with tally.events() as events:
                 for event in events:
@@ -81,7 +82,7 @@ class Questions(Connection):
             # Where the stream begins is settled now, and not when, and as often as, it is opened.
             decided = self.network().sequence
             after = decided - 1 if decided else None
-        return Events(self._transport, after)
+        return Events(self._transport, after, until)
 
     def receipt(self, uetr: UUID | str) -> Receipt:
         """Proof of what became of a transaction, not verified yet: from its id to a head that the operator signed."""

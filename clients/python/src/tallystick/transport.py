@@ -191,8 +191,10 @@ class Transport:
             return _bounded(response, MAX_ANSWER_BYTES)
 
     @contextlib.contextmanager
-    def listen(self, path: str, kind: str, headers: Mapping[str, str], silence_s: float) -> Iterator[Listening]:
-        """An answer of the media type `kind` that has no end; it has failed when nothing comes for `silence_s`.
+    def listen(
+        self, path: str, kind: str, headers: Mapping[str, str], silence_s: float, query: Mapping[str, int] | None = None
+    ) -> Iterator[Listening]:
+        """An answer of the media type `kind` that comes bit by bit; it has failed when nothing comes for `silence_s`.
 
         Raises:
             ProblemError: the gateway answers with problem details.
@@ -200,7 +202,8 @@ class Transport:
             ProtocolError: its answer is of another media type.
         """
         timeout = httpx.Timeout(silence_s, connect=_LONGEST_CONNECT_S)
-        request = self._client.build_request("GET", path, headers={"accept": kind, **headers}, timeout=timeout)
+        headers = {"accept": kind, **headers}
+        request = self._client.build_request("GET", path, params=query, headers=headers, timeout=timeout)
         with self._answer(request) as response:
             told = response.headers.get("content-type", "")
             if told.split(";")[0].strip().lower() != kind:

@@ -28,6 +28,10 @@ def test_outcomes_come_as_they_become_final_and_none_is_missed(running: Running,
         missed += [caught.value.outcome, pay("0.03")]
         with bank.events(first.sequence) as events:
             assert [next(events).outcome for _ in missed] == [bank.status(one.uetr) for one in missed]
+        last = missed[-1].sequence
+        assert last is not None
+        told = list(bank.events(first.sequence, until=last))
+        assert [event.outcome.uetr for event in told] == [one.uetr for one in missed[:-1]]
 
 
 def test_whoever_is_revoked_is_told_nothing_more(running: Running) -> None:

@@ -61,6 +61,19 @@ def test_outcomes_are_told_and_the_stream_goes_on_where_it_ended() -> None:
         assert told.asked[0][2]["authorization"] == "Bearer t"
 
 
+def test_it_ends_where_it_is_to_end() -> None:
+    # The second stream ends as the gateway does when nothing of the last was for the user.
+    replies = [stream(b":\n\n", outcome(5)), stream(outcome(6), b"id: 8\n\n")]
+    with gateway(*replies) as told, Tallystick(told.url) as tally:
+        events = tally.events(3, until=9)
+        assert ([event.sequence for event in events], events.last) == ([5, 6], 8)
+        assert [asked[1] for asked in told.asked] == ["/v1/events?until=9"] * 2
+    with gateway(stream(outcome(8), outcome(9))) as told, Tallystick(told.url) as tally:
+        assert [event.sequence for event in tally.events(3, until=9)] == [8]
+        assert list(tally.events(8, until=9)) == []
+        assert len(told.asked) == 1
+
+
 def test_without_a_place_it_begins_when_it_is_asked_for() -> None:
     view = network_view(NETWORK)
     decided = json.dumps(json.loads(view.body) | {"sequence": 5}).encode()

@@ -14,6 +14,7 @@ use serde::Deserialize;
 use std::sync::Arc;
 use tally_ledger::{AccountId, Participant, ParticipantId};
 use tally_settlement::engine::AccountView;
+use tally_settlement::statement::Movements;
 use utoipa::{IntoParams, ToSchema};
 
 /// The most entries of one answer.
@@ -137,7 +138,8 @@ pub(super) async fn statement(
     catching_up(Arc::clone(&app), move |app| catch_up(app, consistency)).await?;
     looking_up(app, move |app| {
         let (view, alias) = find(app, &by, &bic, &name)?;
-        let entries = app.desk.statement(view.id, page.before, limit)?;
+        let wanted = Movements::latest(limit).before(page.before);
+        let entries = app.desk.statement(view.id, &wanted)?.entries;
         let account = body(app, &view, alias);
         let exponent = exponent(app, &view);
         let next = entries.last().filter(|_| entries.len() == limit).map(|entry| entry.sequence);

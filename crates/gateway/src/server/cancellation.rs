@@ -25,7 +25,7 @@ use tally_settlement::engine::Outcome;
 const MAX_CANCELLATIONS: usize = 100;
 /// How often it is looked what became of a payment that is to be cancelled.
 const ASK_AGAIN: Duration = Duration::from_millis(50);
-/// How long it rests between two looks in the end: a look may read the whole journal.
+/// How long it rests between two looks in the end: a look reads what was accepted since.
 const MAX_REST: Duration = Duration::from_secs(1);
 
 /// Asks for the cancellation of payments

@@ -40,7 +40,7 @@ const LAST_EVENT_ID: &str = "last-event-id";
 pub(super) struct Range {
     /// Outcomes from this sequence number on, if no header says more; else those from now on.
     from: Option<u64>,
-    /// The stream ends before this sequence number; without it, it has no end.
+    /// The stream ends before this sequence number, once it is reached; without it, it has no end.
     until: Option<u64>,
 }
 
@@ -77,7 +77,8 @@ pub(super) async fn events(
         credential: Credential::of(&parts.headers, &parts.extensions)?,
         by,
         place,
-        until: asked.until.unwrap_or(u64::MAX),
+        until: asked.until.unwrap_or(u64::MAX).max(place.next()),
+        has_ended: false,
         read: None,
         stop: app.stop.subscribe(),
         said: None,
@@ -108,6 +109,8 @@ struct Following {
     place: Place,
     /// Before which sequence number it ends.
     until: u64,
+    /// Whether the client was told that it has come there.
+    has_ended: bool,
     /// Outcomes that were read, and how many of them were looked at.
     read: Option<(Outcomes, usize)>,
     stop: watch::Receiver<bool>,
@@ -127,7 +130,9 @@ impl Following {
                 return Some((Ok(text.into()), self));
             }
             if self.place.next() >= self.until {
-                return None;
+                // Where nothing of the last was for it, it would not know that it has all.
+                return (!std::mem::replace(&mut self.has_ended, true))
+                    .then(|| (Ok(self.reached().into()), self));
             }
             // At once too: a client whose connection breaks before the first event knows where to go on.
             if self.said.is_none_or(|said| said.elapsed() >= KEEP_ALIVE) {
@@ -147,7 +152,8 @@ impl Following {
 
     /// How far the client has been told, also where none of it was for it: an id without data moves its place, and is no event.
     fn reached(&self) -> String {
-        self.place.next().checked_sub(1).map_or_else(|| ":\n\n".to_owned(), |last| format!("id: {last}\n\n"))
+        let next = self.place.next().min(self.until);
+        next.checked_sub(1).map_or_else(|| ":\n\n".to_owned(), |last| format!("id: {last}\n\n"))
     }
 
     /// The events of what was read and concerns the user, as many as are sent together.

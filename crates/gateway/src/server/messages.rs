@@ -254,17 +254,9 @@ impl App {
         if finality.verdict.is_err() {
             return Ok(true);
         }
-        for leg in legs {
-            let account = AccountId { participant: leg.participant, number: leg.account };
-            let entries = self.desk.statement(account, finality.sequence.checked_add(1), 1)?;
-            let same = entries.first().is_some_and(|entry| {
-                entry.sequence == finality.sequence && entry.uetr == first.uetr && entry.amount == leg.amount
-            });
-            if !same {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        let made = self.desk.transaction(finality.sequence)?;
+        let made = made.filter(|made| made.header.uetr == first.uetr);
+        Ok(made.is_some_and(|made| legs.iter().all(|leg| made.legs.contains(leg))))
     }
 
     /// Reports that a message could not be read.

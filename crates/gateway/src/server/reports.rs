@@ -21,7 +21,8 @@ use tally_iso20022::{
     StatementMessage, notification, statement,
 };
 use tally_ledger::{Amount, AssetKind, Timestamp, Uetr};
-use tally_settlement::engine::{AccountView, Entry};
+use tally_settlement::engine::AccountView;
+use tally_settlement::statement::{Entry, Movements};
 use utoipa::IntoParams;
 
 /// The most entries of one report.
@@ -248,31 +249,20 @@ impl App {
     /// The entries of those days in the order in which they were booked, and the balance before them.
     fn booked(&self, view: &AccountView, from: Date, to: Date) -> Result<(Vec<Entry>, Amount), Failure> {
         let mut entries = Vec::new();
-        let mut before = None;
+        let mut wanted = Movements::latest(PAGE).since(codec::midnight(from));
         loop {
-            let page = self.desk.statement(view.id, before, PAGE)?;
-            let is_last = page.len() < PAGE;
-            before = page.last().map(|entry| entry.sequence);
-            for entry in page {
-                let day = codec::day(entry.timestamp);
-                if day < from {
-                    entries.reverse();
-                    return Ok((entries, entry.balance));
-                }
-                if day <= to {
-                    entries.push(entry);
-                }
-                if entries.len() > MAX_ENTRIES {
-                    let text = format!(
-                        "from, to: there are more than {MAX_ENTRIES} entries; ask for a shorter period"
-                    );
-                    return Err(Failure::form(text));
-                }
+            let page = self.desk.statement(view.id, &wanted)?;
+            let is_last = page.entries.len() < PAGE;
+            wanted.before = page.entries.last().map(|entry| entry.sequence);
+            entries.extend(page.entries.into_iter().filter(|entry| codec::day(entry.timestamp) <= to));
+            if entries.len() > MAX_ENTRIES {
+                let text =
+                    format!("from, to: there are more than {MAX_ENTRIES} entries; ask for a shorter period");
+                return Err(Failure::form(text));
             }
             if is_last {
                 entries.reverse();
-                // Accounts begin with nothing.
-                return Ok((entries, Amount::ZERO));
+                return Ok((entries, page.opening));
             }
         }
     }

@@ -10,14 +10,15 @@ use crate::clerk::{Counts, Finality, Notice};
 use crate::desk::Accepted;
 use crate::journal::{self, ANNEX, JournalError, SEQUENCE};
 use crate::message::{AcceptedBatch, SequenceBatch, Source, Withdrawal};
-use crate::outcomes::{Outcomes, Place};
+use crate::outcomes::{self, Outcomes, Place};
 use crate::proof::{self, Found, Wanted};
 use crate::stage::Updater;
+use crate::statement::{self, Held, Movements, Statement};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tally_crypto::PublicKey;
 use tally_crypto::log::SignedTreeHead;
-use tally_crypto::{Hash, PublicKey};
 use tally_ledger::{
     AccountId, AccountNumber, AccountRole, AccountStatus, Amount, AssetId, Network, ParticipantId, Timestamp,
     Transaction, TransactionId, Uetr,
@@ -80,23 +81,6 @@ pub struct Total {
     pub issued: i128,
     /// What others hold at it on settlement accounts.
     pub settlement: i128,
-}
-
-/// One movement on an account.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Entry {
-    /// Place in the one global order.
-    pub sequence: u64,
-    /// When.
-    pub timestamp: Timestamp,
-    /// By which transaction.
-    pub uetr: Uetr,
-    /// What that transaction committed to beyond its legs.
-    pub details: Hash,
-    /// What it got.
-    pub amount: Amount,
-    /// What it held afterwards.
-    pub balance: Amount,
 }
 
 /// The clients' side of a network, whoever runs its stages.
@@ -170,7 +154,7 @@ impl Desk {
     }
 
     /// What became of the transaction with that reference: from memory while it is remembered, else
-    /// by reading the journal from its beginning.
+    /// by reading the journal back from its end.
     ///
     /// # Errors
     /// When the journal cannot be read.
@@ -198,8 +182,10 @@ impl Desk {
             return Ok(None);
         };
         let batch = self.read_accepted(source, Visibility::Appended).map_err(JournalError::from)?;
-        let transaction = batch.and_then(|batch| batch.batch.transaction(index as usize));
-        Ok(transaction.map(|transaction| Accepted { place: Withdrawal { source, index }, transaction }))
+        let Some(AcceptedBatch { accepted_at, batch }) = batch else { return Ok(None) };
+        let place = Withdrawal { source, index };
+        let transaction = batch.transaction(index as usize);
+        Ok(transaction.map(|transaction| Accepted { place, accepted_at, transaction }))
     }
 
     /// Asks that an accepted transaction be refused if it is not decided.
@@ -229,7 +215,7 @@ impl Desk {
         Ok(annex::read(&*self.shared.log, ANNEX, between, show).map_err(JournalError::from)?)
     }
 
-    /// What became of the transaction with that id: by reading the journal from its beginning.
+    /// What became of the transaction with that id: by reading the journal back from its end.
     ///
     /// # Errors
     /// When the journal cannot be read.
@@ -238,7 +224,14 @@ impl Desk {
     }
 
     fn look_up(&self, wanted: Wanted) -> Result<Option<Answer>, EngineError> {
-        Ok(earlier::status(journal::entries(&self.shared.log, Ticket(0)), wanted)?)
+        let Shared { log, names, .. } = &*self.shared;
+        let found =
+            earlier::last(&**log, names, wanted, Timestamp(0), || Ok(journal::entries(log, Ticket(0))))?;
+        Ok(found.map(|Accepted { place: Withdrawal { source, index }, transaction, .. }| {
+            let finality = self.finality(source, index, Instant::now() + SEARCH);
+            let outcome = finality.map_or(Outcome::Pending, Outcome::Final);
+            Answer { id: transaction.id(), uetr: transaction.header.uetr, outcome }
+        }))
     }
 
     /// Proof of the outcome of the transaction with that reference; none while it has none. Found by
@@ -301,19 +294,26 @@ impl Desk {
         Some(AccountNumber(state.accounts().customers()))
     }
 
-    /// The movements on an account below sequence number `before`, latest first, at most `limit`; found by
-    /// reading the journal.
+    /// Movements on an account; none where there is no such account.
     ///
     /// # Errors
     /// When the journal cannot be read.
-    pub fn statement(
-        &self,
-        id: AccountId,
-        before: Option<u64>,
-        limit: usize,
-    ) -> Result<Vec<Entry>, EngineError> {
-        crate::audit::statement(journal::entries(&self.shared.log, Ticket(0)), id, before, limit)
-            .map_err(EngineError::Journal)
+    pub fn statement(&self, id: AccountId, wanted: &Movements) -> Result<Statement, EngineError> {
+        let updater = self.shared.updaters.get(id.participant.index());
+        let held = updater.and_then(|updater| Held::of(&updater.lock().expect(LOCK), id));
+        let Some(held) = held else { return Ok(Statement::default()) };
+        let Shared { log, names, ends, .. } = &*self.shared;
+        Ok(statement::read(&**log, names, &held, wanted, ends, || Ok(journal::entries(log, Ticket(0))))?)
+    }
+
+    /// The transaction at that place of the global order, if there is one.
+    ///
+    /// # Errors
+    /// When the journal cannot be read.
+    pub fn transaction(&self, sequence: u64) -> Result<Option<Transaction>, EngineError> {
+        let Shared { log, names, .. } = &*self.shared;
+        let found = outcomes::transaction(&**log, names, sequence, |source| self.accepted(source));
+        Ok(found.map_err(JournalError::from)?)
     }
 
     /// Outcomes from `place` on, one record of the sequence at most, and `place` goes on behind them; none while there are

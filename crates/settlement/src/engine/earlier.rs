@@ -3,18 +3,21 @@
 use super::answer::Expected;
 use crate::clerk;
 use crate::desk::Accepted;
-use crate::engine::{Answer, Outcome};
 use crate::journal::{self, Entry, JournalError, MAX_SCHEDULERS, SEQUENCE};
 use crate::message::{AcceptedBatch, Message, SequenceBatch, Source, Withdrawal};
 use crate::proof::{Search, Wanted};
 use std::time::Instant;
-use tally_ledger::{Timestamp, Uetr};
+use tally_ledger::Timestamp;
 use tally_log::{Log, LogError, Offset, Record, Ticket, TopicId, Visibility};
 
 /// Bytes of records that are read together, and at least: the deadline is looked at after each such piece.
 const READ_BYTES: usize = 4 << 20;
 /// How far the clocks of two stages may be apart for a decision to be found.
 const CLOCKS_APART_MS: u64 = 60_000;
+/// Records of each scheduler's that are looked at first, from the end; few in tests, so that they go far back.
+const FIRST_RECORDS: u64 = if cfg!(test) { 2 } else { 64 };
+/// How much dearer it is to read records of single topics than the whole journal in one go: in files they lie between each other.
+pub(crate) const DEARER: u64 = if cfg!(test) { 2 } else { 8 };
 
 /// Under which names a log has the ledger.
 pub(crate) struct Names {
@@ -94,43 +97,68 @@ fn find_by(
     Ok(Earlier::Never)
 }
 
-/// The transaction with that reference that was accepted last, if it may be undecided at `now`: only what was accepted
-/// within the longest validity is read.
+/// The transaction that is wanted, as it was accepted last; of what was accepted before `since` nothing need be found. The latest
+/// is looked at first, since most ask for that. `all` is the journal from its beginning, for what lies so far back that it is
+/// cheaper to read all of it.
 ///
 /// # Errors
 /// When the journal cannot be read.
-pub(crate) fn last_accepted(
+pub(crate) fn last<J: Iterator<Item = Result<(Ticket, Entry), JournalError>>>(
     log: &dyn Log,
     names: &Names,
-    uetr: Uetr,
-    now: Timestamp,
-    longest_validity_ms: u64,
-) -> Result<Option<Accepted>, LogError> {
-    let from = Timestamp(now.0.saturating_sub(longest_validity_ms + CLOCKS_APART_MS));
-    let mut found = None;
+    wanted: Wanted,
+    since: Timestamp,
+    all: impl FnOnce() -> Result<J, JournalError>,
+) -> Result<Option<Accepted>, JournalError> {
+    let mut search = Search::new(wanted);
+    let mut unread = Vec::new();
     for (scheduler, topic) in (0u64..).zip(names.accepted.iter().copied()) {
-        let mut at = first_from(log, topic, from, |batch: AcceptedBatch| batch.accepted_at)?;
-        while at < log.next(topic).0 {
-            let mut records = Vec::new();
-            let next = log.read(topic, Offset(at), READ_BYTES, Visibility::Appended, &mut records)?;
-            for (number, record) in (at..).zip(&records) {
-                let Some(AcceptedBatch { batch, .. }) = decode(record) else { continue };
-                let index = batch.headers.iter().rposition(|header| header.uetr == uetr);
-                if let Some(index) = index
-                    && let Some(transaction) = batch.transaction(index)
-                {
-                    let index = u32::try_from(index).expect("batches are bounded");
-                    let place = Withdrawal { source: Source::new(scheduler, number), index };
-                    found = Some(Accepted { place, transaction });
+        let first = first_from(log, topic, since, |batch: AcceptedBatch| batch.accepted_at)?;
+        unread.push((scheduler, topic, first..log.next(topic).0));
+    }
+    let mut found: Option<Accepted> = None;
+    let mut look = |source, accepted: &AcceptedBatch| {
+        let AcceptedBatch { accepted_at, batch } = accepted;
+        if let Some(index) = search.index(batch)
+            && let Some(transaction) = batch.transaction(index as usize)
+            && found.as_ref().is_none_or(|found| found.accepted_at <= *accepted_at)
+        {
+            let place = Withdrawal { source, index };
+            found = Some(Accepted { place, accepted_at: *accepted_at, transaction });
+        }
+        found.is_some()
+    };
+    let (mut records, mut read) = (FIRST_RECORDS, 0);
+    while unread.iter().any(|(.., range)| !range.is_empty()) {
+        if read * DEARER >= unread.iter().map(|(.., range)| range.end).sum() {
+            for entry in all()? {
+                if let Entry::Accepted(source, batch) = entry?.1 {
+                    look(source, &batch);
                 }
             }
-            if records.is_empty() {
-                break;
-            }
-            at = next.0;
+            break;
         }
+        let mut is_found = false;
+        for (scheduler, topic, range) in &mut unread {
+            let from = range.end.saturating_sub(records).max(range.start);
+            for batch in journal::records(log, *topic, from..range.end, Visibility::Appended) {
+                let (number, batch) = batch?;
+                is_found |= look(Source::new(*scheduler, number), &batch);
+            }
+            read += range.end - from;
+            range.end = from;
+        }
+        if is_found {
+            break;
+        }
+        records = records.saturating_mul(2);
     }
     Ok(found)
+}
+
+/// The earliest time at which something can have been accepted that may be undecided at `now`.
+pub(crate) fn undecided_since(now: Timestamp, longest_validity_ms: u64) -> Timestamp {
+    Timestamp(now.0.saturating_sub(longest_validity_ms + CLOCKS_APART_MS))
 }
 
 fn position(batch: &AcceptedBatch, transaction: &Expected) -> Option<u32> {
@@ -172,39 +200,6 @@ pub(crate) fn decision(
     }
 }
 
-/// What became of the transaction that is wanted: the last one, where its reference was free again.
-///
-/// # Errors
-/// When the journal cannot be read.
-pub(crate) fn status(
-    entries: impl Iterator<Item = Result<(Ticket, Entry), JournalError>>,
-    wanted: Wanted,
-) -> Result<Option<Answer>, JournalError> {
-    let mut search = Search::new(wanted);
-    let mut answer: Option<(Answer, Source, u32)> = None;
-    for entry in entries {
-        match entry?.1 {
-            Entry::Accepted(source, batch) => {
-                if let Some(index) = search.index(&batch.batch)
-                    && let Some(transaction) = batch.batch.transaction(index as usize)
-                {
-                    let (id, uetr) = (transaction.id(), transaction.header.uetr);
-                    answer = Some((Answer { id, uetr, outcome: Outcome::Pending }, source, index));
-                }
-            }
-            Entry::Sequenced(_, batch) => {
-                if let Some((answer, source, index)) = &mut answer
-                    && batch.source == *source
-                    && let Some(finality) = clerk::find(&batch, *index)
-                {
-                    answer.outcome = Outcome::Final(finality);
-                }
-            }
-        }
-    }
-    Ok(answer.map(|(answer, ..)| answer))
-}
-
 /// The first record of a topic whose time, which never goes back, is `from` or later.
 fn first_from<T: Message>(
     log: &dyn Log,
@@ -222,6 +217,7 @@ fn decode<T: Message>(record: &Record) -> Option<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
     use std::time::Duration;
     use tally_ledger::transaction::Terms;
     use tally_ledger::{Kind, NetworkId, Transaction, TransactionBatch, Uetr};
@@ -296,6 +292,49 @@ mod tests {
                     .unwrap();
             assert_eq!(found, Earlier::Never);
         }
+    }
+
+    #[test]
+    fn what_was_accepted_last_is_found_from_the_end() {
+        let log = log(3, 400);
+        let names = Names::of_journal();
+        let all = || {
+            let topic = journal::accepted(3);
+            let batches = journal::records(&log, topic, 0..u64::MAX, Visibility::Appended);
+            let accepted =
+                |(number, batch)| (Ticket(number), Entry::Accepted(Source::new(3, number), Arc::new(batch)));
+            Ok(batches.map(move |batch| batch.map(accepted)))
+        };
+        let last = |wanted, since| super::last(&log, &names, wanted, Timestamp(since), all).unwrap();
+        let expiry = |number: u16| u64::from(number / 3) * 10 + VALIDITY_MS / 2;
+        for number in [0u16, 1, 2, 3, 599, 600, 1_198, 1_199] {
+            let transaction = transaction(number, expiry(number), 0);
+            let accepted_at = Timestamp(u64::from(number / 3) * 10);
+            let source = Source::new(3, u64::from(number / 3));
+            let place = Withdrawal { source, index: u32::from(number % 3) };
+            let found = Accepted { place, accepted_at, transaction };
+            let uetr = found.transaction.header.uetr;
+            for wanted in [Wanted::Uetr(uetr), Wanted::Id(found.transaction.id())] {
+                assert_eq!(last(wanted, 0).as_ref(), Some(&found));
+                assert_eq!(last(wanted, accepted_at.0).as_ref(), Some(&found));
+                // What lies before may still be found, where all is read.
+                let later = last(wanted, accepted_at.0 + 1);
+                assert!(later.is_none() || later.as_ref() == Some(&found));
+            }
+        }
+        assert_eq!(last(Wanted::Uetr(transaction(5_000, 0, 0).header.uetr), 0), None);
+
+        // A reference that was used again is the last one's; each has its own id.
+        let (first, again) = (transaction(7, expiry(7), 0), transaction(7, 9_000, 1));
+        let mut batch = TransactionBatch::default();
+        assert!(batch.push(&again));
+        let mut record = Vec::new();
+        AcceptedBatch { accepted_at: Timestamp(8_000), batch }.encode(&mut record);
+        log.append(journal::accepted(3), &[&record]).unwrap();
+        let found = |wanted| last(wanted, 0).map(|found| found.transaction);
+        assert_eq!(found(Wanted::Uetr(first.header.uetr)), Some(again.clone()));
+        assert_eq!(found(Wanted::Id(first.id())), Some(first));
+        assert_eq!(found(Wanted::Id(again.id())), Some(again));
     }
 
     #[test]

@@ -21,6 +21,7 @@ use crate::runtime::under_way::UnderWay;
 use crate::snapshot;
 use crate::stage::updater::UpdaterProgress;
 use crate::stage::{Approver, Assembler, Scheduler, Sequencer, Updater};
+use crate::statement::Ends;
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
@@ -404,6 +405,7 @@ fn join(
         search: Mutex::new(()),
         names: Names::of_journal(),
         concluded: Kept::default(),
+        ends: Ends::default(),
     });
     for scheduler in 0..options.schedulers {
         stages.insert(0, Box::new(CollectorStage { shared: Arc::clone(&shared), scheduler }));

@@ -16,20 +16,19 @@ use super::gateway::Gateway;
 use super::journal::Journal;
 use super::layout::Layout;
 use super::shard::{ShardError, Stop};
-use crate::clerk::{Counts, Finality, Notice, Waiter};
+use crate::clerk::{self, Counts, Finality, Notice, Waiter};
 use crate::desk::{Accepted, Figure, Settlement};
 use crate::engine::answer::{Expected, Mailbox};
-use crate::engine::earlier::{self, Earlier};
+use crate::engine::earlier::{self, Earlier, Names};
 use crate::engine::past::Past;
-use crate::engine::{
-    AccountView, Answer, Clock, EngineError, Entry, MAX_WAITING, Outcome, Pending, Total, route,
-};
+use crate::engine::{AccountView, Answer, Clock, EngineError, MAX_WAITING, Outcome, Pending, Total, route};
 use crate::journal::JournalError;
 use crate::message::{AcceptedBatch, Source, Withdrawal};
 use crate::outcomes::{Outcomes, Place};
 use crate::proof::{self, Found, Wanted};
 use crate::runtime::executor::Signal;
-use archive::Archive;
+use crate::statement::{self, Ends, Held, Movements, Statement};
+use archive::{Archive, Patient};
 use books::Books;
 use latest::Latest;
 use std::collections::{HashMap, VecDeque};
@@ -78,8 +77,10 @@ struct Shared {
     books: Vec<Books>,
     latest: Latest,
     archive: Mutex<Archive>,
-    /// Held while the journal is read from its beginning.
+    /// Held while the ledger is searched.
     lookup: Mutex<()>,
+    /// Where pages of statements ended.
+    ends: Ends,
     log: Arc<dyn SharedLog>,
     stop: Stop,
     failure: Mutex<Option<Arc<ShardError>>>,
@@ -113,6 +114,8 @@ struct Activity {
 }
 
 const LOCK: &str = "no holder of a desk's lock panics";
+/// How long the sequence is searched for one outcome.
+const SEARCH: Duration = Duration::from_secs(60);
 /// How long a status waits for the balances of an outcome that it found.
 const SETTLES: Duration = Duration::from_secs(10);
 
@@ -151,6 +154,7 @@ impl Desk {
             books: ledgers.iter().map(|(_, ledger)| Books::of(ledger)).collect(),
             archive: Mutex::new(archive),
             lookup: Mutex::new(()),
+            ends: Ends::default(),
             log: sender.log(),
             stop: Stop::default(),
             failure: Mutex::new(None),
@@ -294,18 +298,28 @@ impl Shared {
 
     /// What became of a transaction; an outcome is told once it shows in the balances.
     fn look_up(&self, wanted: Wanted) -> Result<Option<Answer>, EngineError> {
-        let found = {
-            let _one_at_a_time = self.lookup.lock().expect(LOCK);
-            earlier::status(self.journal()?, wanted)?
+        let Some((transaction, finality)) = self.last(wanted)? else { return Ok(None) };
+        let settled = finality.filter(|finality| self.settles(finality.sequence, Instant::now() + SETTLES));
+        let outcome = settled.map_or(Outcome::Pending, Outcome::Final);
+        Ok(Some(Answer { id: transaction.id(), uetr: transaction.header.uetr, outcome }))
+    }
+
+    /// The transaction that is wanted, as it was accepted last, and what was decided about it.
+    fn last(&self, wanted: Wanted) -> Result<Option<(Transaction, Option<Finality>)>, EngineError> {
+        let _one_at_a_time = self.lookup.lock().expect(LOCK);
+        let (log, names) = self.ledger()?;
+        let found = earlier::last(&log, &names, wanted, Timestamp(0), || self.journal())?;
+        let Some(Accepted { place: Withdrawal { source, index }, accepted_at, transaction }) = found else {
+            return Ok(None);
         };
-        Ok(found.map(|mut answer| {
-            if let Outcome::Final(finality) = &answer.outcome
-                && !self.settles(finality.sequence, Instant::now() + SETTLES)
-            {
-                answer.outcome = Outcome::Pending;
-            }
-            answer
-        }))
+        let known = self.waiting().find(source, index);
+        if known.is_some() {
+            return Ok(Some((transaction, known)));
+        }
+        let deadline = Instant::now() + SEARCH;
+        let decision = earlier::decision(&log, &names, (source, index), accepted_at, deadline);
+        let decision = decision.map_err(JournalError::from)?;
+        Ok(Some((transaction, decision.and_then(|batch| clerk::find(&batch, index)))))
     }
 
     fn find(&self, wanted: Wanted) -> Result<Option<Found>, EngineError> {
@@ -313,8 +327,13 @@ impl Shared {
         Ok(proof::find(self.journal()?, wanted)?)
     }
 
-    fn journal(&self) -> Result<Journal, EngineError> {
-        Ok(Journal::open(&*self.cluster, &self.layout).map_err(crate::journal::JournalError::from)?)
+    /// What was accepted, and the sequence.
+    fn ledger(&self) -> Result<(Patient, Names), EngineError> {
+        Ok(archive::ledger(&*self.cluster, &self.layout).map_err(JournalError::from)?)
+    }
+
+    fn journal(&self) -> Result<Journal, JournalError> {
+        Ok(Journal::open(&*self.cluster, &self.layout)?)
     }
 }
 
@@ -394,8 +413,10 @@ impl Settlement for Desk {
     }
 
     fn accepted(&self, uetr: Uetr) -> Result<Option<Accepted>, EngineError> {
-        let validity = self.shared.network.longest_validity_ms;
-        Ok(self.shared.archive().last_accepted(uetr, self.now(), validity).map_err(JournalError::from)?)
+        let since = earlier::undecided_since(self.now(), self.shared.network.longest_validity_ms);
+        let _one_at_a_time = self.shared.lookup.lock().expect(LOCK);
+        let (log, names) = self.shared.ledger()?;
+        Ok(earlier::last(&log, &names, Wanted::Uetr(uetr), since, || self.shared.journal())?)
     }
 
     fn withdraw(&self, accepted: &Accepted) -> Result<(), EngineError> {
@@ -444,8 +465,8 @@ impl Settlement for Desk {
     }
 
     fn consistency(&self, first: u64, second: u64) -> Result<Option<Consistency>, EngineError> {
-        let (log, topic) = proofs::sequence(&*self.shared.cluster, &self.shared.layout)
-            .map_err(crate::journal::JournalError::from)?;
+        let (log, topic) =
+            proofs::sequence(&*self.shared.cluster, &self.shared.layout).map_err(JournalError::from)?;
         Ok(proof::consistency(crate::journal::sequence(&log, topic), first, second)?)
     }
 
@@ -474,9 +495,26 @@ impl Settlement for Desk {
         Some(AccountNumber(self.shared.books(participant)?.state().accounts().customers()))
     }
 
-    fn statement(&self, id: AccountId, before: Option<u64>, limit: usize) -> Result<Vec<Entry>, EngineError> {
+    fn statement(&self, id: AccountId, wanted: &Movements) -> Result<Statement, EngineError> {
+        let held = self.shared.books(id.participant).and_then(|books| Held::of(&books.state(), id));
+        let Some(held) = held else { return Ok(Statement::default()) };
         let _one_at_a_time = self.shared.lookup.lock().expect(LOCK);
-        Ok(crate::audit::statement(self.shared.journal()?, id, before, limit)?)
+        let (log, names) = self.shared.ledger()?;
+        let began = Instant::now();
+        loop {
+            let all = || self.shared.journal();
+            match statement::read(&log, &names, &held, wanted, &self.shared.ends, all) {
+                // The partitions of one commit need not become visible in one moment.
+                Err(JournalError::Replay { .. }) if began.elapsed() < archive::ARRIVES => {
+                    log.0.wait(Duration::from_millis(20));
+                }
+                read => return Ok(read?),
+            }
+        }
+    }
+
+    fn transaction(&self, sequence: u64) -> Result<Option<Transaction>, EngineError> {
+        Ok(self.shared.archive().transaction(sequence).map_err(JournalError::from)?)
     }
 
     fn outcomes(&self, place: &mut Place) -> Result<Option<Outcomes>, EngineError> {

@@ -15,6 +15,7 @@ use tally_settlement::engine::Outcome;
 use tally_settlement::outcomes::{Concluded, Place};
 use tally_settlement::path;
 use tally_settlement::proof::Wanted;
+use tally_settlement::statement::{Movements, Statement};
 
 pub(crate) struct Bench<H> {
     pub(crate) host: H,
@@ -297,12 +298,27 @@ pub(crate) fn statements_list_movements_latest_first<H: Host>(mut bench: Bench<H
     }
     assert_eq!(bench.pay((A, 0), (B, 0), 20_000), Err(Refusal::InsufficientFunds));
     let desk = bench.host.desk();
-    let entries = desk.statement(id(A, 0), None, 2).unwrap();
-    let told: Vec<_> = entries.iter().map(|entry| (entry.amount.0, entry.balance.0)).collect();
-    assert_eq!(told, [(-3, 9_994), (-2, 9_997)]);
-    let before = desk.statement(id(A, 0), Some(entries[1].sequence), 10).unwrap();
-    let told: Vec<_> = before.iter().map(|entry| (entry.amount.0, entry.balance.0)).collect();
-    assert_eq!(told, [(-1, 9_999), (10_000, 10_000)]);
+    let told = |statement: &Statement| -> Vec<_> {
+        statement.entries.iter().map(|entry| (entry.amount.0, entry.balance.0)).collect()
+    };
+    let last = desk.statement(id(A, 0), &Movements::latest(2)).unwrap();
+    assert_eq!((told(&last), last.opening), (vec![(-3, 9_994), (-2, 9_997)], Amount(9_999)));
+    let [latest, earlier] = &last.entries[..] else { panic!("two were wanted") };
+    for before in [earlier.sequence, latest.sequence] {
+        let rest = desk.statement(id(A, 0), &Movements::latest(10).before(Some(before))).unwrap();
+        let of = if before == earlier.sequence { 2.. } else { 1.. };
+        let all = [(-3, 9_994), (-2, 9_997), (-1, 9_999), (10_000, 10_000)];
+        assert_eq!((told(&rest), rest.opening), (all[of].to_vec(), Amount::ZERO));
+    }
+    let since = desk.statement(id(A, 0), &Movements::latest(10).since(latest.timestamp.plus_ms(1))).unwrap();
+    assert_eq!((since.entries, since.opening), (Vec::new(), Amount(9_994)));
+    assert_eq!(desk.statement(id(A, 99), &Movements::latest(10)).unwrap(), Statement::default());
+
+    // The place of a movement is its transaction's.
+    let made = desk.transaction(latest.sequence).unwrap().unwrap();
+    assert_eq!(made.header.uetr, latest.uetr);
+    assert!(made.legs.iter().any(|leg| leg.amount == Amount(-3)));
+    assert_eq!(desk.transaction(desk.sequenced()).unwrap(), None);
 }
 
 /// Whoever was told an outcome finds it in every balance, however many are under way.
@@ -386,7 +402,7 @@ pub(crate) fn texts_are_kept_with_what_commits_to_them<H: Host>(mut bench: Bench
     bench.host.desk().keep(vec![text(9); 3]).unwrap();
     assert_eq!(bench.pay((A, 0), (B, 0), 1), Ok(()));
     assert_eq!(kept(&bench, begun).len(), wanted.len() + 3);
-    let entries = bench.host.desk().statement(id(A, 0), None, 9).unwrap();
+    let entries = bench.host.desk().statement(id(A, 0), &Movements::latest(9)).unwrap().entries;
     assert!(entries.iter().all(|entry| entry.details == Hash::ZERO));
     assert_eq!(entries.len(), 5);
     bench.host.audit();

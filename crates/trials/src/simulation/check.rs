@@ -17,6 +17,7 @@ use tally_settlement::clerk::Finality;
 use tally_settlement::engine::Outcome;
 use tally_settlement::journal::{self, Entry};
 use tally_settlement::message::{SequenceBatch, Source, sequence_leaf};
+use tally_settlement::statement::Movements;
 use tally_sim::Rng;
 
 /// What the journal holds, read without the stages.
@@ -242,14 +243,29 @@ impl Truth {
         }
         let all: Vec<_> = self.ledger.accounts.iter().collect();
         let (id, held) = all[rng.index(all.len())];
-        let statement = life.desk.statement(*id, None, 3).expect("the journal can be read");
-        let wanted: Vec<_> = held.movements.iter().rev().take(3).collect();
-        assert_eq!(statement.len(), wanted.len(), "the statement of {id}");
-        for (entry, movement) in statement.iter().zip(wanted) {
-            let shown =
-                (entry.sequence, entry.timestamp, entry.uetr, entry.amount.0, i128::from(entry.balance.0));
-            let Movement { sequence, timestamp, uetr, amount, balance } = *movement;
-            assert_eq!(shown, (sequence, timestamp, uetr, amount, balance), "the statement of {id}");
+        // Two pages, the second of which goes on where the first ended.
+        let mut asked = Movements::latest(3);
+        let mut wanted = held.movements.iter().rev();
+        for _ in 0..2 {
+            let statement = life.desk.statement(*id, &asked).expect("the journal can be read");
+            let page: Vec<_> = wanted.by_ref().take(3).collect();
+            assert_eq!(statement.entries.len(), page.len(), "the statement of {id}");
+            for (entry, movement) in statement.entries.iter().zip(page) {
+                let shown = (
+                    entry.sequence,
+                    entry.timestamp,
+                    entry.uetr,
+                    entry.amount.0,
+                    i128::from(entry.balance.0),
+                );
+                let Movement { sequence, timestamp, uetr, amount, balance } = *movement;
+                assert_eq!(shown, (sequence, timestamp, uetr, amount, balance), "the statement of {id}");
+                let made = life.desk.transaction(sequence).expect("the journal can be read");
+                assert_eq!(made.map(|made| made.header.uetr), Some(uetr), "what was made at {sequence}");
+            }
+            let before = wanted.clone().next().map_or(0, |movement| movement.balance);
+            assert_eq!(i128::from(statement.opening.0), before, "what {id} held before");
+            asked.before = statement.entries.last().map(|entry| entry.sequence).or(asked.before);
         }
     }
 }

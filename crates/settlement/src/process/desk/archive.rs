@@ -2,19 +2,18 @@
 
 use crate::annex;
 use crate::clerk::{self, Finality};
-use crate::desk::Accepted;
 use crate::engine::EngineError;
 use crate::engine::answer::Expected;
 use crate::engine::earlier::{self, Earlier, Names};
 use crate::journal::record;
 use crate::message::{AcceptedBatch, SequenceBatch, Source};
-use crate::outcomes::{Kept, Outcomes, Place};
+use crate::outcomes::{self, Kept, Outcomes, Place};
 use crate::process::layout::{Bindings, Layout, Role};
 use crate::process::shard::{Opened, ShardError, Stop};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tally_ledger::{Timestamp, Uetr};
+use tally_ledger::{Timestamp, Transaction};
 use tally_log::cluster::{Cluster, SharedLog};
 use tally_log::{Appended, Health, Log, LogError, Offset, Record, Ticket, TopicId, Visibility};
 
@@ -32,7 +31,7 @@ pub(super) struct Archive {
 /// Batches of each kind that are kept.
 const KEPT: usize = 16;
 /// How long a record is waited for that others have spoken of.
-const ARRIVES: Duration = Duration::from_secs(2);
+pub(super) const ARRIVES: Duration = Duration::from_secs(2);
 
 impl Archive {
     pub(super) fn open(
@@ -42,13 +41,12 @@ impl Archive {
         stop: &Stop,
     ) -> Result<Self, ShardError> {
         let mut bindings = Bindings::default();
-        let sequence = bindings.reads(layout.sequence());
-        let accepted = (0..layout.schedulers).map(|s| bindings.reads(layout.accepted(s))).collect();
+        let names = names(&mut bindings, layout);
         let name = format!("{} archive", layout.writer(Role::Gateway, gateway));
         let opened = Opened::reader(cluster, name, bindings, stop)?;
         Ok(Self {
             log: Patient(opened.log),
-            names: Names { sequence, accepted },
+            names,
             name: opened.name,
             accepted: VecDeque::new(),
             decided: VecDeque::new(),
@@ -95,14 +93,10 @@ impl Archive {
         }))
     }
 
-    /// The transaction with that reference that was accepted last, if it may be undecided at `now`.
-    pub(super) fn last_accepted(
-        &mut self,
-        uetr: Uetr,
-        now: Timestamp,
-        longest_validity_ms: u64,
-    ) -> Result<Option<Accepted>, LogError> {
-        earlier::last_accepted(&self.log, &self.names, uetr, now, longest_validity_ms)
+    /// The transaction at that place of the global order.
+    pub(super) fn transaction(&mut self, sequence: u64) -> Result<Option<Transaction>, LogError> {
+        let Self { log, names, accepted, .. } = self;
+        outcomes::transaction(log, names, sequence, |source| read_accepted(log, names, accepted, source))
     }
 
     /// Where a transaction was accepted before it expired.
@@ -136,6 +130,19 @@ fn read_accepted(
         keep(kept, (source, Arc::clone(&batch)));
         batch
     }))
+}
+
+/// What was accepted and the sequence, to be read in one go while the archive answers others.
+pub(super) fn ledger(cluster: &dyn Cluster, layout: &Layout) -> Result<(Patient, Names), LogError> {
+    let mut bindings = Bindings::default();
+    let names = names(&mut bindings, layout);
+    Ok((Patient(cluster.reader(&bindings.0)?), names))
+}
+
+fn names(bindings: &mut Bindings, layout: &Layout) -> Names {
+    let sequence = bindings.reads(layout.sequence());
+    let accepted = (0..layout.schedulers).map(|s| bindings.reads(layout.accepted(s))).collect();
+    Names { sequence, accepted }
 }
 
 /// Shows the texts that any gateway kept between those times.

@@ -11,9 +11,10 @@ use tally_log::Health;
 use tally_proof::{Consistency, Proof, Receipt};
 use tally_settlement::clerk::Counts;
 use tally_settlement::desk::{Accepted, Settlement};
-use tally_settlement::engine::{AccountView, Answer, Engine, EngineError, Entry, Pending, Total};
+use tally_settlement::engine::{AccountView, Answer, Engine, EngineError, Pending, Total};
 use tally_settlement::outcomes::{Outcomes, Place};
 use tally_settlement::proof::Wanted;
+use tally_settlement::statement::{Movements, Statement};
 
 pub(super) struct HeldDesk {
     pub(super) engine: Engine,
@@ -107,8 +108,11 @@ impl Settlement for HeldDesk {
     fn next_account(&self, participant: ParticipantId) -> Option<AccountNumber> {
         Settlement::next_account(&self.engine, participant)
     }
-    fn statement(&self, id: AccountId, before: Option<u64>, limit: usize) -> Result<Vec<Entry>, EngineError> {
-        Settlement::statement(&self.engine, id, before, limit)
+    fn statement(&self, id: AccountId, wanted: &Movements) -> Result<Statement, EngineError> {
+        Settlement::statement(&self.engine, id, wanted)
+    }
+    fn transaction(&self, sequence: u64) -> Result<Option<Transaction>, EngineError> {
+        Settlement::transaction(&self.engine, sequence)
     }
     fn outcomes(&self, place: &mut Place) -> Result<Option<Outcomes>, EngineError> {
         Settlement::outcomes(&self.engine, place)
