@@ -199,6 +199,8 @@ fn survives(name: &str, setup: Setup, short: Vec<Fault>, all: &[Fault]) {
     for (fault, (count, took)) in took {
         println!("{fault}, {count} times: 40 payments more after {took:?} at most");
     }
+    // Whoever was killed comes back, and any gateway answers.
+    network.until_ready();
     world.compare(&network.client());
 
     let report = network.audit();
@@ -255,6 +257,7 @@ fn a_sequencer_that_stands_by_takes_over() {
         network.start("sequencer", active);
     }
     load.end("takeover");
+    network.until_ready();
     world.compare(&network.client());
     network.audit();
 }
