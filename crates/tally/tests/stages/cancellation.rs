@@ -76,10 +76,14 @@ fn submit(client: &Client, sent: &Sent) -> OutcomeView {
     })
 }
 
-/// What becomes of a request for cancellation, and why.
+/// What becomes of a request for cancellation, and why; made again while it is pending: institutions may come back late.
 fn cancel(client: &Client, uetr: Uetr) -> (CancellationVerdict, Option<String>) {
-    let answer = client.cancel(request(uetr).as_bytes()).unwrap();
-    let answer = tally_iso20022::parse_resolution(answer.as_bytes(), &Limits::default()).unwrap();
-    let code = answer.answers[0].reason.as_ref().and_then(|reason| reason.code.clone());
-    (answer.answers[0].verdict, code.map(|code| code.as_str().to_owned()))
+    eventually("it is known whether it is cancelled", || {
+        let answer = client.cancel(request(uetr).as_bytes()).unwrap();
+        let answer = tally_iso20022::parse_resolution(answer.as_bytes(), &Limits::default()).unwrap();
+        let answer = &answer.answers[0];
+        let code = answer.reason.as_ref().and_then(|reason| reason.code.as_ref());
+        let told = (answer.verdict, code.map(|code| code.as_str().to_owned()));
+        (told.0 != CancellationVerdict::Pending).then_some(told)
+    })
 }
