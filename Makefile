@@ -8,10 +8,11 @@ endif
 COUNT ?= 1
 SEED ?= 1
 T ?= 30
-# Which ledger is simulated: settlement, processes (settlement over a cluster), flows or consensus (of the chain).
+# Which ledger is simulated: settlement, processes (settlement over a cluster), liars (both, with members that lie
+# under their own keys), flows or consensus (of the chain).
 LEDGER ?= settlement
 
-.PHONY: run kafka demo-flows demo-chain demo-kafka demo-gateway test lint sim fuzz bench doc setup build
+.PHONY: run kafka demo-flows demo-chain demo-kafka demo-gateway test lint sim fuzz mutants bench doc setup build
 
 run: build            ## a temporary network: payments, benchmark, audit
 	scripts/demo "$(CARGO_TARGET_DIR)/release/tally"
@@ -72,6 +73,9 @@ bench: build          ## limits of this machine, each stage, the whole network, 
 fuzz: setup           ## every decoder, for T seconds each
 	cargo build --release --locked -p tally-trials
 	"$(CARGO_TARGET_DIR)/release/tally-fuzz" "$(T)"
+
+mutants: setup        ## puts known mistakes back, one after the other: a named test finds each; NAMES= for some of them
+	scripts/mutants $(NAMES)
 
 setup:
 	@scripts/setup

@@ -95,7 +95,8 @@ func TestCommands(t *testing.T) {
 		wanted := "tally stage " + name + " --network /network --metrics 0.0.0.0:9464"
 		switch name {
 		case "gateway":
-			wanted += " --listen 127.0.0.1:8080 --set http.access=/network/access/access.toml"
+			wanted += " --listen 127.0.0.1:8080 --set http.access=/network/access/access.toml" +
+				" --set http.references=/network/references/references.secret"
 		case "approver", "updater":
 			wanted += " --participant ALPHDEFF --participant TSCBDEFFXXX"
 		}
@@ -237,11 +238,16 @@ func TestSecretsAreShared(t *testing.T) {
 				if name != "gateway" || volume.Secret.SecretName != "tally-gateway-access" {
 					t.Errorf("%s knows by %s who may come in", name, volume.Secret.SecretName)
 				}
+			case "references":
+				if name != "gateway" || volume.Secret.SecretName != "tally-gateway-references" {
+					t.Errorf("%s derives references with %s", name, volume.Secret.SecretName)
+				}
 			default:
 				t.Errorf("%s has the secret %s", name, volume.Secret.SecretName)
 			}
 		}
-		signs := name == "approver" || name == "sequencer"
+		// An updater cosigns heads of the log as its institution's witness.
+		signs := name == "approver" || name == "sequencer" || name == "updater"
 		if (keys != "") != signs || passphrase != signs {
 			t.Errorf("%s: keys %q, passphrase %v", name, keys, passphrase)
 		}
@@ -455,7 +461,13 @@ func TestAnInstitutionRunsOnlyItsOwnStages(t *testing.T) {
 			t.Errorf("%s works for everybody: %s", name, arguments)
 		}
 		for _, volume := range one.pod.Spec.Volumes {
-			if volume.Secret != nil && !strings.HasPrefix(volume.Secret.SecretName, "bank-"+name) {
+			if volume.Secret == nil {
+				continue
+			}
+			// The updater cosigns with the key that the approver answers with: the institution's own.
+			switch volume.Secret.SecretName {
+			case "bank-" + name + "-tls", "bank-institution-keys":
+			default:
 				t.Errorf("%s has the secret %s", name, volume.Secret.SecretName)
 			}
 		}

@@ -31,7 +31,7 @@ def main() -> None:
 
     token = (directory / "token").read_text()
     with Tallystick(arguments.url, token=token, ca=directory / "tls" / "ca.pem", network=trusted) as tally:
-        print(f"network {trusted.id:08x}: {tally.ready().text}")
+        print(f"network {trusted.id.hex()}: {tally.ready().text}")
         debtor = tally.open_account("ALPHDEFF", "EUR", payer.public_key, alpha, floor="-100.00")
         print(f"ALPHDEFF opened account {debtor.number}, which may go down to -100.00 EUR")
         creditor = tally.open_account("BETAFRPP", "EUR", payee.public_key, beta)
@@ -41,7 +41,8 @@ def main() -> None:
         print(f"payment {outcome.uetr}: {outcome.status} as number {outcome.sequence} in the network's order")
         for entry in tally.statement(f"BETAFRPP/{creditor.number}"):
             print(f"BETAFRPP/{creditor.number}: {entry.amount} on {entry.time}, balance {entry.balance}")
-        arguments.out.write_bytes(tally.proof(outcome.uetr, legs=["ALPHDEFF"]).document)
+        # By the id of what was signed: another transaction may have had the same UETR before.
+        arguments.out.write_bytes(tally.proof(outcome.id, legs=["ALPHDEFF"]).document)
 
     # From here on no network: whoever has the file and the public keys can do the same.
     proven = Proof.read(arguments.out).verify(Keys.of(trusted))
@@ -50,6 +51,7 @@ def main() -> None:
     for position, leg in proven.legs:
         amount = f"{leg.amount} minor units of {trusted.assets[leg.asset].code}"
         print(f"leg {position}: {amount} on account {leg.account} of {trusted.institutions[leg.participant].bic}")
+    print(f"not shown: {proven.hidden_legs} legs")
 
 
 if __name__ == "__main__":

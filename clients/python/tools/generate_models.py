@@ -28,21 +28,28 @@ OPTIONS = [
 ]
 
 
-def fixed_lengths(schema: object) -> None:
-    """Says the length of arrays whose items are all named: the generator makes tuples of those alone."""
+def readable(schema: object) -> None:
+    """Puts the document into the form that the generator needs.
+
+    It makes tuples of those arrays alone whose length is said, not only the items of which are all named.
+    """
     if isinstance(schema, dict):
         if "prefixItems" in schema and schema.get("items") is False:
             schema["minItems"] = schema["maxItems"] = len(schema["prefixItems"])
+        items = schema.get("items")
+        if isinstance(items, dict) and items.get("type") == "integer":
+            # A bound on an item becomes a class with the singular of the list's name, which may be taken.
+            items.pop("minimum", None)
         schema = list(schema.values())
     if isinstance(schema, list):
         for inner in schema:
-            fixed_lengths(inner)
+            readable(inner)
 
 
 def generated(document: Path) -> str:
     """The module that a document makes."""
     content = json.loads(document.read_text())
-    fixed_lengths(content)
+    readable(content)
     with tempfile.TemporaryDirectory() as folder:
         (source, target) = (Path(folder) / "openapi.json", Path(folder) / "models.py")
         source.write_text(json.dumps(content))

@@ -6,6 +6,7 @@ import {
   KIND,
   Keys,
   newTransaction,
+  parseAmount,
   readProof,
   SigningKey,
   sign,
@@ -43,7 +44,7 @@ const legs = network.paymentLegs(
   { participant: network.participant("ALPHDEFF"), number: from.number },
   { participant: network.participant("BETAFRPP"), number: to.number },
   "EUR",
-  1234n,
+  parseAmount("12.34", network.asset("EUR").exponent),
 );
 const [outcome] = await client.submit([
   sign(newTransaction(KIND.transfer, await client.terms(), legs), anna),
@@ -56,7 +57,8 @@ for await (const entry of client.statement("BETAFRPP", `bruno-${run}`)) {
   console.log(`entry    ${entry.time} ${entry.amount}, then ${entry.balance}`);
 }
 
-const proof = await client.proof(outcome.uetr, { legs: ["ALPHDEFF", "BETAFRPP"] });
+// By the id of what was signed: another transaction may have had the same UETR before.
+const proof = await client.proof(outcome.id, { legs: ["ALPHDEFF", "BETAFRPP"] });
 await writeFile("proof.json", formatProof(proof));
 client.close();
 
@@ -72,3 +74,4 @@ for (const { leg } of proven.legs) {
     `leg      ${keys.institution(leg.participant)?.bic} account ${leg.account}: ${leg.amount} minor units`,
   );
 }
+console.log(`hidden   ${proven.hiddenLegs} legs`);

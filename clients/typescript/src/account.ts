@@ -34,9 +34,14 @@ export function settlementAccount(asset: number, holder: number): number {
   return institution(asset, holder + 2);
 }
 
+/** Whether the account of that number is a customer's. */
+export function isCustomers(number: number): boolean {
+  return number < INSTITUTION;
+}
+
 /** What the account of that number is for. */
 export function accountRole(number: number): AccountRole {
-  if (number < INSTITUTION) return { role: "customer" };
+  if (isCustomers(number)) return { role: "customer" };
   const asset = Math.floor((number - INSTITUTION) / 2 ** 16);
   const slot = number % 2 ** 16;
   if (slot === 0) return { role: "issuance", asset };

@@ -1,9 +1,18 @@
 /** Batches: transactions as columns, the form in which they are sent. */
 
-import { ArgumentError } from "./errors.js";
-import { fromHex, toHex } from "./hex.js";
+import { ArgumentError, ForeignTransactionError } from "./errors.js";
+import { fromHex, networkIdBytes, sameBytes, toHex } from "./hex.js";
 import { decodeOrder, encodeOrder } from "./order.js";
-import { encodeHeader, encodeLeg, KIND, type Leg, type Signer, type Transaction } from "./transaction.js";
+import {
+  encodeHeader,
+  encodeLeg,
+  KIND,
+  type Leg,
+  participantsOf,
+  type Signer,
+  TAG_LENGTH,
+  type Transaction,
+} from "./transaction.js";
 import { uetrText } from "./uetr.js";
 import { Reader, Writer } from "./wire.js";
 
@@ -17,17 +26,18 @@ export function encodeBatch(transactions: readonly Transaction[]): Uint8Array {
     throw new ArgumentError(`a batch has at most ${MAX_BATCH} transactions, this has ${transactions.length}`);
   }
   const all = <T>(of: (transaction: Transaction) => readonly T[]): T[] => transactions.flatMap(of);
-  const orders = all(({ kind, order }) => {
+  const orders = all(({ kind, legs, order }) => {
     if ((kind === KIND.account) !== (order !== null)) {
       throw new ArgumentError("account orders have an order, and nothing else has one");
     }
+    if (order !== null && legs.length > 0) throw new ArgumentError("account orders have no legs");
     return order === null ? [] : [order];
   });
   const [legs, signers] = [all(({ legs }) => legs), all(({ signers }) => signers)];
   const out = new Writer().u8(VERSION);
   out.u32(transactions.length).u32(legs.length).u32(signers.length).u32(orders.length);
   for (const transaction of transactions) {
-    out.bytes(encodeHeader(transaction, transaction.legs.length, transaction.signers.length));
+    out.bytes(encodeHeader(transaction));
   }
   for (const { seed } of transactions) out.exactly(16, seed);
   for (const leg of legs) out.bytes(encodeLeg(leg));
@@ -36,8 +46,15 @@ export function encodeBatch(transactions: readonly Transaction[]): Uint8Array {
   return out.finish();
 }
 
-/** Reads the canonical form; nothing may follow it. */
-export function decodeBatch(bytes: Uint8Array): Transaction[] {
+/**
+ * Reads the canonical form; nothing may follow it.
+ *
+ * @param network the id of the network for which they are taken: a batch has only the first four bytes of it
+ * @throws {ForeignTransactionError} when one of them is for another network
+ * @throws {DecodeError} when the bytes are something else
+ */
+export function decodeBatch(bytes: Uint8Array, network: string): Transaction[] {
+  const tag = networkIdBytes(network).slice(0, TAG_LENGTH);
   const reader = new Reader("transaction batch", bytes);
   reader.version(VERSION);
   const most = [MAX_BATCH, MAX_BATCH * 255, MAX_BATCH * 255, MAX_BATCH] as const;
@@ -59,15 +76,25 @@ export function decodeBatch(bytes: Uint8Array): Transaction[] {
   reader.end();
   let [leg, signer, order] = [0, 0, 0];
   return headers.map((header, at) => {
-    const { legs: legCount, signers: signerCount, ...terms } = header;
+    const { legs: legCount, signers: signerCount, participants, tag: itsTag, ...terms } = header;
+    if (!sameBytes(itsTag, tag)) {
+      const problem = `transaction ${at} is for another network than ${network}: its tag is ${toHex(itsTag)}`;
+      throw new ForeignTransactionError("transaction batch", problem, "its header");
+    }
     const transaction = {
       ...terms,
+      network,
       seed: seeds[at] ?? new Uint8Array(16),
       legs: legs.slice(leg, leg + legCount),
       signers: signers.slice(signer, signer + signerCount),
       order: isOrder(header) === 1 ? (orders[order] ?? null) : null,
     };
     [leg, signer, order] = [leg + legCount, signer + signerCount, order + isOrder(header)];
+    if (transaction.order !== null && legCount > 0) throw reader.error("an account order has legs");
+    const { length } = participantsOf(transaction);
+    if (participants !== length) {
+      throw reader.error(`a header counts ${participants} participants, and its transaction has ${length}`);
+    }
     return transaction;
   });
 }
@@ -77,9 +104,9 @@ export function encodeOne(transaction: Transaction): string {
   return toHex(encodeBatch([transaction]));
 }
 
-/** Reads what {@link encodeOne} writes. */
-export function decodeOne(text: string): Transaction {
-  const transactions = decodeBatch(fromHex(text, "transaction batch"));
+/** Reads what {@link encodeOne} writes, as {@link decodeBatch} does. */
+export function decodeOne(text: string, network: string): Transaction {
+  const transactions = decodeBatch(fromHex(text, "transaction batch"), network);
   const [transaction] = transactions;
   if (transaction === undefined || transactions.length !== 1) {
     throw new ArgumentError(`a batch of one transaction is wanted, this has ${transactions.length}`);
@@ -97,9 +124,9 @@ type ReadHeader = ReturnType<typeof readHeader>;
 
 function readHeader(reader: Reader) {
   const [kind, legs, participants, signers] = [reader.u8(), reader.u8(), reader.u8(), reader.u8()];
-  const [network, expiry] = [reader.u32(), reader.u64()];
+  const [tag, expiry] = [reader.take(TAG_LENGTH), reader.u64()];
   const [uetr, details] = [uetrText(reader.take(16)), reader.take(32)];
-  return { kind, legs, participants, signers, network, expiry, uetr, details };
+  return { kind, legs, participants, signers, tag, expiry, uetr, details };
 }
 
 function readLeg(reader: Reader): Leg {

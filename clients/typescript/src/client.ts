@@ -1,7 +1,13 @@
 /** The client of a gateway. */
 
-import { type AccountReference, changeAccount, type NewAccount, openAccount } from "./accounts.js";
-import type { RefusedError } from "./errors.js";
+import {
+  type AccountReference,
+  type AssetReference,
+  changeAccount,
+  type NewAccount,
+  openAccount,
+} from "./accounts.js";
+import { AnswerError, ProofError, type RefusedError } from "./errors.js";
 import { type EventsOptions, events, type OutcomeEvent } from "./events.js";
 import type { SigningKey } from "./key.js";
 import { type MessagePayment, prepareMessage, submitMessage } from "./messages.js";
@@ -144,9 +150,20 @@ export class Tallystick {
     return this.#report(bic, account, "camt.054", days);
   }
 
-  /** What became of a transaction. @param transaction its UETR, or its id in hexadecimal */
+  /**
+   * What became of a transaction by the gateway's word; {@link Tallystick.proof} is the evidence of it.
+   *
+   * @param transaction its UETR, or its id in hexadecimal
+   * @throws {AnswerError} when the gateway answers for another one
+   */
   async status(transaction: string): Promise<Schemas["OutcomeView"]> {
-    return this.#get("OutcomeView", ["transactions", transaction]);
+    const outcome = await this.#get("OutcomeView", ["transactions", transaction]);
+    if (![outcome.uetr, outcome.id].includes(transaction.toLowerCase())) {
+      throw new AnswerError(
+        `the gateway answers for ${outcome.id} (${outcome.uetr}), not for ${transaction}`,
+      );
+    }
+    return outcome;
   }
 
   /**
@@ -163,23 +180,40 @@ export class Tallystick {
     return events(this.#session, options);
   }
 
-  /** Proof of a transaction's place in the log, without its contents; see {@link verifyReceipt}. */
-  async receipt(uetr: string): Promise<Schemas["Receipt"]> {
-    return this.#get("Receipt", ["transactions", uetr, "receipt"], {}, true);
+  /**
+   * Proof of a transaction's place in the log, without its contents; see {@link verifyReceipt}.
+   *
+   * @param id of what was signed, in hexadecimal. A receipt has no reference: without the id, it is of whatever transaction
+   * the gateway chose, and its id has to be compared.
+   * @throws {ProofError} when it is of another id
+   */
+  async receipt(uetr: string, { id }: { readonly id?: string } = {}): Promise<Schemas["Receipt"]> {
+    const receipt = await this.#get("Receipt", ["transactions", uetr, "receipt"], {}, true);
+    if (id !== undefined && receipt.id.toLowerCase() !== id.toLowerCase()) {
+      throw new ProofError("id", `the gateway shows a receipt of ${receipt.id}, not of ${id}`);
+    }
+    return receipt;
   }
 
   /**
-   * Proof of what became of a transaction, for {@link verifyProof}.
+   * Proof of what became of a transaction, for {@link verifyProof}. Ask by the id of what was signed: somebody else may have
+   * used the same UETR for another transaction before.
    *
    * @param transaction its UETR, or its id in hexadecimal
    * @param legs BICs of the institutions whose legs are shown
+   * @throws {ProofError} when it is of another transaction
    */
   async proof(
     transaction: string,
     { legs = [] }: { readonly legs?: readonly string[] } = {},
   ): Promise<Proof> {
     const query = legs.length === 0 ? {} : { legs: legs.join(",") };
-    return this.#get("Proof", ["transactions", transaction, "proof"], query, true);
+    const proof = await this.#get("Proof", ["transactions", transaction, "proof"], query, true);
+    const names = [proof.transaction.uetr, proof.receipt.id].map((name) => name.toLowerCase());
+    if (!names.includes(transaction.toLowerCase())) {
+      throw new ProofError("id", `the gateway shows a proof of ${names.join(", ")}, not of ${transaction}`);
+    }
+    return proof;
   }
 
   /** The signed head of the log of decisions; see {@link verifyTreeHead}. */
@@ -187,9 +221,21 @@ export class Tallystick {
     return this.#get("SignedTreeHead", ["tree-head"], {}, true);
   }
 
-  /** Proof that the log was only ever appended to between two sizes; see {@link verifyConsistencyProof}. */
+  /**
+   * Proof that the log was only ever appended to between two sizes; see {@link verifyConsistencyProof}.
+   *
+   * @throws {ProofError} when it is between other sizes
+   */
   async consistency(first: bigint, second: bigint): Promise<Schemas["Consistency"]> {
-    return this.#get("Consistency", ["tree-head", "consistency"], { first, second }, true);
+    const path = ["tree-head", "consistency"];
+    const shown = await this.#get("Consistency", path, { first, second }, true);
+    if (shown.first.head.size !== first || shown.second.head.size !== second) {
+      throw new ProofError(
+        "other-head",
+        `the gateway shows other tree heads than those of ${first} and ${second}`,
+      );
+    }
+    return shown;
   }
 
   /** Whether the gateway lives. One that does not still answers. */
@@ -231,12 +277,8 @@ export class Tallystick {
     return changeAccount(this.#session, account, "close", key);
   }
 
-  /** Sets how far below zero an account may go: zero or negative, in minor units or as a decimal. @throws {RefusedError} */
-  async setFloor(
-    account: AccountReference,
-    floor: bigint | string,
-    key: SigningKey,
-  ): Promise<Schemas["AccountBody"]> {
+  /** Sets how far below zero an account may go: zero or negative, a decimal as text. @throws {RefusedError} */
+  async setFloor(account: AssetReference, floor: string, key: SigningKey): Promise<Schemas["AccountBody"]> {
     return changeAccount(this.#session, account, { floor }, key);
   }
 

@@ -27,6 +27,9 @@ export class DecodeError extends TallystickError {
   }
 }
 
+/** A transaction is for another network than the one for which it was read. */
+export class ForeignTransactionError extends DecodeError {}
+
 /** A key or a key file cannot be used. */
 export class KeyError extends TallystickError {}
 
@@ -111,7 +114,17 @@ export class RefusedError extends TallystickError {
 
 /** What about a draft is not what was asked for. */
 export type DraftFault =
-  "form" | "kind" | "network" | "uetr" | "id" | "details" | "legs" | "debtor" | "creditor" | "signers";
+  | "form"
+  | "kind"
+  | "network"
+  | "uetr"
+  | "expiry"
+  | "id"
+  | "details"
+  | "legs"
+  | "debtor"
+  | "creditor"
+  | "signers";
 
 /** The gateway prepared something else than what was asked for. It was not signed. */
 export class DraftError extends TallystickError {
@@ -143,7 +156,9 @@ export type ProofFault =
   | "head"
   | "path"
   | "time"
-  | "other-head";
+  | "other-head"
+  | "cosignature"
+  | "too-few-witnesses";
 
 /** A proof proves nothing, or less than was asked for. */
 export class ProofError extends TallystickError {
@@ -153,5 +168,25 @@ export class ProofError extends TallystickError {
     options?: ErrorOptions,
   ) {
     super(message, options);
+  }
+}
+
+/** Fewer institutions cosigned a head of the operator's log than the keys or the caller ask for. */
+export class TooFewWitnessesError extends ProofError {
+  /**
+   * @param size how many records the head is of
+   * @param wanted how many institutions are asked for
+   * @param got how many there are, the operator not counted
+   */
+  constructor(
+    readonly size: bigint,
+    readonly wanted: number,
+    readonly got: number,
+  ) {
+    super(
+      "too-few-witnesses",
+      `${got} of the ${wanted} institutions that are asked for cosigned the tree head of ${size} records: ` +
+        "ask for a newer proof, or compare the head with what other institutions have seen",
+    );
   }
 }

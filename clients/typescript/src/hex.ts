@@ -32,6 +32,24 @@ export function fromHex(text: string, what = "hexadecimal text", length?: number
   return bytes;
 }
 
+/**
+ * The 32 bytes of a network's id.
+ *
+ * @throws {DecodeError} when the text is not 64 lower-case hexadecimal digits
+ */
+export function networkIdBytes(text: unknown, position = "$"): Uint8Array {
+  // A number was an id in version 1, and may still come from JavaScript.
+  if (typeof text !== "string" || !/^[0-9a-f]{64}$/.test(text)) {
+    const shown = typeof text === "string" ? `'${text.slice(0, 80)}'` : `a ${typeof text}`;
+    throw new DecodeError(
+      "the network's id",
+      `64 lower-case hexadecimal digits are wanted, not ${shown}`,
+      position,
+    );
+  }
+  return fromHex(text);
+}
+
 /** Whether both are the same bytes. */
 export function sameBytes(one: Uint8Array, other: Uint8Array): boolean {
   return one.length === other.length && one.every((byte, at) => byte === other[at]);

@@ -1,7 +1,7 @@
 /** Client of Tallystick gateways: pays, opens accounts and verifies proofs without trusting the gateway. */
 
 export { type AccountRole, accountRole, issuanceAccount, ownAccount, settlementAccount } from "./account.js";
-export type { AccountReference, NewAccount } from "./accounts.js";
+export type { AccountReference, AssetReference, NewAccount } from "./accounts.js";
 export { formatAmount, MAX_AMOUNT, parseAmount } from "./amount.js";
 export { decodeBatch, decodeOne, encodeBatch, encodeOne } from "./batch.js";
 export { type Days, type StatementOptions, Tallystick, type TallystickOptions } from "./client.js";
@@ -16,7 +16,13 @@ export type { MessagePayment } from "./messages.js";
 export { type AccountId, Network } from "./network.js";
 export { type AccountAction, type AccountOrder, encodeOrder, orderHash } from "./order.js";
 export type { Party, Payment, PaymentOptions } from "./payments.js";
-export { type TreeHead, verifyConsistencyProof, verifyTreeHead } from "./proof/head.js";
+export {
+  type LogKeys,
+  type TreeHead,
+  verifyConsistencyProof,
+  verifyTreeHead,
+  type WitnessedHeads,
+} from "./proof/head.js";
 export { type Institution, Keys } from "./proof/keys.js";
 export {
   type Answered,
@@ -28,6 +34,7 @@ export {
   verifyProof,
 } from "./proof/proof.js";
 export { verifyReceipt } from "./proof/receipt.js";
+export { verifyCosignatures, type Witness, type WitnessOptions } from "./proof/witness.js";
 export { type Refusal, refusal } from "./refusal.js";
 export type { Schemas } from "./schema.js";
 export {
@@ -35,6 +42,7 @@ export {
   type Leg,
   newOrder,
   newTransaction,
+  participantsOf,
   type Signer,
   sign,
   type Terms,

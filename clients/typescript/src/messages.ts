@@ -15,8 +15,8 @@ import { sign } from "./transaction.js";
 export interface MessagePayment {
   readonly from: Party;
   readonly to: Party;
-  /** Minor units, or a decimal as text. */
-  readonly amount: bigint | string;
+  /** A decimal as text, such as `"12.34"`. */
+  readonly amount: string;
   /** Code of the asset. */
   readonly asset: string;
   /** The payer's key. */

@@ -2,6 +2,7 @@
 
 import { accountNumber, settlementAccount } from "./account.js";
 import { ArgumentError, NetworkMismatchError } from "./errors.js";
+import { networkIdBytes } from "./hex.js";
 import { formatJson, parseJson } from "./json.js";
 import { conform, type Schemas } from "./schema.js";
 import type { Leg } from "./transaction.js";
@@ -16,12 +17,14 @@ export interface AccountId {
 
 /** The configuration of a network, as `GET /v1/network` gives it. */
 export class Network {
-  /** What every signature covers. */
-  readonly id: number;
+  /** What every signature covers: 64 lower-case hexadecimal digits, the hash of the network's genesis. */
+  readonly id: string;
   /** How far ahead an expiry may lie, in milliseconds. */
   readonly longestValidityMs: bigint;
 
+  /** @throws {DecodeError} when its id is none */
   constructor(readonly configuration: Schemas["Network"]) {
+    networkIdBytes(configuration.id, "$.id");
     this.id = configuration.id;
     this.longestValidityMs = configuration.longest_validity_ms;
   }
@@ -34,11 +37,6 @@ export class Network {
   /** The configuration as JSON: to keep it, and pin it when a client is made. */
   toJson(): string {
     return `${formatJson(this.configuration, 2)}\n`;
-  }
-
-  /** The network's id as its configuration writes it: eight hexadecimal digits. */
-  get idText(): string {
-    return this.id.toString(16).padStart(8, "0");
   }
 
   /** The position of the institution with that BIC; `XXX` names the head office and may be left out (ISO 9362). */
@@ -55,7 +53,7 @@ export class Network {
   /** As {@link Network.participantId}. @throws {ArgumentError} when there is none */
   participant(bic: string): number {
     const id = this.participantId(bic);
-    if (id === null) throw new ArgumentError(`network ${this.idText} has no participant ${bic}`);
+    if (id === null) throw new ArgumentError(`network ${this.id} has no participant ${bic}`);
     return id;
   }
 
@@ -64,7 +62,7 @@ export class Network {
     const id = this.assetId(code);
     const asset = id === null ? undefined : this.configuration.assets[id];
     if (id === null || asset === undefined) {
-      throw new ArgumentError(`network ${this.idText} has no asset ${code}`);
+      throw new ArgumentError(`network ${this.id} has no asset ${code}`);
     }
     return { id, exponent: asset.exponent, settledAt: asset.settled_at };
   }
@@ -78,10 +76,14 @@ export class Network {
    * The legs that move an amount from one account to another: two inside one institution, otherwise also those on the
    * settlement accounts at the asset's settlement institution.
    *
-   * @param amount minor units, not negative
+   * @param minorUnits not negative, as in {@link Leg.amount}; {@link parseAmount} makes them of a decimal
    */
-  paymentLegs(from: AccountId, to: AccountId, assetCode: string, amount: bigint): Leg[] {
-    if (amount < 0n) throw new ArgumentError("payments have a direction: an amount below zero is not paid");
+  paymentLegs(from: AccountId, to: AccountId, assetCode: string, minorUnits: bigint): Leg[] {
+    if (typeof minorUnits !== "bigint") {
+      throw new TypeError("minor units are a bigint: parseAmount makes them of a decimal as text");
+    }
+    if (minorUnits < 0n)
+      throw new ArgumentError("payments have a direction: an amount below zero is not paid");
     const { id: asset, settledAt } = this.asset(assetCode);
     const leg = (participant: number, account: number, amount: bigint) => ({
       participant,
@@ -94,11 +96,11 @@ export class Network {
     const settlement =
       from.participant === to.participant
         ? []
-        : [...between(from.participant, -amount), ...between(to.participant, amount)];
+        : [...between(from.participant, -minorUnits), ...between(to.participant, minorUnits)];
     return [
-      leg(from.participant, from.number, -amount),
+      leg(from.participant, from.number, -minorUnits),
       ...settlement,
-      leg(to.participant, to.number, amount),
+      leg(to.participant, to.number, minorUnits),
     ];
   }
 
@@ -110,12 +112,10 @@ export class Network {
    */
   mustContinueAs(later: Network): void {
     if (later.id !== this.id) {
-      throw new NetworkMismatchError(
-        `network ${this.idText} is wanted, the gateway speaks for ${later.idText}`,
-      );
+      throw new NetworkMismatchError(`network ${this.id} is wanted, the gateway speaks for ${later.id}`);
     }
     const changed = (what: string) =>
-      new NetworkMismatchError(`the gateway's network ${this.idText} has another ${what} than was known`);
+      new NetworkMismatchError(`the gateway's network ${this.id} has another ${what} than was known`);
     this.configuration.participants.forEach(({ bic, key }, at) => {
       const now = later.configuration.participants[at];
       if (now?.bic !== bic || now.key !== key) throw changed(`participant ${at} (${bic})`);

@@ -36,8 +36,8 @@ export interface Party {
 export interface Payment {
   readonly from: Party;
   readonly to: Party;
-  /** Minor units, or a decimal as text. */
-  readonly amount: bigint | string;
+  /** A decimal as text, such as `"12.34"`. */
+  readonly amount: string;
   /** Code of the asset. */
   readonly asset: string;
   /** The payer's key. */
@@ -190,9 +190,8 @@ async function wantedOf(
 }
 
 /** The minor units of an amount that can be paid. */
-export function amountOf(network: Network, amount: bigint | string, asset: string): bigint {
-  const { exponent } = network.asset(asset);
-  const minorUnits = typeof amount === "bigint" ? amount : parseAmount(amount, exponent);
+export function amountOf(network: Network, amount: string, asset: string): bigint {
+  const minorUnits = parseAmount(amount, network.asset(asset).exponent);
   if (minorUnits <= 0n || minorUnits > MAX_AMOUNT) {
     throw new ArgumentError("an amount is above zero and has at most 18 digits");
   }
@@ -210,7 +209,7 @@ async function payer(session: Session, network: Network, { from, key }: Payment)
   const account = named(network, from);
   if (account.number !== null) return account;
   try {
-    const { number, owner } = await session.account(from.institution, from.account);
+    const { number, owner } = await session.aliased(from.institution, from.account);
     if (owner !== key.publicHex)
       throw new ArgumentError(`${from.account} does not belong to the key ${key.publicHex}`);
     return { ...account, number };

@@ -1,5 +1,6 @@
 /** What the parts of the client share: the way to the gateway, and the network that it must speak for. */
 
+import { isCustomers } from "./account.js";
 import { AnswerError, NetworkMismatchError, RefusedError } from "./errors.js";
 import { fromHex, sameBytes, toHex } from "./hex.js";
 import { Network } from "./network.js";
@@ -44,7 +45,9 @@ export class Session {
   /** The terms of a new transaction that has to be decided within a minute. */
   async terms(uetr: string = newUetr()): Promise<Terms> {
     const network = await this.network();
-    const validity = network.longestValidityMs < VALIDITY_MS ? network.longestValidityMs : VALIDITY_MS;
+    // The clock of the scheduler may be behind this one: a tenth is left for it.
+    const longest = network.longestValidityMs - network.longestValidityMs / 10n;
+    const validity = longest < VALIDITY_MS ? longest : VALIDITY_MS;
     return {
       network: network.id,
       uetr,
@@ -57,6 +60,21 @@ export class Session {
   /** An account's state. */
   async account(bic: string, account: string): Promise<Schemas["AccountBody"]> {
     return this.transport.json("AccountBody", { method: "GET", path: ["v1", "accounts", bic, account] });
+  }
+
+  /**
+   * An account's state by an alias, whose number is the gateway's word.
+   *
+   * @throws {AnswerError} when it is an institution's own account, which has no alias
+   */
+  async aliased(bic: string, alias: string): Promise<Schemas["AccountBody"]> {
+    const state = await this.account(bic, alias);
+    if (!isCustomers(state.number)) {
+      throw new AnswerError(
+        `the gateway says that ${bic}/${alias} is an institution's own account, ${state.number}`,
+      );
+    }
+    return state;
   }
 
   /** Hands transactions in and returns what became of each. */
@@ -85,7 +103,7 @@ export function unlessRefused(outcome: Schemas["OutcomeView"]): Schemas["Outcome
 function mustHave(network: Network, keys: Keys): void {
   if (network.id !== keys.network) {
     throw new NetworkMismatchError(
-      `the keys are of another network than ${network.idText}, which the gateway speaks for`,
+      `the keys are of another network than ${network.id}, which the gateway speaks for`,
     );
   }
   const { participants } = network.configuration;

@@ -4,13 +4,19 @@
  * ```text
  * salt_i = BLAKE3_keyed(SALT, seed (16) ‖ i (1) ‖ 0 (47))[..16]
  * leg_i  = BLAKE3_keyed(LEG, salt_i (16) ‖ participant (2) ‖ asset (2) ‖ account (4) ‖ amount (8) ‖ i (1) ‖ 0 (31))
- * id     = BLAKE3(header (64, signer count as 0) ‖ leg_0 ‖ … ‖ leg_n ‖ 0 … to a multiple of 64)
+ * key    = BLAKE3_derive_key("tallystick settlement v2 transaction", network id (32))
+ * id     = BLAKE3_keyed(key, header' (64) ‖ [participants (64)] ‖ leg_0 ‖ … ‖ leg_n ‖ 0 … to a multiple of 64)
  * ```
  *
- * Integers are little-endian.
+ * `header'` is the header with 0 signers, and with the participants in place of the network's tag: two `u16`, ascending,
+ * the second 0xFFFF where there is one participant. Where there are more than two, zeros stand there, and a block of 64
+ * bytes follows with all of them as `u16`, ascending, and then 0xFF bytes. So a signature names the whole network, the
+ * kind and the set of participants. Integers are little-endian.
  */
 
-import { domain, hash, keyed } from "./hash.js";
+import { ArgumentError } from "./errors.js";
+import { domain, keyed, networkKey } from "./hash.js";
+import { networkIdBytes } from "./hex.js";
 import type { SigningKey } from "./key.js";
 import { type AccountOrder, orderHash } from "./order.js";
 import { uetrBytes } from "./uetr.js";
@@ -39,14 +45,12 @@ export interface Signer {
   readonly signature: Uint8Array;
 }
 
-/** What every participant concerned is shown of a transaction. */
+/** What every participant concerned is shown of a transaction, but for who is concerned. */
 export interface Header {
   /** See {@link KIND}. */
   readonly kind: number;
-  /** How many institutions have legs in it. */
-  readonly participants: number;
-  /** The network it is for. */
-  readonly network: number;
+  /** The id of the network it is for: 64 lower-case hexadecimal digits. */
+  readonly network: string;
   /** When it is refused if not decided, in milliseconds since the Unix epoch. */
   readonly expiry: bigint;
   /** End-to-end reference. */
@@ -67,7 +71,8 @@ export interface Transaction extends Header {
 
 /** What a client decides of a new transaction. */
 export interface Terms {
-  readonly network: number;
+  /** The network's id: 64 lower-case hexadecimal digits. */
+  readonly network: string;
   readonly uetr: string;
   /** Milliseconds since the Unix epoch. */
   readonly expiry: bigint;
@@ -75,14 +80,62 @@ export interface Terms {
   readonly seed: Uint8Array;
 }
 
+/** The most participants of one transaction: each has a leg, and there are at most 30. */
+export const MAX_PARTICIPANTS = 30;
+/** How many participants the header's own bytes hold. */
+const IN_HEADER = 2;
+const NOBODY = 0xffff;
+/** How many of the first bytes of the network's id a transaction is sent with. */
+export const TAG_LENGTH = 4;
+
+const idKey = networkKey("tallystick settlement v2 transaction");
 const SALT_KEY = domain("tallystick 2026 leg salt v1");
 const LEG_KEY = domain("tallystick 2026 leg hash v1");
 
-/** The 64 bytes of a header with that many legs and signatures. */
-export function encodeHeader(header: Header, legs: number, signers: number): Uint8Array {
-  const counts = new Writer().u8(header.kind).u8(legs).u8(header.participants).u8(signers);
-  const terms = counts.u32(header.network).u64(header.expiry);
-  return terms.exactly(16, uetrBytes(header.uetr)).exactly(32, header.details).finish();
+/** The 64 bytes of a header that are sent. The first four of the network's id tell a foreign transaction early. */
+export function encodeHeader(transaction: Transaction): Uint8Array {
+  const { kind, legs, signers, network } = transaction;
+  const counts = new Writer()
+    .u8(kind)
+    .u8(legs.length)
+    .u8(participantsOf(transaction).length)
+    .u8(signers.length);
+  const tagged = counts.bytes(networkIdBytes(network).slice(0, TAG_LENGTH));
+  return terms(tagged, transaction).finish();
+}
+
+/** What the id commits to before the legs: 64 bytes, or 128 where more than two participants are concerned. */
+function signedHeader(header: Header, participants: readonly number[], legs: number): Uint8Array {
+  const count = participants.length;
+  if (count < 1 || count > MAX_PARTICIPANTS) {
+    throw new ArgumentError(`a transaction has 1 to ${MAX_PARTICIPANTS} participants, this has ${count}`);
+  }
+  if (!isAscending(participants)) throw new ArgumentError("participants are not in ascending order");
+  const out = new Writer().u8(header.kind).u8(legs).u8(count).u8(0);
+  const [first = NOBODY, second = NOBODY] = participants;
+  if (count <= IN_HEADER) out.u16(first).u16(second);
+  else out.zeros(4);
+  terms(out, header);
+  if (count > IN_HEADER) {
+    for (const participant of participants) out.u16(participant);
+    out.bytes(new Uint8Array(64 - 2 * count).fill(0xff));
+  }
+  return out.finish();
+}
+
+function terms(out: Writer, { expiry, uetr, details }: Header): Writer {
+  return out.u64(expiry).exactly(16, uetrBytes(uetr)).exactly(32, details);
+}
+
+/** Whether each is above the one before it. */
+export function isAscending(numbers: readonly number[]): boolean {
+  return numbers.every((number, at) => at === 0 || number > (numbers[at - 1] ?? number));
+}
+
+/** Who must approve a transaction, ascending: the participants with a leg; for an account order, that of the order. */
+export function participantsOf({ legs, order }: Pick<Transaction, "legs" | "order">): number[] {
+  if (order !== null) return [order.participant];
+  return [...new Set(legs.map(({ participant }) => participant))].sort((one, other) => one - other);
 }
 
 /** The 16 bytes of a leg. */
@@ -101,18 +154,27 @@ export function legHash(salt: Uint8Array, leg: Leg, position: number): Uint8Arra
   return keyed(LEG_KEY, input.finish());
 }
 
-/** The id of a transaction with that header and those hashes of legs. */
-export function idOf(header: Header, legHashes: readonly Uint8Array[]): Uint8Array {
-  const input = new Writer().bytes(encodeHeader(header, legHashes.length, 0));
+/**
+ * The id of a transaction with that header, those participants and those hashes of legs.
+ *
+ * @param participants ascending, 1 to 30
+ */
+export function idOf(
+  header: Header,
+  participants: readonly number[],
+  legHashes: readonly Uint8Array[],
+): Uint8Array {
+  const input = new Writer().bytes(signedHeader(header, participants, legHashes.length));
   for (const leg of legHashes) input.exactly(32, leg);
-  return hash(input.pad(64).finish());
+  return keyed(idKey(header.network), input.pad(64).finish());
 }
 
-/** The id, computed from the content. */
+/** The id, computed from the content: what is signed. */
 export function transactionId(transaction: Transaction): Uint8Array {
   const { seed, legs } = transaction;
   return idOf(
     transaction,
+    participantsOf(transaction),
     legs.map((leg, position) => legHash(legSalt(seed, position), leg, position)),
   );
 }
@@ -123,8 +185,7 @@ export function newTransaction(
   terms: Terms,
   legs: readonly Leg[],
 ): Transaction {
-  const participants = new Set(legs.map((leg) => leg.participant)).size;
-  return { ...terms, kind, participants, legs, signers: [], order: null };
+  return { ...terms, kind, legs, signers: [], order: null };
 }
 
 /** The transaction of an account order, unsigned yet; its details are the order's hash. */
@@ -132,7 +193,6 @@ export function newOrder(terms: Omit<Terms, "details">, order: AccountOrder): Tr
   return {
     ...terms,
     kind: KIND.account,
-    participants: 1,
     details: orderHash(order),
     legs: [],
     signers: [],

@@ -16,6 +16,26 @@ test("decimals are exact", () => {
   }
 });
 
+test("an amount that is no text is a type error that says what to write", () => {
+  for (const [wrong, exponent, says] of [
+    [12n, 2, /12n write "12" or "0\.12"/],
+    [12, 2, /12 .*"12" or "0\.12"/],
+    [-5n, 3, /-5n .*"-5" or "-0\.005"/],
+    [7n, 0, /7n .*"7"/],
+    [12.34, 2, /such as "12\.34", .* the number 12\.34/],
+    [Number.NaN, 2, /such as "12\.34"/],
+    [null, 2, /such as "12\.34"/],
+    [undefined, 2, /such as "12\.34"/],
+    [new String("12"), 2, /such as "12\.34"/],
+  ] as const) {
+    assert.throws(
+      () => parseAmount(wrong as unknown as string, exponent),
+      (error: unknown) => error instanceof TypeError && says.test(error.message),
+      String(wrong),
+    );
+  }
+});
+
 test("what is written is read back", () => {
   fc.assert(
     fc.property(fc.bigInt({ min: -MAX_AMOUNT, max: MAX_AMOUNT }), fc.nat(5), (amount, exponent) => {

@@ -91,7 +91,7 @@ test("it ends where it is to end", async () => {
 
 test("without a place it begins where the network is", async () => {
   const network = {
-    id: 7n,
+    id: "07".repeat(32),
     participants: [],
     assets: [],
     signatures: "required",

@@ -1,8 +1,8 @@
 /** Proofs that are made here: of a payment between two banks over a central bank, alone in its batch and in the log. */
 
 import { Keys, KIND, newTransaction, type Proof, SigningKey, toHex, transactionId } from "../src/index.js";
+import { blake3 } from "@noble/hashes/blake3";
 import { domain, keyed } from "../src/hash.js";
-import { headBytes } from "../src/proof/head.js";
 import { logLeaf } from "../src/proof/tree.js";
 import { legHash, legSalt } from "../src/transaction.js";
 import { Writer } from "../src/wire.js";
@@ -14,11 +14,12 @@ const leg = (participant: number, account: number, amount: bigint) => ({
   account,
   amount,
 });
+const NETWORK = "7a110001".padEnd(64, "5c");
 const settlement = (holder: number) => 2 ** 31 + holder + 2;
 const transaction = newTransaction(
   KIND.transfer,
   {
-    network: 0x7a110001,
+    network: NETWORK,
     uetr: "97ed4827-7b6f-4491-a06f-b548d5a7512d",
     expiry: 1_750_000_060_000n,
     details: new Uint8Array(32),
@@ -42,15 +43,21 @@ export interface Made {
   readonly verdict?: number;
   /** Who answers what. */
   readonly answers?: readonly (readonly [participant: number, verdict: number])[];
-  readonly showLegs?: boolean;
+  /** The positions of the legs that are shown. */
+  readonly shown?: readonly number[];
   readonly headMs?: bigint;
-  /** How many participants the transaction says to have. */
-  readonly participants?: number;
+  /** Whom the proof lists as participants. */
+  readonly participants?: readonly number[];
   readonly index?: number;
 }
 
+/** Under which a network of that id hashes, by the definition of version 2. */
+function networkKey(context: string): Uint8Array {
+  return blake3(Buffer.from(NETWORK, "hex"), { context: Buffer.from(context) });
+}
+
 export function madeProof(made: Made = {}): Proof {
-  const { verdict = 0, showLegs = false, headMs = DECIDED_MS, participants = 3, index = 0 } = made;
+  const { verdict = 0, shown = [], headMs = DECIDED_MS, participants = [0, 1, 2], index = 0 } = made;
   const {
     answers = [
       [0, 0],
@@ -58,36 +65,36 @@ export function madeProof(made: Made = {}): Proof {
       [2, 0],
     ],
   } = made;
-  const id = transactionId({ ...transaction, participants });
+  const id = transactionId(transaction);
   const decision = new Writer().bytes(id).u64(0n).u16(verdict).zeros(22).finish();
   const root = keyed(domain("tallystick 2026 decision leaf 01"), decision);
   const batch = new Writer().bytes(root).u64(0n).u32(1).u64(1n).u64(40n).u64(DECIDED_MS).finish();
-  const head = { size: 1n, root: logLeaf(batch), timestampMs: headMs };
+  const logRoot = logLeaf(batch);
+  const head = Buffer.alloc(112, "tallystick 2026 log tree head v2");
+  head.write(NETWORK, 32, "hex");
+  head.writeBigUInt64BE(1n, 64);
+  head.writeBigUInt64BE(headMs, 72);
+  head.set(logRoot, 80);
   const approval = ([participant, answer]: readonly [number, number]) => {
-    const input = new Writer()
-      .bytes(id)
-      .u64(transaction.expiry)
-      .u32(index)
-      .u16(answer)
-      .u8(participants)
-      .zeros(17);
-    const leaf = keyed(domain("tallystick 2026 approval leaf 01"), input.finish());
+    const input = new Writer().bytes(id).u32(index).u16(answer).zeros(26);
+    const leaf = keyed(domain("tallystick 2026 approval leaf 02"), input.finish());
     const said = new Writer().bytes(leaf).u64(40n).u64(1n).u16(participant).u32(1).zeros(10).finish();
-    const signature = key(participant).sign(keyed(domain("tallystick 2026 approval batch 1"), said));
+    const statement = keyed(networkKey("tallystick settlement v2 approval"), said);
+    const signature = key(participant).sign(statement);
     return { participant, verdict: answer, index, batch_len: 1, path: [], signature: toHex(signature) };
   };
   return {
-    version: 1,
+    version: 2,
     transaction: {
       kind: transaction.kind,
-      participants,
-      network: "7a110001",
+      participants: [...participants],
+      network: NETWORK,
       expiry: transaction.expiry,
       uetr: transaction.uetr,
       details: toHex(transaction.details),
       legs: transaction.legs.map((each, position) => {
         const salt = legSalt(transaction.seed, position);
-        if (showLegs) return { shown: { ...each, salt: toHex(salt) } };
+        if (shown.includes(position)) return { shown: { ...each, salt: toHex(salt) } };
         return { hidden: toHex(legHash(salt, each, position)) };
       }),
     },
@@ -105,8 +112,8 @@ export function madeProof(made: Made = {}): Proof {
       leaf: 0n,
       tree_path: [],
       head: {
-        head: { size: 1n, root: toHex(head.root), timestamp_ms: headMs },
-        signature: toHex(key(0).sign(headBytes(head))),
+        head: { size: 1n, root: toHex(logRoot), timestamp_ms: headMs },
+        signature: toHex(key(0).sign(head)),
       },
     },
     approvals: answers.map(approval),

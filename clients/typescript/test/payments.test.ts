@@ -3,6 +3,7 @@ import test from "node:test";
 import {
   AnswerError,
   DraftError,
+  decodeOne,
   encodeOne,
   fromHex,
   type Json,
@@ -32,7 +33,7 @@ const participant = (bic: string) => ({
 });
 const euro = { kind: "currency", exponent: 2, settled_at: 0, largest_payment: 10n ** 17n } as const;
 const network = new Network({
-  id: 0x7a110001,
+  id: "7a110001".padEnd(64, "5c"),
   participants: ["CENTDEFF", "BANKDEFF", "BANKFRPP"].map(participant),
   assets: [
     { code: "EUR", ...euro },
@@ -41,6 +42,7 @@ const network = new Network({
   signatures: "required",
   longest_validity_ms: 86_400_000n,
 });
+const UETR = "01010101-0101-4101-8101-010101010101";
 const payment = {
   from: { institution: "BANKDEFF", account: "DE1", number: 7 },
   to: { institution: "BANKFRPP", account: "FR1" },
@@ -57,11 +59,8 @@ interface Wanted {
 }
 
 /** What an honest gateway makes of a payment. */
-function honest({ uetr, amount, asset, details }: Wanted): Transaction {
-  const [from, to] = [
-    { participant: 1, number: 7 },
-    { participant: 2, number: 3 },
-  ];
+function honest({ uetr, amount, asset, details }: Wanted, from = { participant: 1, number: 7 }): Transaction {
+  const to = { participant: 2, number: 3 };
   const legs = network.paymentLegs(from, to, asset, BigInt(amount.replace(".", "")));
   const expiry = BigInt(Date.now()) + network.longestValidityMs;
   const hash = details === undefined ? new Uint8Array(32) : fromHex(details);
@@ -106,7 +105,8 @@ test("a network may be added to, and not changed", () => {
   })();
   later({ assets: [...configuration.assets, { ...first, code: "SEK" }] })();
   const changes: Partial<typeof configuration>[] = [
-    { id: 1 },
+    { id: "00".repeat(32) },
+    { id: `${network.id.slice(0, 62)}00` },
     { participants: [central, bank] },
     { participants: [bank, central, ...others] },
     { participants: [central, { ...bank, key: "11".repeat(32) }, ...others] },
@@ -149,7 +149,7 @@ test("a payment is prepared, checked, signed and handed in", async () => {
 });
 
 const [debit, , , credit] = honest({
-  uetr: "01010101-0101-4101-8101-010101010101",
+  uetr: UETR,
   amount: "12.50",
   asset: "EUR",
 }).legs;
@@ -160,15 +160,20 @@ const changeLeg = (position: number, change: Partial<Leg>) => (transaction: Tran
 
 const LIES: [string, string, (transaction: Transaction) => Transaction][] = [
   ["another kind", "kind", (draft) => ({ ...draft, kind: KIND.issue })],
-  ["another network", "network", (draft) => ({ ...draft, network: 1 })],
+  ["another network", "network", (draft) => ({ ...draft, network: "00".repeat(32) })],
+  ["a network that begins alike", "id", (draft) => ({ ...draft, network: `${network.id.slice(0, 62)}00` })],
   ["another reference", "uetr", (draft) => ({ ...draft, uetr: "01010101-0101-4101-8101-010101010102" })],
   ["other details", "details", (draft) => ({ ...draft, details: new Uint8Array(32).fill(1) })],
-  ["a wrong count of participants", "form", (draft) => ({ ...draft, participants: 2 })],
   ["a signature already", "form", (draft) => sign(draft, alice)],
-  ["no legs", "form", (draft) => ({ ...draft, legs: [] })],
   ["another account of the payer's bank", "debtor", changeLeg(0, { account: 8 })],
   ["an account of another bank", "debtor", changeLeg(0, { participant: 0 })],
   ["another creditor's bank", "creditor", changeLeg(3, { participant: 1 })],
+  [
+    "a later expiry than the network allows",
+    "expiry",
+    (draft) => ({ ...draft, expiry: BigInt(Date.now()) + network.longestValidityMs + 120_000n }),
+  ],
+  ["an institution's own account for an alias", "creditor", changeLeg(3, { account: 2 ** 31 + 1 })],
   ["more from the payer", "legs", changeLeg(0, { amount: -1251n })],
   ["less to the creditor", "legs", changeLeg(3, { amount: 1249n })],
   ["another asset", "legs", (draft) => ({ ...draft, legs: draft.legs.map((leg) => ({ ...leg, asset: 1 })) })],
@@ -184,11 +189,7 @@ const LIES: [string, string, (transaction: Transaction) => Transaction][] = [
 
 for (const [what, fault, lie] of LIES) {
   test(`a draft with ${what} is not signed`, async () => {
-    const counted = (transaction: Transaction) => {
-      const participants = new Set(transaction.legs.map((leg) => leg.participant)).size;
-      return fault === "form" ? transaction : { ...transaction, participants };
-    };
-    const make = (wanted: Wanted) => ({ uetr: wanted.uetr, draft: draftOf(counted(lie(honest(wanted)))) });
+    const make = (wanted: Wanted) => ({ uetr: wanted.uetr, draft: draftOf(lie(honest(wanted))) });
     await withGateway(gateway(make), async (url, asked) => {
       await assert.rejects(
         client(url).pay(payment),
@@ -202,11 +203,24 @@ for (const [what, fault, lie] of LIES) {
   });
 }
 
+function withoutLegs(transaction: string): string {
+  return encodeOne({ ...decodeOne(transaction, network.id), legs: [] });
+}
+
 test("a draft that lies about itself is not signed", async () => {
   const lies: [string, (draft: Schemas["Draft"]) => Schemas["Draft"]][] = [
     ["id", (draft) => ({ ...draft, id: "00".repeat(32) })],
     ["form", (draft) => ({ ...draft, transaction: `${draft.transaction}00` })],
     ["form", (draft) => ({ ...draft, transaction: "zz" })],
+    // version, four counts, then kind, legs and participants of the header
+    [
+      "form",
+      (draft) => ({
+        ...draft,
+        transaction: `${draft.transaction.slice(0, 38)}02${draft.transaction.slice(40)}`,
+      }),
+    ],
+    ["form", ({ transaction, ...draft }) => ({ ...draft, transaction: withoutLegs(transaction) })],
     ["signers", (draft) => ({ ...draft, signers: ["00".repeat(32)] })],
     ["signers", (draft) => ({ ...draft, signers: [] })],
   ];
@@ -267,6 +281,22 @@ test("an alias of the payer is asked for, and has to be the key's", async () => 
   });
 });
 
+test("a payer whose number is not known pays from no account of an institution's own", async () => {
+  // A user who may not look at accounts; the key could be the institution's.
+  const own = { participant: 1, number: 2 ** 31 + 1 };
+  const make = (wanted: Wanted) => ({ uetr: wanted.uetr, draft: draftOf(honest(wanted, own)) });
+  const honestly = gateway(make);
+  const no = { type: "x", title: "t", status: 403n, detail: "d", code: "AG01" };
+  const answer = (asked: Asked) => (asked.method === "GET" ? { status: 403, body: no } : honestly(asked));
+  await withGateway(answer, async (url) => {
+    const from = { institution: "BANKDEFF", account: "DE1" };
+    const isDebtor = (error: unknown) => error instanceof DraftError && error.fault === "debtor";
+    await assert.rejects(client(url).pay({ ...payment, from }), isDebtor);
+    const named = { institution: "BANKDEFF", account: "own:EUR" };
+    assert.equal((await client(url).pay({ ...payment, from: named })).status, "ACSC");
+  });
+});
+
 test("refusals are told for each payment", async () => {
   const no = { code: "AC01", text: "there is no such account" };
   const make = (wanted: Wanted) =>
@@ -274,10 +304,10 @@ test("refusals are told for each payment", async () => {
       ? { uetr: wanted.uetr, draft: draftOf(honest(wanted)) }
       : { uetr: wanted.uetr, refused: no };
   await withGateway(gateway(make), async (url) => {
-    const [refused, paid] = await client(url).payAll([{ ...payment, amount: 1n }, payment]);
+    const [refused, paid] = await client(url).payAll([{ ...payment, amount: "0.01" }, payment]);
     assert.ok(refused instanceof RefusedError && refused.code === "AC01");
     assert.ok(paid !== undefined && !(paid instanceof RefusedError) && paid.status === "ACSC");
-    await assert.rejects(client(url).pay({ ...payment, amount: 1n }), RefusedError);
+    await assert.rejects(client(url).pay({ ...payment, amount: "0.01" }), RefusedError);
     assert.deepEqual(await client(url).payAll([]), []);
   });
 });
@@ -320,7 +350,7 @@ test("what cannot be paid is not asked for", async () => {
     async (url, asked) => {
       for (const wrong of [
         { amount: "0" },
-        { amount: -1n },
+        { amount: "-1" },
         { amount: "1.005" },
         { asset: "GBP" },
         { uetr: "x" },
@@ -332,6 +362,54 @@ test("what cannot be paid is not asked for", async () => {
         );
       }
       assert.equal(asked.length, 0);
+    },
+  );
+});
+
+test("an amount that is no decimal as text is refused by the compiler, and before anything is asked", async () => {
+  await withGateway(
+    () => "cut",
+    async (url, asked) => {
+      const paying = client(url);
+      const isTold = (error: unknown) => error instanceof TypeError && /"12" or "0\.12"/.test(error.message);
+      // @ts-expect-error -- minor units, or whole ones?
+      await assert.rejects(paying.pay({ ...payment, amount: 12n }), isTold);
+      // @ts-expect-error -- as above
+      await assert.rejects(paying.pay({ ...payment, amount: 12 }), isTold);
+      // @ts-expect-error -- as above
+      await assert.rejects(paying.payAll([{ ...payment, amount: 12n }]), isTold);
+      const account = { institution: "BANKDEFF", alias: "DE1", asset: "EUR", owner: alice };
+      // @ts-expect-error -- as above
+      await assert.rejects(paying.openAccount({ ...account, floor: -12n }, alice), /"-12" or "-0\.12"/);
+      assert.equal(asked.length, 0);
+    },
+  );
+  const shown = { institution: "BANKDEFF", number: 7n, asset: "EUR", balance: "1.00", minor_units: 100n };
+  const state = { ...shown, floor: "0.00", status: "open", owner: alice.publicHex };
+  await withGateway(
+    ({ method }) => (method === "GET" ? { body: state } : "cut"),
+    async (url, asked) => {
+      const account = { institution: "BANKDEFF", account: "7" };
+      // @ts-expect-error -- as above
+      await assert.rejects(client(url).setFloor(account, -12n, alice), TypeError);
+      assert.ok(asked.every(({ method }) => method === "GET"));
+    },
+  );
+  await withGateway(
+    ({ path }) =>
+      path.endsWith("/prepare")
+        ? {
+            body: {
+              refused: null,
+              payments: [{ uetr: UETR, draft: draftOf(honest({ ...payment, uetr: UETR })) }],
+            },
+          }
+        : "cut",
+    async (url, asked) => {
+      const described = [{ ...payment, amount: 12n }];
+      // @ts-expect-error -- as above
+      await assert.rejects(client(url).submitMessage("<Document/>", described), TypeError);
+      assert.equal(asked.length, 1);
     },
   );
 });

@@ -1,32 +1,29 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import fc from "fast-check";
+import { blake3 } from "@noble/hashes/blake3";
 import {
+  formatJson,
   formatProof,
+  fromHex,
   Keys,
-  ProofError,
   parseJson,
   parseProof,
   TallystickError,
+  toHex,
   verifyProof,
+  verifyReceipt,
 } from "../src/index.js";
+import { verifyApproval } from "../src/proof/approval.js";
+import { contentsId } from "../src/proof/contents.js";
 import { conform } from "../src/schema.js";
 import type { Json } from "../src/json.js";
+import { fault } from "./fault.js";
 import { goldenKeys, goldenProof } from "./golden.js";
 import { type Made, madeKeys, madeProof } from "./made_proof.js";
 
 const keys = Keys.parse(goldenKeys);
 const proof = () => parseProof(goldenProof);
-
-function fault(run: () => unknown): string {
-  try {
-    run();
-  } catch (error) {
-    assert.ok(error instanceof ProofError, String(error));
-    return error.fault;
-  }
-  return "none";
-}
 
 test("the published proof proves what the crate says of it", () => {
   const verified = verifyProof(proof(), keys);
@@ -46,7 +43,10 @@ test("the published proof proves what the crate says of it", () => {
   assert.deepEqual(verified.legs, [
     { position: 0, leg: { participant: 1, asset: 0, account: 7, amount: -1250n } },
   ]);
-  assert.equal(verified.notShown, 0);
+  assert.equal(verified.network, keys.network);
+  assert.deepEqual([verified.concerned, verified.participants], [[0, 1, 2], 3]);
+  // What it does not show, it says.
+  assert.deepEqual([verified.hiddenLegs, verified.notShown], [3, 0]);
 });
 
 test("a proof is written in the published form", () => {
@@ -159,23 +159,155 @@ test("nobody stands in for another", () => {
   assert.equal(of(first, second, second), "twice");
   assert.equal(of(first, second, third, third), "form");
   assert.equal(of({ ...second, participant: 2 }), "approval");
+  assert.equal(of({ ...second, participant: 3 }), "not-concerned");
   assert.equal(of({ ...second, participant: 9 }), "unknown-institution");
   assert.equal(of({ ...second, index: second.batch_len }), "approval");
 });
 
 const made = (change: Made) => fault(() => verifyProof(madeProof(change), madeKeys, { finality: true }));
 
-test("who has no part in a payment cannot stand in for one who has", () => {
-  assert.equal(made({}), "none");
-  assert.equal(made({ showLegs: true }), "none");
-  // It cannot be told while legs are hidden, and is told where they are not.
-  const answers = [
-    [0, 0],
-    [1, 0],
-    [3, 0],
-  ] as const;
-  assert.equal(made({ answers }), "none");
-  assert.equal(made({ answers, showLegs: true }), "not-concerned");
+test("who has no part in a payment stands in for nobody, whatever legs are shown", () => {
+  for (const shown of [[], [0], [3], [1, 2], [0, 3], [0, 1, 2], [0, 1, 2, 3]]) {
+    const verified = verifyProof(madeProof({ shown }), madeKeys);
+    assert.deepEqual(
+      [verified.legs.length, verified.hiddenLegs, verified.concerned],
+      [shown.length, 4 - shown.length, [0, 1, 2]],
+    );
+    for (const institutions of [[0, 1, 3], [0, 3, 2], [3, 1, 2], [3]]) {
+      const answers = institutions.map((participant) => [participant, 0] as const);
+      const what = `${String(institutions)} of ${String(shown)}`;
+      assert.equal(made({ shown, answers }), "not-concerned", what);
+      // Whoever lists the participants otherwise has another transaction.
+      const participants = [...new Set([...institutions, 3])].sort();
+      assert.match(made({ shown, answers, participants }), /^(id|form)$/, what);
+    }
+  }
+});
+
+test("the participants are those of the legs, in order", () => {
+  const lists = [[], [0, 2, 1], [0, 1, 1, 2], [2, 1, 0], Array.from({ length: 31 }, (_, at) => at)];
+  for (const shown of [[], [0], [0, 1, 2, 3]]) {
+    for (const participants of lists) {
+      assert.equal(made({ shown, participants, answers: [] }), "form", String(participants));
+    }
+  }
+  // A leg is shown of one that is not among them, or of all who have one, and there is another.
+  assert.equal(made({ shown: [0], participants: [0, 2], answers: [] }), "form");
+  assert.equal(made({ shown: [0, 1, 2, 3], participants: [0, 1, 2, 3] }), "form");
+  // Each has a leg: one of those that are hidden, where none of its legs is shown.
+  assert.equal(made({ participants: [0, 1, 2, 3, 4], answers: [] }), "form");
+  assert.equal(made({ shown: [0], participants: [0, 1, 2, 3, 4], answers: [] }), "form");
+  assert.equal(made({ shown: [1, 2], participants: [0, 1, 2, 3], answers: [] }), "form");
+  // An account order has no legs, and is of one.
+  const { transaction } = proof();
+  const order = { ...transaction, kind: 4, legs: [], participants: [1, 2] };
+  assert.equal(
+    fault(() => contentsId(order)),
+    "form",
+  );
+  assert.equal(contentsId({ ...order, participants: [1] }).length, 32);
+  for (const participants of [
+    [0, 1],
+    [0, 1, 2, 3],
+    [0, 1, 65535],
+    [1, 2],
+  ]) {
+    assert.equal(made({ participants, answers: [] }), "id", String(participants));
+  }
+  for (const participants of [[0, 1, 65536], [65536]]) {
+    assert.equal(made({ participants, answers: [] }), "form", String(participants));
+  }
+});
+
+test("the id of the contents is a hash under the key of the network", () => {
+  // By its definition, without what the client has to compute it.
+  const { transaction: contents } = proof();
+  const [network, expiry] = [Buffer.from(contents.network, "hex"), Buffer.alloc(8)];
+  expiry.writeBigUInt64LE(contents.expiry);
+  const identity = (kind: number, participants: readonly number[], legs: readonly Buffer[]) => {
+    const list = Buffer.concat([Buffer.from(Uint16Array.from(participants).buffer), Buffer.alloc(64, 0xff)]);
+    const isShort = participants.length < 3;
+    const body = Buffer.concat([
+      Buffer.of(kind, legs.length, participants.length, 0),
+      isShort ? list.subarray(0, 4) : Buffer.alloc(4),
+      expiry,
+      Buffer.from(contents.uetr.replaceAll("-", ""), "hex"),
+      Buffer.from(contents.details, "hex"),
+      isShort ? Buffer.of() : list.subarray(0, 64),
+      ...legs,
+      Buffer.alloc(32 * (legs.length % 2)),
+    ]);
+    const key = blake3(network, { context: Buffer.from("tallystick settlement v2 transaction") });
+    return toHex(blake3(body, { key }));
+  };
+  const many = Array.from({ length: 30 }, (_, at) => at);
+  for (const kind of [1, 2, 4]) {
+    for (const participants of [[7], [0, 65535], [1, 2, 3], [1, 258, 65534, 65535], many]) {
+      for (const count of [0, 1, 2, 5, 30]) {
+        if (participants.length > Math.max(count, 1)) continue;
+        const legs = Array.from({ length: count }, (_, at) => Buffer.alloc(32, at));
+        const hidden = legs.map((leg) => ({ hidden: toHex(leg) }));
+        const id = toHex(contentsId({ ...contents, kind, participants, legs: hidden }));
+        assert.equal(id, identity(kind, participants, legs), `${kind} ${String(participants)} ${count}`);
+      }
+    }
+  }
+});
+
+test("the same signatures prove nothing in another network", () => {
+  const network = "00".repeat(32);
+  const other = new Keys(network, keys.operator, keys.institutions);
+  const { transaction, receipt, ...rest } = proof();
+  const contents = { ...transaction, network };
+  const id = toHex(contentsId(contents));
+  assert.equal(
+    fault(() => verifyProof({ ...rest, transaction: contents, receipt: { ...receipt, id } }, other)),
+    "receipt",
+  );
+  assert.equal(verifyReceipt(receipt, keys).size, 50n);
+  assert.equal(
+    fault(() => verifyReceipt(receipt, other)),
+    "head",
+  );
+  const [answer] = proof().approvals;
+  assert.ok(answer);
+  const { scheduler, batch } = receipt;
+  const about = { network: keys.network, id: fromHex(receipt.id), scheduler, batch };
+  const key = keys.institution(answer.participant)?.key ?? new Uint8Array();
+  verifyApproval(answer, about, key);
+  for (const change of [{ network }, { id: fromHex(network) }, { batch: 1n }, { scheduler: 9n }]) {
+    assert.equal(
+      fault(() => {
+        verifyApproval(answer, { ...about, ...change }, key);
+      }),
+      "approval",
+      Object.keys(change).join(),
+    );
+  }
+});
+
+test("another version is said to be one", () => {
+  for (const version of [0n, 1n, 3n]) {
+    const value = changed(document, ["version"], () => version);
+    assert.equal(
+      fault(() => parseProof(formatJson(value))),
+      "version",
+    );
+  }
+  // Version 1 has a count in place of the list of participants.
+  const old = changed(
+    changed(document, ["version"], () => 1n),
+    ["transaction"],
+    (value) => ({ ...(value as object), participants: 3n, network: "7a110001" }),
+  );
+  assert.equal(
+    fault(() => parseProof(formatJson(old))),
+    "version",
+  );
+  assert.equal(
+    fault(() => verifyProof({ ...proof(), version: 1 }, keys)),
+    "version",
+  );
 });
 
 test("a refusal is proven without everybody's answer", () => {
@@ -204,8 +336,8 @@ test("a head of before the decision is refused", () => {
 });
 
 test("a transaction of nobody is not approved by nobody", () => {
-  assert.equal(made({ participants: 0, answers: [] }), "form");
-  assert.equal(made({ participants: 2, showLegs: true, answers: [] }), "form");
+  assert.equal(made({ participants: [], answers: [] }), "form");
+  assert.equal(made({ participants: [0, 1], shown: [0, 1, 2, 3], answers: [] }), "form");
 });
 
 test("an answer that is outside its batch is none", () => {
@@ -218,10 +350,12 @@ test("other keys prove nothing", () => {
     fault(() => verifyProof(proof(), new Keys(keys.network, other, keys.institutions))),
     "receipt",
   );
-  assert.equal(
-    fault(() => verifyProof(proof(), new Keys(1, keys.operator, keys.institutions))),
-    "network",
-  );
+  for (const network of ["00".repeat(32), keys.network.slice(0, 62) + "00"]) {
+    assert.equal(
+      fault(() => verifyProof(proof(), new Keys(network, keys.operator, keys.institutions))),
+      "network",
+    );
+  }
   const renamed = keys.institutions.map((each) => (each.participant === 2 ? { ...each, key: other } : each));
   assert.equal(
     fault(() => verifyProof(proof(), new Keys(keys.network, keys.operator, renamed))),
@@ -231,7 +365,7 @@ test("other keys prove nothing", () => {
 
 test("a number that the signed form cannot hold is a proof error", () => {
   const wide = proof();
-  wide.transaction.participants = 256;
+  wide.transaction.participants = [0, 1, 65536];
   assert.equal(
     fault(() => verifyProof(wide, keys)),
     "form",
@@ -244,14 +378,16 @@ test("keys are read as TOML and as JSON, and nothing else", () => {
       `[[institutions]]\nparticipant = ${participant}\nbic = "${bic}"\nkey = "${Buffer.from(key).toString("hex")}"\n`,
   );
   const operator = Buffer.from(keys.operator).toString("hex");
-  const toml = `network = "7a110001"\noperator = "${operator}"\n\n${institutions.join("\n")}`;
+  const toml = `network = "${keys.network}"\noperator = "${operator}"\n\n${institutions.join("\n")}`;
   assert.deepEqual(Keys.parse(toml), keys);
   for (const bad of [
     "",
     "{}",
     "network = 1",
     `${toml}\nmore = 1`,
-    goldenKeys.replace("7a11", "7A11"),
+    goldenKeys.replace(keys.network, keys.network.toUpperCase()),
+    goldenKeys.replace(keys.network, keys.network.slice(0, 8)),
+    goldenKeys.replace(keys.network, `${keys.network}00`),
     goldenKeys.replace('"BANKDEFF"', "1"),
   ]) {
     assert.throws(() => Keys.parse(bad), TallystickError, bad);

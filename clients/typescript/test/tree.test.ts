@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { ProofError, SigningKey, verifyConsistencyProof, verifyTreeHead } from "../src/index.js";
+import { Keys, ProofError, SigningKey, verifyConsistencyProof, verifyTreeHead } from "../src/index.js";
 import { sha256 } from "../src/hash.js";
 import { fromHex, toHex } from "../src/hex.js";
 import { headBytes } from "../src/proof/head.js";
@@ -135,12 +135,14 @@ test("every consistency path verifies, and no other does", () => {
 });
 
 const key = SigningKey.fromSeed(new Uint8Array(32).fill(3));
+const NETWORK = "a5".repeat(32);
+const keys = new Keys(NETWORK, key.publicKey, []);
 
 function signedHead(size: number, timestampMs = 1_767_225_600_000n + BigInt(size), leaves = LEAVES) {
   const head = { size: BigInt(size), root: root(leaves.slice(0, size)), timestampMs };
   return {
     head: { size: head.size, root: toHex(head.root), timestamp_ms: timestampMs },
-    signature: toHex(key.sign(headBytes(head))),
+    signature: toHex(key.sign(headBytes(head, NETWORK))),
   };
 }
 
@@ -149,14 +151,21 @@ test("the golden tree head of the crate", () => {
   const signed = {
     head: { size: 8n, root: eighth, timestamp_ms: 1_767_225_600_000n },
     signature:
-      "efa208e5c2914c09d7319edf9195e8503aae7a2ed28c6540af7be0421af6a9d9" +
-      "b1cf7edbee2600930df7dd6fd9fd582bc3152a3b33abe214248e74450183f001",
+      "bed0a32f4d007de901a01ba4fe01f23169cd701458de0a4295f782901af92594" +
+      "ea3d9ebbe52673b95e7f347852a6a8e43bee4ca5bb3d9a4c8849e989b6bb3a03",
   };
-  assert.equal(verifyTreeHead(signed, key.publicKey).size, 8n);
-  const again = key.sign(headBytes({ size: 8n, root: fromHex(eighth), timestampMs: 1_767_225_600_000n }));
+  assert.equal(verifyTreeHead(signed, keys).size, 8n);
+  const again = key.sign(
+    headBytes({ size: 8n, root: fromHex(eighth), timestampMs: 1_767_225_600_000n }, NETWORK),
+  );
   assert.equal(toHex(again), signed.signature);
+  assert.throws(() => verifyTreeHead({ ...signed, head: { ...signed.head, size: 9n } }, keys), ProofError);
   assert.throws(
-    () => verifyTreeHead({ ...signed, head: { ...signed.head, size: 9n } }, key.publicKey),
+    () => verifyTreeHead(signed, { operator: keys.operator, network: "00".repeat(32) }),
+    ProofError,
+  );
+  assert.throws(
+    () => verifyTreeHead(signed, { network: NETWORK, operator: key.publicKey.map((byte) => byte ^ 1) }),
     ProofError,
   );
 });
@@ -174,7 +183,7 @@ test("two heads are of one log, or not", () => {
   };
   const verify = (consistency: typeof shown, heads: (typeof shown.first)[] = []) =>
     fault(() => {
-      verifyConsistencyProof(consistency, key.publicKey, heads);
+      verifyConsistencyProof(consistency, keys, heads);
     });
   assert.equal(verify(shown, [signedHead(5), signedHead(9)]), "none");
   assert.equal(verify(shown, [signedHead(7)]), "other-head");

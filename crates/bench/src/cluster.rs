@@ -14,6 +14,7 @@ pub mod model;
 pub mod network;
 mod port;
 pub mod takeover;
+pub mod witnesses;
 
 pub use error::ClusterError;
 pub use kept::{Through, Traffic};
@@ -38,6 +39,8 @@ pub struct Shape {
     pub schedulers: u16,
     /// How many assemblers share the accepted batches.
     pub assemblers: u16,
+    /// How many gateways hand transactions in.
+    pub gateways: u16,
     /// How many banks there are besides the central bank, if more than two: each has an approver and an updater.
     pub banks: u16,
     /// Whether payers sign.
@@ -65,6 +68,7 @@ impl Shape {
             prefix,
             schedulers,
             assemblers,
+            gateways: 1,
             banks,
             signed: false,
             validity_ms: 60_000,
@@ -80,7 +84,7 @@ impl Shape {
             participants: self.network().0.participants.iter().map(|one| one.bic.clone()).collect(),
             schedulers: self.schedulers,
             assemblers: self.assemblers,
-            gateways: 1,
+            gateways: self.gateways,
         }
     }
 

@@ -1,4 +1,4 @@
-//! Single figures: a time, a size, a rate, with what it is to be; and the most that a machine allows.
+//! Single figures: a time, a size, a rate, with what it is to be.
 
 use std::time::Duration;
 
@@ -75,13 +75,4 @@ impl Fact {
             Better::Lower => self.value <= bar,
         })
     }
-}
-
-/// The most that the machine allows of what is measured.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Ceiling {
-    /// What it consists of.
-    pub name: String,
-    /// So much a second.
-    pub rate: f64,
 }

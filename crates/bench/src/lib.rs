@@ -9,6 +9,7 @@
 //! | [`compare`] | two sets of results: the ratio of medians with its interval, or "no difference seen" |
 //! | [`published`] | figures that others have published, with their sources |
 //! | [`workload`] | a network for a benchmark, its accounts, and batches of payments |
+//! | [`ceiling`] | figures as shares of what the machine allows; those beyond it are not believed |
 //! | [`work`] | what a transaction needs at the very least: the limit of a stage |
 //! | [`stages`] | each stage alone |
 //! | [`settlement`] | the whole network under load |
@@ -26,6 +27,7 @@
 //!
 //! How the figures are taken and what they are worth: `docs/decisions/005-benchmarks.md`.
 
+pub mod ceiling;
 pub mod chain;
 pub mod cluster;
 pub mod compare;

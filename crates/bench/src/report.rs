@@ -14,12 +14,13 @@ use std::time::Duration;
 use tally_ops::process::Machine;
 
 use self::page::Section;
+use crate::ceiling::Ceiling;
 use crate::limits::{ALL_CORES, BUSY, Limit, find};
 use crate::recovery;
 use crate::result::Commit;
 use crate::settlement::{Load, Measured};
 use crate::stages;
-use crate::suite::{Bar, Ceiling, Memory, Outcome};
+use crate::suite::{Bar, Memory, Outcome};
 use crate::table::{self, Align, Table};
 use crate::workload::{Mix, Workload};
 
@@ -151,6 +152,20 @@ pub fn throughput(outcomes: &[Outcome]) -> Section {
         ]);
     }
     let mut section = Section::of("The whole network", rows);
+    if let Some(outcome) = outcomes.iter().find(|outcome| outcome.is_in_use()) {
+        let every = outcome.run.snapshots.unwrap_or_default();
+        section.note(format!(
+            "{}: references are remembered for {} h, balances are saved every {} (a network in use: every minute), and a \
+             payment counts when all updaters have applied it. Left out of every row: clients' connections and the \
+             gateway, payers' signatures where a row does not say that payments are signed, Kafka or another machine \
+             between the stages, a sequence that others witness, texts kept beside payments, and the references of the \
+             whole day before. All institutions' stages share one process, each account pays rarely, and the generator \
+             hands in whole batches.",
+            outcome.title,
+            outcome.run.workload.validity.as_secs() / 3600,
+            table::duration(every),
+        ));
+    }
     section.note(
         "Generator included; an outcome counts once it is durable (fdatasync) and decided. Unsigned, as in the published \
          test: payers neither sign nor are verified; institutions sign their approvals, the operator its tree heads. \
@@ -283,7 +298,7 @@ pub fn recovery(measured: &[recovery::Measured], workload: &Workload, limits: &[
     ]);
     for one in measured {
         let work = one.reader.work(workload.mix, workload.is_signed());
-        let share = work.nanoseconds(limits).map(|least| least / one.nanoseconds());
+        let share = work.ceiling(limits).and_then(|ceiling| ceiling.share(1e9 / one.nanoseconds()));
         rows.row([
             one.reader.name().to_owned(),
             table::count(one.transactions),

@@ -29,6 +29,26 @@ pub enum Load {
     Closed(usize),
 }
 
+/// When an outcome counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Counted {
+    /// When it is in the one global order, durably.
+    Sequenced,
+    /// When every updater has applied it to its balances too, so that it shows wherever somebody asks.
+    Applied,
+}
+
+impl Counted {
+    /// Its name in results.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sequenced => "sequenced",
+            Self::Applied => "applied",
+        }
+    }
+}
+
 /// One run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
@@ -44,6 +64,10 @@ pub struct Run {
     pub batch: usize,
     /// Signed payments are made before the run, as many as this; they are their payers' work.
     pub prepared: usize,
+    /// How often balances are saved; none: not while it runs.
+    pub snapshots: Option<Duration>,
+    /// When an outcome counts.
+    pub counted: Counted,
 }
 
 /// What a run measured.
@@ -136,6 +160,8 @@ struct Driver<'a, P> {
     accepted: HashMap<Source, UnderWay>,
     /// Decisions that came before the word that their payments were accepted: other partitions, other ways.
     early: Vec<Arc<SequenceBatch>>,
+    /// Decisions that are not applied everywhere, in order.
+    unapplied: VecDeque<Arc<SequenceBatch>>,
     at_scheduler: Vec<usize>,
     latency: Recorder,
     throughput: Throughput,
@@ -153,7 +179,20 @@ const IDLE: Duration = Duration::from_millis(5);
 /// # Errors
 /// When the network fails, or outcomes do not come.
 pub fn run(setup: &Setup, run: &Run, progress: Option<&str>) -> Result<Measured, WorkloadError> {
-    drive(port::Inside::new(setup), setup.engine.network().id, run, progress, &mut |_| Ok(()))
+    run_with(setup, run, progress, &mut |_| Ok(()))
+}
+
+/// Runs a workload as [`run`] does; `at` is called when the measured time begins and ends.
+///
+/// # Errors
+/// Those of [`run`], and what `at` returns.
+pub fn run_with(
+    setup: &Setup,
+    run: &Run,
+    progress: Option<&str>,
+    at: &mut dyn FnMut(Moment) -> Result<(), WorkloadError>,
+) -> Result<Measured, WorkloadError> {
+    drive(port::Inside::new(setup), setup.engine.network().id, run, progress, at)
 }
 
 /// When something of the network is to be read, for whoever measures what its parts use.
@@ -186,6 +225,7 @@ pub fn drive(
         submitted: HashMap::new(),
         accepted: HashMap::new(),
         early: Vec::new(),
+        unapplied: VecDeque::new(),
         at_scheduler: vec![0; schedulers],
         latency: Recorder::new(),
         throughput: Throughput::per_second(),
@@ -402,7 +442,18 @@ impl<P: Port> Driver<'_, P> {
         // Outcomes are looked at first: what the scheduler said of them was said before.
         let mut decided = std::mem::take(&mut self.early);
         while let Some(batch) = self.port.sequence()? {
-            decided.push(batch);
+            match self.run.counted {
+                Counted::Sequenced => decided.push(batch),
+                Counted::Applied => self.unapplied.push_back(batch),
+            }
+        }
+        if !self.unapplied.is_empty() {
+            let applied = self.port.applied();
+            while let Some(batch) =
+                self.unapplied.pop_front_if(|batch| batch.first + u64::from(batch.count) <= applied)
+            {
+                decided.push(batch);
+            }
         }
         while let Some(intake) = self.port.intake()? {
             any = true;
@@ -484,6 +535,8 @@ pub fn record(name: &str, run: &Run, measured: &Measured) -> Record {
         .setting("duration_s", run.duration.as_secs_f64())
         .setting("warm_up_s", run.warm_up.as_secs_f64())
         .setting("validity_s", workload.validity.as_secs_f64())
+        .setting("snapshots_s", run.snapshots.map(|every| every.as_secs_f64()))
+        .setting("counted", run.counted.name())
         .sampled("throughput_tps", seconds, "tx/s", Better::Higher)
         .metric("rate_tps", measured.rate, "tx/s", Better::Higher)
         .metric("refused", measured.refused as f64, "tx", Better::Lower)

@@ -7,15 +7,15 @@
 mod inputs;
 mod stopwatch;
 
-use inputs::{Inputs, NOW, REMEMBER, SECRET};
+use inputs::{Inputs, Movements, NOW, REMEMBER, Rounds, SECRET};
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Duration;
-use stopwatch::{Samples, repeat};
+use stopwatch::{Samples, Stopwatch, repeat};
 use tally_ledger::{Timestamp, TransactionBatch};
 use tally_settlement::aliases::Aliases;
-use tally_settlement::message::Message;
-use tally_settlement::stage::{Assembler, Scheduler, Updater};
+use tally_settlement::message::{Message, SequenceBatch};
+use tally_settlement::stage::{Approver, Assembler, Scheduler, Updater};
 
 use crate::limits::Limit;
 use crate::published::{self, Figure};
@@ -103,28 +103,37 @@ impl Stage {
         matches!(self, Self::CentralApprover | Self::CentralUpdater)
     }
 
-    /// What it needs at least for one payment of `legs` legs: two inside a bank, or four between two.
+    /// What it needs at least for one payment of `legs` legs: two inside a bank, or four between two. Where payments are
+    /// signed, an approver verifies what its institution's own debits rest on: it does in a process of its own.
     #[must_use]
     pub fn work(self, legs: u8, signed: bool) -> Work {
         let between = legs > 2;
         let legs = f64::from(legs);
         let concerned = if between { 3.0 } else { 1.0 };
-        // The id is over the header and the hashes of the legs: 64 and 32 bytes.
-        let id = ((64.0 + 32.0 * legs) / 64.0_f64).ceil();
+        // The id is over the header and the hashes of the legs, 64 and 32 bytes; more than two participants have a block
+        // of their own.
+        let list = if between { 64.0 } else { 0.0 };
+        let id = ((64.0 + list + 32.0 * legs) / 64.0_f64).ceil();
         let signature = if signed { 1.0 } else { 0.0 };
         // A Merkle tree has one inner node for each leaf.
         let tree = 2.0;
         // Header, seed, legs, signer.
         let transaction = 64.0 + 16.0 + 16.0 * legs + 96.0 * signature;
+        // Position, id and verdict of an answer, or of a decision.
+        let answer = 4.0 + 32.0 + 2.0;
         match self {
             Self::Generator => Work { bytes: transaction, ..Work::default() },
             Self::Scheduler => {
-                // Position, header and count; leg, salt and position of each leg shown; hashes of the others; keys.
-                let shown = 69.0 + 2.0 * 33.0 + (legs - 2.0) * 32.0 + 32.0 * signature;
+                // Position, header, count and participants; leg, salt and position of each leg shown; hashes of the others;
+                // signers.
+                let item = 4.0 + 64.0 + 1.0 + 2.0 * concerned;
+                let shown = item + 2.0 * 33.0 + (legs - 2.0) * 32.0 + 96.0 * signature;
+                // Id, expiry, count and participants.
+                let participation = 32.0 + 8.0 + 1.0 + 2.0 * concerned;
                 Work {
                     hashes: 2.0 * legs + id,
                     updates: 1.0,
-                    bytes: transaction + concerned * shown,
+                    bytes: transaction + concerned * shown + participation,
                     verified: signature,
                 }
             }
@@ -133,14 +142,14 @@ impl Stage {
             Self::Approver => Work {
                 hashes: 2.0 + id + tree,
                 updates: if between { 1.5 } else { 3.0 },
-                bytes: 47.0,
-                verified: 0.0,
+                bytes: answer,
+                verified: if between { signature / 2.0 } else { signature },
             },
-            // The banks' settlement accounts are few and stay in the cache.
+            // The banks' settlement accounts are few and stay in the cache; a debit of one rests on no signature.
             Self::CentralApprover => {
-                Work { hashes: 2.0 + id + tree, updates: 0.0, bytes: 47.0, verified: 0.0 }
+                Work { hashes: 2.0 + id + tree, updates: 0.0, bytes: answer, verified: 0.0 }
             }
-            Self::Assembler => Work { hashes: concerned * tree, updates: 0.0, bytes: 38.0, verified: 0.0 },
+            Self::Assembler => Work { hashes: concerned * tree, updates: 0.0, bytes: answer, verified: 0.0 },
             Self::Sequencer => Work { hashes: tree, ..Work::default() },
             Self::Updater => {
                 Work { updates: if between { 1.0 } else { 2.0 }, bytes: 32.0, ..Work::default() }
@@ -180,7 +189,7 @@ pub fn alone(measured: &[Measured], mix: Mix, signed: bool) -> Option<f64> {
     Some(sum)
 }
 
-/// What the whole network needs at least for one payment, its generator included.
+/// What the whole network needs at least for one payment, its generator included, where one process has all stages.
 #[must_use]
 pub fn network_work(mix: Mix, signed: bool) -> Work {
     let of = |legs: u8, mix: Mix| {
@@ -188,7 +197,8 @@ pub fn network_work(mix: Mix, signed: bool) -> Work {
         for stage in Stage::ALL.into_iter().filter(|stage| passes(*stage, mix) > 0.0) {
             // A signature is its payer's work, made beforehand with the payment.
             if !(signed && stage == Stage::Generator) {
-                sum += stage.work(legs, signed) * passes(stage, mix);
+                // What the scheduler of the same process verified no approver verifies again.
+                sum += stage.work(legs, signed && stage == Stage::Scheduler) * passes(stage, mix);
             }
         }
         sum
@@ -278,13 +288,12 @@ impl Measured {
     /// little; `None` when a limit is missing.
     #[must_use]
     pub fn share(&self, limits: &[Limit]) -> Option<f64> {
-        Some(self.work().nanoseconds(limits)? / self.nanoseconds())
+        self.work().ceiling(limits)?.share(1e9 / self.nanoseconds())
     }
 
     /// The record of it, with its share of what `limits` allow.
     #[must_use]
     pub fn record(&self, options: &Options, limits: &[Limit]) -> Record {
-        let work = self.work();
         let mut record = Record::new(EXPERIMENT, self.stage.name())
             .setting("legs", self.legs)
             .setting("signed", self.signed)
@@ -295,8 +304,8 @@ impl Measured {
             .setting("repetition_s", options.repetition.as_secs_f64())
             .sampled("rate_tps", self.rates.clone(), "tx/s", Better::Higher)
             .sampled("cpu_ns_per_transaction", self.cpu_ns.clone(), "ns", Better::Lower);
-        if let Some(least) = work.nanoseconds(limits) {
-            record = record.against(&work.to_string(), 1e9 / least, 1e9 / self.nanoseconds());
+        if let Some(ceiling) = self.work().ceiling(limits) {
+            record = record.against(&ceiling, 1e9 / self.nanoseconds());
         }
         match self.stage.published() {
             Some(figure) => record.published(figure),
@@ -304,6 +313,13 @@ impl Measured {
         }
     }
 }
+
+/// The central bank, and the bank whose customers pay.
+const CENTRAL: usize = 0;
+/// See [`CENTRAL`].
+const PAYING: usize = 1;
+/// How many batches a decision comes after the proposals, as it does in a network.
+const BEHIND: usize = 4;
 
 /// Measures every stage and shows each as soon as it is known.
 ///
@@ -318,19 +334,21 @@ pub fn run_each(options: &Options, mut each: impl FnMut(&Measured)) -> Vec<Measu
     for (mix, legs) in [(Mix::Inside, 2), (Mix::Between, 4)] {
         let workload = options.workload(mix, 0);
         add(Measured::new(Stage::Generator, legs, false, options.generator(&workload)));
-        let mut inputs = Inputs::make(&workload, options.batches, options.batch);
+        let inputs = Inputs::make(&workload, options.batches, options.batch);
         for stage in &Stage::ALL[1..] {
             if stage.is_central() && mix == Mix::Inside {
                 continue;
             }
-            let participant = usize::from(!stage.is_central());
+            let participant = if stage.is_central() { CENTRAL } else { PAYING };
             let samples = match stage {
                 Stage::Generator => continue,
                 Stage::Scheduler => options.scheduler(&inputs, &workload),
-                Stage::Approver | Stage::CentralApprover => options.approver(&inputs, participant),
+                Stage::Approver | Stage::CentralApprover => {
+                    options.approver(&inputs, participant, inputs.rounds(participant))
+                }
                 Stage::Assembler => options.assembler(&inputs),
                 Stage::Sequencer => options.sequencer(&inputs),
-                Stage::Updater | Stage::CentralUpdater => options.updater(&mut inputs, participant),
+                Stage::Updater | Stage::CentralUpdater => options.updater(&inputs, participant),
             };
             add(Measured::new(*stage, legs, false, samples));
         }
@@ -341,6 +359,9 @@ pub fn run_each(options: &Options, mut each: impl FnMut(&Measured)) -> Vec<Measu
             // Signing takes long and verifying too: few batches fill a repetition.
             let inputs = Inputs::make(&workload, options.batches.div_ceil(4), options.batch);
             add(Measured::new(Stage::Scheduler, legs, true, options.signed_scheduler(&inputs)));
+            let unverified = inputs.rounds(PAYING).unverified();
+            let samples = options.approver(&inputs, PAYING, unverified);
+            add(Measured::new(Stage::Approver, legs, true, samples));
         }
     }
     found
@@ -360,8 +381,8 @@ impl Options {
     }
 
     fn generator(&self, workload: &Workload) -> Samples {
-        let mut generator = Generator::new(workload, tally_ledger::NetworkId(1), 1);
-        repeat(self, |watch| {
+        let mut generator = Generator::new(workload, tally_ledger::NetworkId([1; 32]), 1);
+        repeat(self, |watch: &mut Stopwatch| {
             watch.time(|| {
                 for _ in 0..self.batches {
                     black_box(generator.batch(0, self.batch, NOW));
@@ -377,17 +398,17 @@ impl Options {
         let mut scheduler = Scheduler::new(Arc::clone(&inputs.network), 0, 0, REMEMBER, SECRET);
         let validity = u64::try_from(workload.validity.as_millis()).unwrap_or(u64::MAX);
         let mut record = Vec::new();
+        let mut sequence = inputs.sequence.clone();
         let mut round = 0_u64;
-        repeat(self, |watch| {
+        repeat(self, |watch: &mut Stopwatch| {
             round += 1;
             let now = NOW.plus_ms(round * validity / 4);
             let batches: Vec<_> =
                 inputs.transactions.iter().map(|b| later(b, round, now, validity)).collect();
-            watch.time(|| {
-                for batch in batches {
-                    schedule(&mut scheduler, now, batch, &mut record);
-                }
-            });
+            watch.time(|| schedule_all(&mut scheduler, now, batches, &sequence, &mut record));
+            for decided in &mut sequence {
+                decided.source.number += inputs.transactions.len() as u64;
+            }
             inputs.len
         })
     }
@@ -395,50 +416,37 @@ impl Options {
     /// A new scheduler each round, which has seen none of the references.
     fn signed_scheduler(&self, inputs: &Inputs) -> Samples {
         let mut record = Vec::new();
-        repeat(self, |watch| {
+        repeat(self, |watch: &mut Stopwatch| {
             let mut scheduler = Scheduler::new(Arc::clone(&inputs.network), 0, 0, REMEMBER, SECRET);
             let batches = inputs.transactions.clone();
-            watch.time(|| {
-                for batch in batches {
-                    schedule(&mut scheduler, NOW, batch, &mut record);
-                }
-            });
+            watch.time(|| schedule_all(&mut scheduler, NOW, batches, &inputs.sequence, &mut record));
             inputs.len
         })
     }
 
-    /// Decisions come some batches after the approvals, as they do in a network.
-    fn approver(&self, inputs: &Inputs, participant: usize) -> Samples {
-        const BEHIND: usize = 4;
-        let mut approver = inputs.approver(participant);
-        let proposals = &inputs.proposals[participant];
-        repeat(self, |watch| {
-            watch.time(|| {
-                for at in 0..proposals.len() + BEHIND {
-                    if let Some(batch) = proposals.get(at) {
-                        black_box(approver.propose(NOW, Arc::clone(batch)));
-                    }
-                    if let Some(decided) = at.checked_sub(BEHIND) {
-                        approver.decide(&inputs.sequence[decided]);
-                    }
-                }
-            });
-            assert_eq!(approver.under_way(), 0, "every payment was answered and decided");
-            inputs.len
-        })
+    fn approver(&self, inputs: &Inputs, participant: usize, rounds: Rounds) -> Samples {
+        let approver = inputs.approver(participant);
+        let movements = Movements::of(&rounds, approver.accounts());
+        repeat(self, Approving { inputs, participant, approver, rounds, movements, done: 0, len: inputs.len })
     }
 
     fn assembler(&self, inputs: &Inputs) -> Samples {
-        repeat(self, |watch| {
+        let answers: Vec<Vec<_>> = (0..inputs.participations.len())
+            .map(|at| inputs.approvals.iter().filter_map(|answers| answers.get(at)).collect())
+            .collect();
+        repeat(self, |watch: &mut Stopwatch| {
             let mut assembler = Assembler::new(Arc::clone(&inputs.network), []);
             let mut decided = 0;
             watch.time(|| {
-                for approvals in &inputs.approvals {
-                    let decisions = assembler.count(NOW, approvals).expect("the approver signed it");
-                    decided += decisions.indices.len() as u64;
+                for (participation, answers) in inputs.participations.iter().zip(&answers) {
+                    black_box(assembler.ask(Arc::clone(participation)));
+                    for approvals in answers {
+                        let decisions = assembler.count(NOW, approvals).expect("the approver signed it");
+                        decided += decisions.indices.len() as u64;
+                    }
                 }
             });
-            assert_eq!(decided, inputs.len, "every payment was decided");
+            assert_eq!((decided, assembler.open()), (inputs.len, 0), "every payment was decided");
             inputs.len
         })
     }
@@ -446,7 +454,7 @@ impl Options {
     fn sequencer(&self, inputs: &Inputs) -> Samples {
         let mut sequencer = inputs.sequencer();
         let mut record = Vec::new();
-        repeat(self, |watch| {
+        repeat(self, |watch: &mut Stopwatch| {
             watch.time(|| {
                 for decisions in &inputs.decisions {
                     record.clear();
@@ -458,25 +466,104 @@ impl Options {
         })
     }
 
-    fn updater(&self, inputs: &mut Inputs, participant: usize) -> Samples {
-        let mut updater = Updater::new(inputs.accounts(participant), Aliases::default(), 0);
-        let (proposals, sequence, len) = (&inputs.proposals[participant], &mut inputs.sequence, inputs.len);
-        sequence.iter_mut().fold(0, |next, batch| {
-            batch.first = next;
-            next + u64::from(batch.count)
-        });
-        repeat(self, |watch| {
-            watch.time(|| {
-                for (batch, decided) in proposals.iter().zip(sequence.iter()) {
-                    updater.propose(Arc::clone(batch));
-                    updater.apply(decided);
-                }
-            });
-            // The same decisions once more, later in the one global order.
-            sequence.iter_mut().for_each(|batch| batch.first += len);
-            len
-        })
+    fn updater(&self, inputs: &Inputs, participant: usize) -> Samples {
+        let updater = Updater::new(inputs.accounts(participant), Aliases::default(), 0);
+        let rounds = inputs.rounds(participant);
+        let movements = Movements::of(&rounds, updater.accounts());
+        repeat(self, Updating { updater, rounds, movements, done: 0, len: inputs.len })
     }
+}
+
+/// One approver that goes on. Decisions come some batches after the approvals, as they do in a network.
+struct Approving<'a> {
+    inputs: &'a Inputs,
+    participant: usize,
+    approver: Approver,
+    rounds: Rounds,
+    movements: Movements,
+    done: u64,
+    len: u64,
+}
+
+impl stopwatch::Rounds for Approving<'_> {
+    fn round(&mut self, watch: &mut Stopwatch) -> u64 {
+        // Each round proposes the same payments, and an approver approves each once: the next round is another process, which
+        // goes on with the balances.
+        self.approver = self.inputs.approver_with(self.participant, self.approver.accounts().clone());
+        let (approver, rounds) = (&mut self.approver, &mut self.rounds);
+        let mut approved = 0;
+        watch.time(|| {
+            for at in 0..rounds.proposals.len() + BEHIND {
+                if let Some(batch) = rounds.proposals.get(at) {
+                    let answers = approver.propose(NOW, Arc::clone(batch));
+                    let verdicts = answers.iter().flat_map(|answers| &answers.verdicts);
+                    approved += verdicts.filter(|verdict| **verdict == 0).count() as u64;
+                    black_box(answers);
+                }
+                if let Some(decided) = at.checked_sub(BEHIND) {
+                    approver.decide(&rounds.sequence[decided]).expect("it approved what is made");
+                }
+            }
+        });
+        assert_eq!((approved, approver.under_way()), (self.len, 0), "every payment was approved and decided");
+        rounds.go_on();
+        self.done += 1;
+        self.len
+    }
+
+    fn check(&self) {
+        self.movements.check("approver", self.done, self.approver.accounts());
+    }
+}
+
+/// One updater that goes on.
+struct Updating {
+    updater: Updater,
+    rounds: Rounds,
+    movements: Movements,
+    done: u64,
+    len: u64,
+}
+
+impl stopwatch::Rounds for Updating {
+    fn round(&mut self, watch: &mut Stopwatch) -> u64 {
+        let (updater, rounds) = (&mut self.updater, &mut self.rounds);
+        watch.time(|| {
+            for ((batch, answers), decided) in
+                rounds.proposals.iter().zip(&rounds.approvals).zip(&rounds.sequence)
+            {
+                updater.propose(Arc::clone(batch));
+                updater.answer(answers);
+                updater.apply(decided).expect("its approver approved what is made");
+            }
+        });
+        self.done += 1;
+        assert_eq!(updater.applied(), self.done * self.len, "every decision was applied");
+        rounds.go_on();
+        self.len
+    }
+
+    fn check(&self) {
+        self.movements.check("state updater", self.done, self.updater.accounts());
+    }
+}
+
+/// All steps of a scheduler on these batches, and what it learns of decisions on them.
+fn schedule_all(
+    scheduler: &mut Scheduler,
+    now: Timestamp,
+    batches: Vec<TransactionBatch>,
+    sequence: &[SequenceBatch],
+    record: &mut Vec<u8>,
+) {
+    for (at, batch) in batches.into_iter().enumerate() {
+        schedule(scheduler, now, batch, record);
+        if let Some(decided) = at.checked_sub(BEHIND) {
+            scheduler.learn(&sequence[decided]);
+        }
+    }
+    let late = sequence.len().saturating_sub(BEHIND);
+    sequence[late..].iter().for_each(|decided| scheduler.learn(decided));
 }
 
 /// One step of a scheduler, and the record that the journal would get.

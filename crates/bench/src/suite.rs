@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use tally_ops::process::usage;
 
+use crate::ceiling::Ceiling;
 use crate::limits::{self, Area, Limit, LimitError, find};
 use crate::published::{self, Figure};
 use crate::recorder::Recorder;
 use crate::recovery::{self, RecoveryError};
 use crate::result::{Better, Record};
-use crate::settlement::{self, Load, Measured, Run};
+use crate::settlement::{self, Counted, Load, Measured, Moment, Run};
 use crate::stages::{Stage, network_work};
 use crate::statistics::median;
 use crate::workload::{self, Mix, Setup, Workload, WorkloadError};
@@ -65,6 +66,11 @@ const VALIDITY: Duration = Duration::from_secs(15);
 /// Signed payments are made before the run, and must still be valid in it.
 const SIGNED_VALIDITY: Duration = Duration::from_secs(600);
 
+/// How long a payment of a network in use may be valid, and its reference is remembered.
+pub const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// How often a network in use saves its balances.
+const MINUTE: Duration = Duration::from_secs(60);
+
 /// A benchmark that cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub enum SuiteError {
@@ -91,15 +97,6 @@ pub enum SuiteError {
     Process(#[from] tally_ops::process::ProcessError),
 }
 
-/// The most that the machine allows of something.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Ceiling {
-    /// What it was computed from.
-    pub name: String,
-    /// Transactions per second.
-    pub rate: f64,
-}
-
 /// What an experiment is to reach.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Bar {
@@ -124,6 +121,19 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// One of which nothing is measured yet.
+    #[must_use]
+    pub fn begin(name: &str, title: &str, run: &Run) -> Self {
+        let (name, title) = (name.to_owned(), title.to_owned());
+        Self { name, title, run: run.clone(), runs: Vec::new(), ceilings: Vec::new() }
+    }
+
+    /// Whether it ran with the settings of a network in use.
+    #[must_use]
+    pub fn is_in_use(&self) -> bool {
+        self.run.counted == Counted::Applied && self.run.snapshots.is_some()
+    }
+
     /// The median over the runs of something.
     pub fn median(&self, of: impl Fn(&Measured) -> f64) -> f64 {
         median(&self.runs.iter().map(of).collect::<Vec<_>>()).unwrap_or_default()
@@ -138,7 +148,7 @@ impl Outcome {
     /// The rate as a share of the most that the machine allows.
     #[must_use]
     pub fn share(&self) -> Option<f64> {
-        self.ceilings.first().map(|ceiling| self.rate() / ceiling.rate)
+        self.ceilings.first()?.share(self.rate())
     }
 
     /// Latency over all runs.
@@ -169,6 +179,7 @@ impl Outcome {
         match (self.run.load, workload.is_signed(), workload.mix) {
             (Load::Open(_), ..) => None,
             (Load::Closed(_), true, _) => Some(Bar::Share(0.7)),
+            (Load::Closed(_), false, Mix::Inside) if self.is_in_use() => Some(Bar::Rate(1.5e6)),
             (Load::Closed(_), false, Mix::Inside) => Some(Bar::Rate(1e6)),
             (Load::Closed(_), false, Mix::Between) => Some(Bar::Rate(5e5)),
             (Load::Closed(_), false, Mix::Mixed(_)) => None,
@@ -181,7 +192,7 @@ impl Outcome {
         let record = |measured: &Measured| {
             let mut record = settlement::record(&self.name, &self.run, measured).setting("seed", seed);
             if let Some(ceiling) = self.ceilings.first() {
-                record = record.against(&ceiling.name, ceiling.rate, measured.rate);
+                record = record.against(ceiling, measured.rate);
             }
             match self.published() {
                 Some(figure) => record.published(figure),
@@ -243,7 +254,18 @@ impl Plan {
             warm_up: self.warm_up,
             batch: self.batch,
             prepared: 0,
+            snapshots: None,
+            counted: Counted::Sequenced,
         }
+    }
+
+    /// A run with the settings of a network in use: references are remembered for a day, balances are saved each minute, or
+    /// more often where a run is shorter, so that once at least falls into it, and an outcome counts when it is applied.
+    #[must_use]
+    pub fn in_use(&self, run: Run) -> Run {
+        let workload = Workload { validity: DAY, ..run.workload };
+        let snapshots = Some(MINUTE.min(run.duration * 4 / 5));
+        Run { workload, snapshots, counted: Counted::Applied, ..run }
     }
 
     /// A run of open loop at `rate`: batches are those of one millisecond.
@@ -268,26 +290,50 @@ impl Plan {
     /// # Errors
     /// [`SuiteError`].
     pub fn measure(&self, name: &str, title: &str, run: &Run) -> Result<Outcome, SuiteError> {
-        let mut outcome = Outcome {
-            name: name.to_owned(),
-            title: title.to_owned(),
-            run: run.clone(),
-            runs: Vec::new(),
-            ceilings: Vec::new(),
-        };
+        let mut outcome = Outcome::begin(name, title, run);
         for _ in 0..self.runs.max(1) {
-            let directory = self.directory()?;
-            let (setup, measured) = self.once(directory.path(), title, run)?;
-            outcome.runs.push(measured);
-            // Not saved: the directory goes.
-            drop(setup);
+            self.add(&mut outcome)?;
         }
         Ok(outcome)
     }
 
+    /// Runs two experiments in turn, so that what changes on the machine meanwhile concerns both.
+    ///
+    /// # Errors
+    /// [`SuiteError`].
+    pub fn measure_pair(&self, mut pair: [Outcome; 2]) -> Result<[Outcome; 2], SuiteError> {
+        for round in 0..self.runs.max(1) {
+            for at in [round % 2, (round + 1) % 2] {
+                self.add(&mut pair[at])?;
+            }
+        }
+        Ok(pair)
+    }
+
+    /// Runs an experiment once more.
+    fn add(&self, outcome: &mut Outcome) -> Result<(), SuiteError> {
+        let directory = self.directory()?;
+        let (setup, measured) = self.once(directory.path(), &outcome.title, &outcome.run)?;
+        outcome.runs.push(measured);
+        // Not saved: the directory goes.
+        drop(setup);
+        Ok(())
+    }
+
     fn once(&self, directory: &Path, title: &str, run: &Run) -> Result<(Setup, Measured), SuiteError> {
-        let setup = run.workload.set_up(directory, |options| options.snapshot_every = None)?;
-        let measured = settlement::run(&setup, run, self.progress.then_some(title))?;
+        let setup = run.workload.set_up(directory, |options| options.snapshot_every = run.snapshots)?;
+        let (mut before, mut after) = (None, None);
+        let mut look = |moment: Moment| {
+            *match moment {
+                Moment::Begin => &mut before,
+                Moment::End => &mut after,
+            } = last_snapshot(directory);
+            Ok(())
+        };
+        let measured = settlement::run_with(&setup, run, self.progress.then_some(title), &mut look)?;
+        if run.snapshots.is_some() && before == after {
+            return Err(WorkloadError::TimedOut("a snapshot while it was measured").into());
+        }
         Ok((setup, measured))
     }
 
@@ -301,10 +347,10 @@ impl Plan {
         let mut run = self.closed(self.workload(mix, self.payers));
         // As many as could be verified in the time if nothing else were to be done.
         let time = (self.warm_up + self.duration).as_secs_f64();
-        run.prepared = (before * time) as usize;
+        run.prepared = (before.rate * time) as usize;
         let mut outcome = self.measure(name, title, &run)?;
-        let rate = before.midpoint(verified()?);
-        outcome.ceilings = vec![Ceiling { name: VERIFIED.to_owned(), rate }];
+        let rate = before.rate.midpoint(verified()?.rate);
+        outcome.ceilings = vec![Ceiling { rate, ..before }];
         Ok(outcome)
     }
 
@@ -345,6 +391,13 @@ impl Plan {
     }
 }
 
+/// The name of the latest snapshot of the network in that directory.
+fn last_snapshot(directory: &Path) -> Option<std::ffi::OsString> {
+    let files = std::fs::read_dir(directory.join("snapshots")).ok()?;
+    let names = files.filter_map(|file| Some(file.ok()?.file_name()));
+    names.filter(|name| name.as_encoded_bytes().ends_with(b".snapshot")).max()
+}
+
 /// The limit of signed payments.
 const VERIFIED: &str = "ed25519-verify-batch-4096-all";
 
@@ -352,13 +405,14 @@ const VERIFIED: &str = "ed25519-verify-batch-4096-all";
 ///
 /// # Errors
 /// [`SuiteError`].
-pub fn verified() -> Result<f64, SuiteError> {
+pub fn verified() -> Result<Ceiling, SuiteError> {
     let options = limits::Options {
         total: Duration::from_millis(2000),
         areas: vec![Area::Sign],
         ..limits::Options::default()
     };
-    Ok(find(&limits::run(&options)?, VERIFIED).map_or(0.0, |limit| limit.value))
+    let rate = find(&limits::run(&options)?, VERIFIED).map_or(0.0, |limit| limit.value);
+    Ok(Ceiling { name: VERIFIED.to_owned(), rate })
 }
 
 /// The most that the machine allows of unsigned payments: what they need at least on all cores, and what the journal
@@ -370,8 +424,8 @@ pub fn ceilings(mix: Mix, limits: &[Limit], cores: usize) -> Vec<Ceiling> {
     let bytes = |legs: u8| Stage::Generator.work(legs, false).bytes;
     let record = bytes(2) * (1.0 - share) + bytes(4) * share;
     let compute = work
-        .nanoseconds(limits)
-        .map(|least| Ceiling { name: format!("{work} on {cores} cores"), rate: cores as f64 * 1e9 / least });
+        .ceiling(limits)
+        .map(|one| Ceiling { name: format!("{work} on {cores} cores"), rate: cores as f64 * one.rate });
     let disk = find(limits, "write-4m")
         .map(|limit| Ceiling { name: format!("write-4m, {record:.0} B each"), rate: limit.value / record });
     let mut all: Vec<_> = compute.into_iter().chain(disk).collect();

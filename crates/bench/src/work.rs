@@ -7,6 +7,7 @@
 use std::fmt;
 use std::ops::{Add, AddAssign, Mul};
 
+use crate::ceiling::Ceiling;
 use crate::limits::{self, Limit};
 
 /// What one transaction needs; a share of something where a batch needs it once.
@@ -41,6 +42,13 @@ impl Work {
             }
         }
         Some(sum)
+    }
+
+    /// The most of it that one core does in a second of processor time, from limits of one core; `None` when one that is
+    /// needed was not measured.
+    #[must_use]
+    pub fn ceiling(&self, limits: &[Limit]) -> Option<Ceiling> {
+        Some(Ceiling { name: self.to_string(), rate: 1e9 / self.nanoseconds(limits)? })
     }
 }
 
@@ -116,6 +124,11 @@ mod tests {
         assert_eq!(work.nanoseconds(&limits), Some(60.0 + 20.0 + 10.0));
         assert_eq!((work * 2.0 + work).nanoseconds(&limits), Some(270.0));
         assert_eq!(work.to_string(), "6 hashes + 1 update + 100 B");
+        let ceiling = work.ceiling(&limits).unwrap();
+        assert_eq!(
+            (ceiling.name.clone(), ceiling.share(11_111_111.0).map(f64::round)),
+            (work.to_string(), Some(1.0))
+        );
         let signed = Work { verified: 0.5, ..Work::default() };
         assert_eq!(signed.nanoseconds(&limits), None, "a limit that was not measured is not guessed");
         assert_eq!(signed.to_string(), "0.5 signatures");

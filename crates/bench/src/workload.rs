@@ -92,6 +92,9 @@ fn institution_key(number: usize) -> SigningKey {
     SigningKey::from_seed(seed)
 }
 
+/// The network of every benchmark.
+const NETWORK: NetworkId = NetworkId(*b"tallystick 2026 benchmark ledger");
+
 /// The key of a payer.
 pub fn payer_key(number: u32) -> SigningKey {
     let mut seed = [0x9b; 32];
@@ -112,7 +115,7 @@ pub fn network(signed: bool, validity: Duration, banks: u16) -> (Network, Vec<Si
         settlement_floors: Vec::new(),
     };
     let network = Network {
-        id: NetworkId(0xbe9c_4e77),
+        id: NETWORK,
         participants: bics.into_iter().zip(&keys).map(participant).collect(),
         assets: vec![Asset {
             code: "EUR".into(),
@@ -205,7 +208,7 @@ impl Workload {
                 };
                 let order = AccountOrder { participant: bank, number: AccountNumber(next), action };
                 let mut transaction = Transaction::account(&terms(), order);
-                transaction.sign(key);
+                transaction.sign(&network.id, key);
                 orders.push(transaction);
                 next += count;
             }
@@ -213,7 +216,7 @@ impl Workload {
             let reserves = OPENING.saturating_mul(i64::from(self.accounts)).min(Amount::MAX_LEG.0);
             let legs = path::issue_reserves(network, bank, EUR, Amount(reserves));
             let mut issue = Transaction::new(Kind::Issue, &terms(), legs);
-            issue.sign(&keys[0]);
+            issue.sign(&network.id, &keys[0]);
             send(vec![issue])?;
             let numbers: Vec<u32> = (0..self.accounts).collect();
             let mut issues = Vec::new();
@@ -224,7 +227,7 @@ impl Workload {
                 let total = OPENING * i64::try_from(chunk.len()).expect("a chunk is short");
                 legs.push(leg(AccountNumber::issuance(EUR), -total));
                 let mut issue = Transaction::new(Kind::Issue, &terms(), legs);
-                issue.sign(key);
+                issue.sign(&network.id, key);
                 issues.push(issue);
                 if issues.len() == 1 << 14 {
                     send(std::mem::take(&mut issues))?;
@@ -269,7 +272,7 @@ impl Generator {
             network,
             schedulers,
             keys,
-            hasher: Hasher::default(),
+            hasher: Hasher::new(&network),
             hashed: Hashed::default(),
         }
     }
@@ -321,7 +324,7 @@ impl Generator {
                 legs: if between { 4 } else { 2 },
                 participants: if between { 3 } else { 1 },
                 signers: 0,
-                network: self.network,
+                network: self.network.tag(),
                 expiry,
                 uetr: Uetr(uetr),
                 details: Hash::ZERO,

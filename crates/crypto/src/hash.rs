@@ -40,6 +40,16 @@ pub fn keyed(key: &[u8; 32], data: &[u8]) -> Hash {
     blake3::keyed_hash(key, data).into()
 }
 
+/// A key of 32 bytes that belongs to `context` and `material` alone: BLAKE3's key derivation
+/// (BLAKE3 paper, section 2.3).
+///
+/// Hashes under keys of two contexts, or of two materials in one context, never coincide but by a
+/// collision of BLAKE3.
+/// `context` is a constant that names the application and the purpose.
+pub fn derive_key(context: &'static str, material: &[u8]) -> [u8; 32] {
+    blake3::derive_key(context, material)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -57,6 +67,10 @@ mod tests {
         assert_eq!(
             keyed(b"whats the Elvish word for friend", &[0, 1, 2]).to_string(),
             "39e67b76b5a007d4921969779fe666da67b5213b096084ab674742f0d5ec62b9"
+        );
+        assert_eq!(
+            Hash(derive_key("BLAKE3 2019-12-27 16:29:52 test vectors context", &[0, 1, 2])).to_string(),
+            "440aba35cb006b61fc17c0529255de438efc06a8c9ebf3f2ddac3b5a86705797"
         );
     }
 

@@ -2,7 +2,7 @@
 //!
 //! | module | what it answers |
 //! | --- | --- |
-//! | [`hash()`], [`keyed`], [`hash_many`] | what is this called? (BLAKE3) |
+//! | [`hash()`], [`keyed`], [`derive_key`], [`hash_many`] | what is this called? (BLAKE3) |
 //! | [`merkle`] | does this item belong to that signed batch? (BLAKE3, RFC 9162 shape) |
 //! | [`log`] | is this entry in the log, and was the log only ever appended to? (SHA-256, RFC 9162) |
 //! | [`sign`] | who said this? (Ed25519, ZIP-215 rules, alone or thousands at once) |
@@ -21,7 +21,7 @@ mod proof;
 pub mod scheme;
 pub mod sign;
 
-pub use hash::{Hash, hash, keyed};
+pub use hash::{Hash, derive_key, hash, keyed};
 pub use hex::HexError;
 pub use many::{hash_many, hash_many_keyed};
 pub use proof::ProofError;

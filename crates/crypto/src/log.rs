@@ -5,8 +5,9 @@
 //! log. Any RFC 6962 or RFC 9162 verifier can check either.
 //!
 //! [`MerkleLog`] keeps all nodes and makes proofs; [`Frontier`] keeps O(log n) of them and makes
-//! roots; the `verify_` functions need neither.
+//! roots; the `verify_` functions need neither. [`Witness`]es cosign heads in the form of C2SP.
 
+mod cosignature;
 mod frontier;
 mod head;
 mod tree;
@@ -14,6 +15,9 @@ mod verify;
 
 use sha2::{Digest, Sha256};
 
+pub use cosignature::{
+    Checkpoint, Cosignature, CosignatureError, Cosigned, MAX_TIME_S, Witness, WitnessError, key_id, origin,
+};
 pub use frontier::{Frontier, FrontierError};
 pub use head::{SignedTreeHead, TreeHead};
 pub use tree::MerkleLog;

@@ -7,10 +7,11 @@ mod file;
 mod gate;
 mod quota;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod token;
 
 pub use audit::{Act, AuditError, AuditLog, Record};
+pub(crate) use file::sync_folder;
 pub use file::{AccessError, AccessFile, Fingerprint, InstitutionEntry, UserEntry};
 pub use gate::Gate;
 pub use quota::Quota;
@@ -22,6 +23,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use tally_crypto::Hash;
+use tally_iso20022::Bic;
 use tally_ledger::{Network, ParticipantId, Timestamp};
 
 /// What a user may do.
@@ -60,7 +62,7 @@ impl fmt::Display for Role {
 }
 
 /// Whose accounts a user acts for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Scope {
     /// Every institution's: the operator of the network.
     Network,
@@ -79,7 +81,7 @@ pub struct User {
     pub roles: BTreeSet<Role>,
     quota: Quota,
     /// The BIC of the user's institution, where it was agreed how much all its users may send together, and how much.
-    shared: Option<(String, Quota)>,
+    shared: Option<(Bic, Quota)>,
     expires: Option<Timestamp>,
 }
 
@@ -92,6 +94,16 @@ impl User {
     /// How many payments the user may send at once at the most: more is not even let in after a pause.
     pub fn most_at_once(&self) -> u32 {
         self.shared.iter().map(|(_, quota)| quota.burst).fold(self.quota.burst, u32::min)
+    }
+
+    /// The institution to which a payment from an account at `payer` belongs that the user hands in: the user's own; or where
+    /// the user acts for every institution, that of the payer, as far as it is known.
+    pub fn institution(&self, network: &Network, payer: Option<ParticipantId>) -> Option<Bic> {
+        let participant = match self.scope {
+            Scope::Network => payer?,
+            Scope::Institution(own) => own,
+        };
+        Bic::parse(&network.participants.get(participant.index())?.bic)
     }
 
     /// Whether the user acts for that institution.
@@ -137,13 +149,18 @@ pub enum Denied {
         institution: String,
     },
     /// The user, or all users of an institution together, send more than was agreed.
-    #[error("{user} sends more than was agreed; send it again in {} s", wait.as_secs().max(1))]
+    #[error("{user} sends more than was agreed; send it again in {} s", whole_seconds(*wait))]
     Quota {
         /// Who: the user's name, or the institution's BIC.
         user: String,
         /// When there is room again.
         wait: Duration,
     },
+}
+
+/// The wait in whole seconds, one at least, and not cut off: who comes again then is let in.
+pub(crate) fn whole_seconds(wait: Duration) -> u64 {
+    wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0)).max(1)
 }
 
 /// Everybody who may come in.
@@ -161,15 +178,15 @@ impl Access {
     pub fn new(file: &AccessFile, network: &Network) -> Result<Self, AccessError> {
         let mut access = Self::default();
         for InstitutionEntry { bic, .. } in &file.institution {
-            if network.participant(bic).is_none() {
-                return Err(AccessError::NoInstitution(bic.clone()));
+            if network.participant(bic.as_str()).is_none() {
+                return Err(AccessError::NoInstitution(*bic));
             }
         }
         for entry in &file.user {
             let mut user = entry.user(network)?;
             let of_its =
                 |institution: &&InstitutionEntry| Some(&institution.bic) == entry.institution.as_ref();
-            user.shared = file.institution.iter().find(of_its).map(|found| (found.bic.clone(), found.quota));
+            user.shared = file.institution.iter().find(of_its).map(|found| (found.bic, found.quota));
             let user = Arc::new(user);
             if let Some(token) = entry.token {
                 access.by_token.insert(token, Arc::clone(&user));

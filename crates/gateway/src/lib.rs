@@ -1,6 +1,6 @@
 //! The gateway: how institutions and their systems reach settlement, whoever runs the stages.
 //!
-//! Reading order: [`payments`] turns payment messages into transactions, [`wire`] is what passes over HTTP, [`server`]
+//! Reading order: [`payments`] turns payment messages into transactions, [`references`] names those that have no name, [`wire`] is what passes over HTTP, [`server`]
 //! answers it for a [`tally_settlement::desk::Settlement`], [`grpc`] is the same in volume, [`access`] says who may do what,
 //! [`settings`] is what an operator sets.
 
@@ -9,6 +9,7 @@ pub mod account_name;
 pub mod codec;
 pub mod grpc;
 pub mod payments;
+pub mod references;
 pub mod server;
 pub mod settings;
 pub mod tls;

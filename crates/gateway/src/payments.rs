@@ -10,12 +10,12 @@ pub use details::Said;
 pub use instructions::{Instructions, Orders};
 pub use returns::reference;
 
+use crate::access::{Denied, User};
 use crate::codec;
+use crate::references::References;
 use crate::settings::{ControlSum, Settings};
 use tally_crypto::{Hash, PublicKey};
-use tally_iso20022::{
-    Date, Message, MessageKind, ParseError, Payment, Reason, StatusReason, Transfer, derived_uetr,
-};
+use tally_iso20022::{Bic, Date, Message, MessageKind, ParseError, Payment, Reason, StatusReason, Transfer};
 use tally_ledger::transaction::{Kind, Terms};
 use tally_ledger::{
     AccountId, AccountNumber, AccountRole, Amount, AssetId, AssetKind, Leg, Network, ParticipantId,
@@ -29,11 +29,11 @@ pub trait Accounts {
     fn by_alias(&self, participant: ParticipantId, alias: &str) -> Option<AccountId>;
     /// Whose signature debits a customer's account.
     fn owner(&self, account: AccountId) -> Option<PublicKey>;
-    /// The legs of the transfer with that reference, which was settled.
+    /// The legs of the transfer with that reference that the user means, if it was settled; the user may not be told of it.
     ///
     /// # Errors
-    /// When there is none, or not all of its legs are known here.
-    fn settled(&self, uetr: Uetr) -> Result<Vec<Leg>, Reason>;
+    /// When it cannot be looked up now.
+    fn settled(&self, user: &User, uetr: Uetr) -> Result<Option<Vec<Leg>>, Reason>;
 }
 
 /// Reads messages for one network.
@@ -45,6 +45,10 @@ pub struct Gateway<'a> {
     pub settings: &'a Settings,
     /// The accounts.
     pub accounts: &'a dyn Accounts,
+    /// Who sends the message: nothing is looked up for a payment that the user may not make.
+    pub user: &'a User,
+    /// What gives references to payments without one.
+    pub references: &'a References,
 }
 
 /// A payment that can be made once it is signed.
@@ -70,7 +74,7 @@ impl Order {
             uetr: self.uetr,
             // References are remembered until they expire, so that the longest validity is the longest
             // protection against paying a message twice.
-            expiry: now.plus_ms(network.longest_validity_ms),
+            expiry: network.latest_expiry(now),
             details: self.details,
             seed,
         };
@@ -86,14 +90,44 @@ impl Order {
     }
 }
 
-/// The reference of the payment at that position: the sender's, or one derived from the message.
-pub fn uetr(message: &Message, position: usize) -> Uetr {
-    let payment = message.payments.get(position);
-    let given = payment.and_then(|payment| payment.uetr);
-    Uetr(given.or_else(|| derived_uetr(message, position)).unwrap_or_default())
-}
-
 impl Gateway<'_> {
+    /// The institution to which a payment of this user's from that payer belongs.
+    fn institution_of(&self, payer: Option<ParticipantId>) -> Option<Bic> {
+        self.user.institution(self.network, payer)
+    }
+
+    /// The reference of the payment at that position: the sender's, or one derived from the message.
+    fn reference(&self, message: &Message, position: usize, payer: Option<ParticipantId>) -> Uetr {
+        let stated = message.payments.get(position).and_then(|payment| payment.uetr).map(Uetr);
+        let derived = || self.references.of_payment(self.institution_of(payer), message, position);
+        stated.or_else(derived).unwrap_or_default()
+    }
+
+    /// How a payment is called that is refused: by the sender's reference, or by one that belongs to the user's own
+    /// institution, whatever institution the message names. Nobody learns another's references by asking for its payments.
+    pub fn refused_reference(&self, instructions: &Instructions, position: usize) -> Uetr {
+        match instructions {
+            Instructions::Payments(message) => self.reference(message, position, None),
+            Instructions::Returns(message, _) => {
+                let original =
+                    message.returns.get(position).and_then(|returned| reference(&returned.original));
+                let derived = |original| self.references.of_return(self.institution_of(None), original);
+                original.map(derived).unwrap_or_default()
+            }
+        }
+    }
+
+    /// That the user acts for the institution that pays; asked before anything is looked up in its books.
+    fn may_debit(&self, payer: ParticipantId) -> Result<(), Reason> {
+        if self.user.acts_for(payer) {
+            return Ok(());
+        }
+        let found = self.network.participants.get(payer.index());
+        let institution = found.map_or_else(|| payer.0.to_string(), |found| found.bic.clone());
+        let denied = Denied::Institution { user: self.user.name.clone(), institution };
+        Err(Reason::new(StatusReason::AG01, denied.to_string()))
+    }
+
     /// Reads a message as this network is configured to read it.
     ///
     /// # Errors
@@ -144,7 +178,8 @@ impl Gateway<'_> {
         let legs = path::payment(self.network, from, to, asset, amount);
         let signers = self.signers(&legs);
         let said = Said::by_payment(message, position);
-        Ok(Order { uetr: uetr(message, position), legs, signers, details: said.hash(), said: Some(said) })
+        let uetr = self.reference(message, position, Some(from.participant));
+        Ok(Order { uetr, legs, signers, details: said.hash(), said: Some(said) })
     }
 
     fn amount(&self, transfer: &Transfer) -> Result<(AssetId, Amount), Reason> {

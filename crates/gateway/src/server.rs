@@ -23,14 +23,17 @@ mod messages;
 mod metrics;
 mod network;
 mod outcome;
+mod part;
 mod payments;
 mod reading;
 mod refusals;
 mod reports;
 mod slots;
 mod transactions;
+mod turns;
 
-use crate::access::Gate;
+use crate::access::{Gate, User};
+use crate::references::References;
 use crate::settings::{HttpSection, NoTls, Settings};
 use axum::Router;
 use axum::extract::{Request, State};
@@ -56,16 +59,23 @@ use tally_settlement::engine::Answer;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 use tokio_rustls::rustls::ServerConfig;
+use turns::{Turn, Turns};
 use utoipa::OpenApi as _;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 /// How long open requests may take once the network is asked to stop.
 const GRACE: Duration = Duration::from_secs(10);
-/// Questions that read the journal, at once.
+/// Questions that read the journal, at once; and of one institution.
 const MAX_LOOKUPS: usize = 2;
-/// Questions at once that wait until what others told shows here.
+const MAX_LOOKUPS_OF_ONE: usize = 1;
+/// Questions at once that wait until what others told shows here; and of one institution.
 const MAX_WAITS: usize = 128;
+const MAX_WAITS_OF_ONE: usize = 32;
+/// Requests at once that hold a thread until their payments are decided; and of one institution. The other threads are for
+/// questions, and for streams.
+const MAX_MAKING: usize = MAX_WAITING / 4;
+const MAX_MAKING_OF_ONE: usize = MAX_MAKING / 2;
 /// How long it may take to learn whether there is anything newer.
 const CATCH_UP: Duration = Duration::from_secs(5);
 /// Requests that wait for outcomes, at once.
@@ -100,8 +110,10 @@ struct App {
     access: Arc<Gate>,
     register: Register,
     reading: Reading,
-    lookups: Semaphore,
-    waits: Semaphore,
+    references: References,
+    lookups: Turns,
+    waits: Turns,
+    making: Turns,
     /// Memory for the bodies of requests, in bytes.
     bodies: Arc<Semaphore>,
     streams: grpc::Streams,
@@ -125,6 +137,7 @@ pub fn serve(
     desk: Arc<impl Settlement + 'static>,
     settings: Settings,
     access: Arc<Gate>,
+    references: References,
     shutdown: &Shutdown,
 ) -> Result<(), ServeError> {
     let endpoint = Endpoint::new(listener, &settings)?;
@@ -134,8 +147,10 @@ pub fn serve(
         desk,
         metrics: Metrics::new()?,
         access,
-        lookups: Semaphore::new(MAX_LOOKUPS),
-        waits: Semaphore::new(MAX_WAITS),
+        references,
+        lookups: Turns::new(MAX_LOOKUPS, MAX_LOOKUPS_OF_ONE),
+        waits: Turns::new(MAX_WAITS, MAX_WAITS_OF_ONE),
+        making: Turns::new(MAX_MAKING, MAX_MAKING_OF_ONE),
         bodies: Arc::new(Semaphore::new(MAX_BODIES.max(settings.http.max_body_bytes))),
         streams: grpc::Streams::default(),
         stop: watch::Sender::new(false),
@@ -280,26 +295,45 @@ async fn blocking<T: Send + 'static>(
     })
 }
 
-/// As [`blocking`], for what reads the journal: only so many at once, or questions would slow payments down.
+/// As [`blocking`], for what reads the journal for that user: only so many at once, or questions would slow payments down.
 async fn looking_up<T: Send + 'static>(
     app: Arc<App>,
+    user: &User,
     work: impl FnOnce(&App) -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
-    let keeper = Arc::clone(&app);
-    let _place = keeper.lookups.acquire().await.map_err(stops)?;
-    blocking(app, work).await
+    let turn = app.lookups.take(user, app.answer_timeout()).await?;
+    in_turn(app, turn, work).await
 }
 
 /// As [`blocking`], for what may wait for others: only so many at once, or it would take the threads of payments.
 async fn catching_up<T: Send + 'static>(
     app: Arc<App>,
+    user: &User,
     work: impl FnOnce(&App) -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
-    let keeper = Arc::clone(&app);
-    let _place = keeper.waits.acquire().await.map_err(stops)?;
-    blocking(app, work).await
+    let turn = app.waits.take(user, app.answer_timeout()).await?;
+    in_turn(app, turn, work).await
 }
 
-fn stops(_: tokio::sync::AcquireError) -> Failure {
-    Failure::new(503, "busy", "the network stops")
+/// As [`blocking`], for what waits until payments are decided.
+async fn making<T: Send + 'static>(
+    app: Arc<App>,
+    user: &User,
+    work: impl FnOnce(&App) -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    let turn = app.making.take(user, app.answer_timeout()).await?;
+    in_turn(app, turn, work).await
+}
+
+/// The turn lasts as long as the work, also when nobody waits for it any more.
+async fn in_turn<T: Send + 'static>(
+    app: Arc<App>,
+    turn: Turn,
+    work: impl FnOnce(&App) -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    blocking(app, move |app| {
+        let _turn = turn;
+        work(app)
+    })
+    .await
 }

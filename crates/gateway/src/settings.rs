@@ -1,6 +1,7 @@
 //! How a gateway behaves: what its operator sets.
 
 use crate::access::AuditLog;
+use crate::references::References;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -90,6 +91,9 @@ pub struct HttpSection {
     pub access: PathBuf,
     /// Where administrative acts are recorded; a relative name is in the network's directory.
     pub audit: PathBuf,
+    /// The secret from which references are derived, the same at all gateways of a network; a relative name is in the
+    /// network's directory.
+    pub references: PathBuf,
     /// With what to serve TLS; without it, on loopback only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsSection>,
@@ -118,6 +122,7 @@ impl Default for HttpSection {
             max_connections: 1024,
             access: PathBuf::from("access.toml"),
             audit: PathBuf::from(AuditLog::FILE),
+            references: PathBuf::from(References::FILE),
             tls: None,
         }
     }

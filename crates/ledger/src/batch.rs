@@ -1,9 +1,10 @@
 //! Batches: many transactions in a few flat columns, the form in which they are hashed, logged and sent.
 
+use crate::id::{NetworkId, ParticipantId};
 use crate::order::AccountOrder;
 use crate::transaction::{
-    Header, Leg, Seed, Signer, Transaction, TransactionId, hash_legs, hash_salts, header_input, leg_input,
-    salt_input,
+    Header, IdKey, Leg, Seed, Signer, Transaction, TransactionId, concerned, hash_legs, hash_salts,
+    leg_input, preimage_length, salt_input, transaction_id, write_preimage,
 };
 use crate::wire::{DecodeError, Reader, write_count};
 use std::ops::Range;
@@ -163,25 +164,43 @@ impl TransactionBatch {
     }
 }
 
-/// Computes the ids of whole batches; keeps its buffers from one to the next.
-#[derive(Default, Debug)]
+/// Computes the ids of whole batches of one network; keeps its buffers from one to the next.
+#[derive(Debug)]
 pub struct Hasher {
+    key: IdKey,
     inputs: Vec<[u8; 64]>,
-    classes: [Vec<usize>; CLASSES],
-    ids: Vec<Hash>,
+    concerned: Concerned,
     preimages: Preimages,
+    ids: Vec<Hash>,
 }
 
+/// The participants of every transaction of a batch, one transaction's after the other's.
+#[derive(Default, Debug)]
+struct Concerned {
+    participants: Vec<ParticipantId>,
+    /// How many each transaction has.
+    counts: Vec<usize>,
+    of_one: Vec<ParticipantId>,
+}
+
+/// What ids are hashes of, by length, so that those of one length are hashed side by side.
 #[derive(Default, Debug)]
 struct Preimages {
-    two: Vec<[u8; 128]>,
-    four: Vec<[u8; 192]>,
-    six: Vec<[u8; 256]>,
-    eight: Vec<[u8; 320]>,
+    /// Up to two legs and two participants: most transactions.
+    blocks_2: Class<128>,
+    blocks_3: Class<192>,
+    blocks_4: Class<256>,
+    blocks_5: Class<320>,
+    /// Up to eight legs, of whatever participants.
+    blocks_6: Class<384>,
 }
 
-/// Up to two, four, six and eight legs; a class for all others.
-const CLASSES: usize = 5;
+/// The inputs of one length, and which transaction each is of.
+#[derive(Debug)]
+struct Class<const N: usize> {
+    inputs: Vec<[u8; N]>,
+    indices: Vec<usize>,
+}
 
 /// What hashing a batch yields.
 #[derive(Default, Debug, Clone, PartialEq, Eq)]
@@ -195,7 +214,24 @@ pub struct Hashed {
 }
 
 impl Hasher {
+    /// Hashes transactions of `network`.
+    pub fn new(network: &NetworkId) -> Self {
+        Self {
+            key: IdKey::new(network),
+            inputs: Vec::new(),
+            concerned: Concerned::default(),
+            preimages: Preimages::default(),
+            ids: Vec::new(),
+        }
+    }
+
     /// Hashes every leg and transaction of `batch`.
+    ///
+    /// The participants are those of the legs and orders, whatever the headers say of their number:
+    /// whoever accepts a transaction compares the two.
+    ///
+    /// # Panics
+    /// When the headers' counts disagree with the columns.
     pub fn hash(&mut self, batch: &TransactionBatch, out: &mut Hashed) {
         self.inputs.clear();
         for (header, seed) in batch.headers.iter().zip(&batch.seeds) {
@@ -211,7 +247,12 @@ impl Hasher {
         }
         out.legs.clear();
         hash_legs(&self.inputs, &mut out.legs);
-        self.ids(&batch.headers, &out.legs, &mut out.ids);
+
+        let mut concerned = std::mem::take(&mut self.concerned);
+        concerned.fill(batch);
+        let counts = concerned.counts.iter().copied();
+        self.ids_of(&batch.headers, counts, &concerned.participants, &out.legs, &mut out.ids);
+        self.concerned = concerned;
     }
 
     /// The hashes of legs, each with its salt and position, in order.
@@ -222,65 +263,100 @@ impl Hasher {
         hash_legs(&self.inputs, out);
     }
 
-    /// The ids of transactions with those headers, whose leg hashes lie one after the other in `legs`.
+    /// The ids of transactions with those headers, whose participants and leg hashes lie one after
+    /// the other in `participants` and `legs`: as many of each transaction as its header says.
     ///
     /// # Panics
-    /// When there are fewer leg hashes than the headers say.
-    pub fn ids(&mut self, headers: &[Header], legs: &[Hash], out: &mut Vec<TransactionId>) {
+    /// When there are fewer participants or leg hashes than the headers say.
+    pub fn ids(
+        &mut self,
+        headers: &[Header],
+        participants: &[ParticipantId],
+        legs: &[Hash],
+        out: &mut Vec<TransactionId>,
+    ) {
+        let counts = headers.iter().map(|header| usize::from(header.participants));
+        self.ids_of(headers, counts, participants, legs, out);
+    }
+
+    fn ids_of(
+        &mut self,
+        headers: &[Header],
+        counts: impl Iterator<Item = usize>,
+        mut participants: &[ParticipantId],
+        mut legs: &[Hash],
+        out: &mut Vec<TransactionId>,
+    ) {
         out.clear();
         out.resize(headers.len(), Hash::ZERO);
-        self.classes.iter_mut().for_each(Vec::clear);
-        self.preimages.clear();
-        let mut start = 0usize;
-        for (index, header) in headers.iter().enumerate() {
-            let end = start.saturating_add(usize::from(header.legs));
-            let hashes = &legs[start..end];
-            let class = match header.legs {
-                1..=2 => push(&mut self.preimages.two, header, hashes, 0),
-                3..=4 => push(&mut self.preimages.four, header, hashes, 1),
-                5..=6 => push(&mut self.preimages.six, header, hashes, 2),
-                7..=8 => push(&mut self.preimages.eight, header, hashes, 3),
-                _ => {
-                    out[index] = crate::transaction::transaction_id(header, hashes);
-                    4
+        let classes = &mut self.preimages;
+        for ((index, header), count) in headers.iter().enumerate().zip(counts) {
+            let (listed, other_participants) = participants.split_at(count);
+            let (hashes, other_legs) = legs.split_at(usize::from(header.legs));
+            (participants, legs) = (other_participants, other_legs);
+            match preimage_length(listed.len(), hashes.len()) {
+                128 => classes.blocks_2.push(index, header, listed, hashes),
+                192 => classes.blocks_3.push(index, header, listed, hashes),
+                256 => classes.blocks_4.push(index, header, listed, hashes),
+                320 => classes.blocks_5.push(index, header, listed, hashes),
+                384 => classes.blocks_6.push(index, header, listed, hashes),
+                _ => out[index] = transaction_id(&self.key, header, listed, hashes),
+            }
+        }
+        classes.blocks_2.hash(&self.key, &mut self.ids, out);
+        classes.blocks_3.hash(&self.key, &mut self.ids, out);
+        classes.blocks_4.hash(&self.key, &mut self.ids, out);
+        classes.blocks_5.hash(&self.key, &mut self.ids, out);
+        classes.blocks_6.hash(&self.key, &mut self.ids, out);
+    }
+}
+
+impl Concerned {
+    /// The participants of `batch` in place of those of the batch before.
+    fn fill(&mut self, batch: &TransactionBatch) {
+        self.participants.clear();
+        self.counts.clear();
+        for (header, place) in batch.headers.iter().zip(batch.places()) {
+            let is_order = header.kind == crate::Kind::Account.number();
+            match &batch.legs[place.legs] {
+                [one, other] if !is_order && one.participant == other.participant => {
+                    self.participants.push(one.participant);
+                    self.counts.push(1);
                 }
-            };
-            self.classes[class].push(index);
-            start = end;
-        }
-        for class in 0..CLASSES {
-            self.ids.clear();
-            match class {
-                0 => tally_crypto::hash_many(&self.preimages.two, &mut self.ids),
-                1 => tally_crypto::hash_many(&self.preimages.four, &mut self.ids),
-                2 => tally_crypto::hash_many(&self.preimages.six, &mut self.ids),
-                3 => tally_crypto::hash_many(&self.preimages.eight, &mut self.ids),
-                _ => continue,
-            }
-            for (index, id) in self.classes[class].iter().zip(&self.ids) {
-                out[*index] = *id;
+                legs => {
+                    concerned(legs, is_order.then(|| &batch.orders[place.order]), &mut self.of_one);
+                    self.participants.extend_from_slice(&self.of_one);
+                    self.counts.push(self.of_one.len());
+                }
             }
         }
     }
 }
 
-impl Preimages {
-    fn clear(&mut self) {
-        self.two.clear();
-        self.four.clear();
-        self.six.clear();
-        self.eight.clear();
+impl<const N: usize> Default for Class<N> {
+    fn default() -> Self {
+        Self { inputs: Vec::new(), indices: Vec::new() }
     }
 }
 
-fn push<const N: usize>(inputs: &mut Vec<[u8; N]>, header: &Header, legs: &[Hash], class: usize) -> usize {
-    let mut input = [0; N];
-    let (front, back) = input.split_at_mut(64);
-    front.copy_from_slice(&header_input(header));
-    let legs: &[u8] = bytemuck::cast_slice(legs);
-    back[..legs.len()].copy_from_slice(legs);
-    inputs.push(input);
-    class
+impl<const N: usize> Class<N> {
+    fn push(&mut self, index: usize, header: &Header, participants: &[ParticipantId], legs: &[Hash]) {
+        let mut input = [0; N];
+        write_preimage(header, participants, legs, &mut input);
+        self.inputs.push(input);
+        self.indices.push(index);
+    }
+
+    /// Puts the id of each input at its transaction's place, and empties the class.
+    fn hash(&mut self, key: &IdKey, ids: &mut Vec<Hash>, out: &mut [TransactionId]) {
+        ids.clear();
+        tally_crypto::hash_many_keyed(key.as_bytes(), &self.inputs, ids);
+        for (index, id) in self.indices.iter().zip(ids) {
+            out[*index] = *id;
+        }
+        self.inputs.clear();
+        self.indices.clear();
+    }
 }
 
 #[cfg(test)]

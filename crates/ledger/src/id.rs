@@ -35,12 +35,78 @@ impl AssetId {
     }
 }
 
-/// Ties every transaction to one network, so that a signature is worth nothing on another:
-/// the first four bytes of the hash of the network's genesis.
+/// A network: the BLAKE3 hash of its genesis file. Every signed form commits to the whole of it, so
+/// that a signature is worth nothing on another network.
+///
+/// Text and serde form: 64 lower-case hexadecimal digits.
 #[repr(transparent)]
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Pod, Zeroable, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct NetworkId(pub u32);
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Pod, Zeroable)]
+pub struct NetworkId(pub [u8; 32]);
+
+impl NetworkId {
+    /// The first four bytes, as headers of transactions have them.
+    pub fn tag(&self) -> NetworkTag {
+        let [a, b, c, d, ..] = self.0;
+        NetworkTag(u32::from_le_bytes([a, b, c, d]))
+    }
+}
+
+impl fmt::Display for NetworkId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&tally_crypto::Hash::from_bytes(self.0), f)
+    }
+}
+
+impl fmt::Debug for NetworkId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A text that is no network's id.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum NotNetworkId {
+    /// It is one of version 1 of the signed forms, which had four bytes of it.
+    #[error(
+        "'{0}' is a network's id of 8 digits: an older version of this program made that network, and this one \
+         does not read its signed forms; start a new network, and read or hand over the old one with that version"
+    )]
+    Earlier(String),
+    /// It is none of any version.
+    #[error("'{0}' is not a network's id: 64 lower-case hexadecimal digits are wanted")]
+    Form(String),
+}
+
+impl std::str::FromStr for NetworkId {
+    type Err = NotNetworkId;
+    fn from_str(text: &str) -> Result<Self, NotNetworkId> {
+        let digits = text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        match text.parse::<tally_crypto::Hash>() {
+            Ok(hash) if digits => Ok(Self(*hash.as_bytes())),
+            _ if digits && text.len() == 8 => Err(NotNetworkId::Earlier(text.to_owned())),
+            _ => Err(NotNetworkId::Form(text.chars().take(80).collect())),
+        }
+    }
+}
+
+impl Serialize for NetworkId {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for NetworkId {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// The first four bytes of a [`NetworkId`], little-endian: tells most transactions of other
+/// networks without hashing. No signed form has it; the id that is signed commits to the whole
+/// [`NetworkId`].
+#[repr(transparent)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Pod, Zeroable)]
+pub struct NetworkTag(pub u32);
 
 /// The number of an account inside one participant's partition.
 ///
@@ -214,6 +280,27 @@ mod tests {
         assert_eq!(AccountNumber::issuance(asset).role(), AccountRole::Issuance(asset));
         assert_eq!(AccountNumber::own(asset).role(), AccountRole::Own(asset));
         assert_eq!(AccountNumber::settlement(asset, bank).role(), AccountRole::Settlement(asset, bank));
+    }
+
+    #[test]
+    fn a_network_id_reads_what_it_prints_and_nothing_else() {
+        let id = NetworkId(*tally_crypto::hash(b"genesis").as_bytes());
+        let text = id.to_string();
+        assert_eq!(text.parse(), Ok(id));
+        assert_eq!(format!("{id:?}"), text);
+        let short = text[..8].to_owned();
+        assert_eq!(short.parse::<NetworkId>(), Err(NotNetworkId::Earlier(short)));
+        for bad in ["", "7a11000", "7A110001", &text[1..], &format!("{text}0"), &text.to_uppercase()] {
+            assert_eq!(bad.parse::<NetworkId>(), Err(NotNetworkId::Form(bad.to_owned())), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_tag_is_the_first_four_bytes() {
+        let mut id = NetworkId([9; 32]);
+        id.0[..4].copy_from_slice(&[1, 2, 3, 4]);
+        assert_eq!(id.tag(), NetworkTag(0x0403_0201));
+        assert_eq!(bytemuck::bytes_of(&id.tag()), [1, 2, 3, 4]);
     }
 
     #[test]

@@ -26,8 +26,11 @@ pub mod wire;
 pub use account::{Account, AccountStatus};
 pub use amount::Amount;
 pub use batch::TransactionBatch;
-pub use id::{AccountId, AccountNumber, AccountRole, AssetId, NetworkId, ParticipantId, Timestamp, Uetr};
+pub use id::{
+    AccountId, AccountNumber, AccountRole, AssetId, NetworkId, NetworkTag, NotNetworkId, ParticipantId,
+    Timestamp, Uetr,
+};
 pub use network::{Asset, AssetKind, Network, Participant, SignaturePolicy};
 pub use order::AccountOrder;
 pub use refusal::Refusal;
-pub use transaction::{Header, Kind, Leg, Signer, Transaction, TransactionId};
+pub use transaction::{Header, IdKey, Kind, Leg, Signer, Transaction, TransactionId};

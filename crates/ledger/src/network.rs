@@ -1,7 +1,7 @@
 //! Who takes part and what is held: the configuration on which every stage agrees.
 
 use crate::amount::Amount;
-use crate::id::{AssetId, NetworkId, ParticipantId};
+use crate::id::{AssetId, NetworkId, ParticipantId, Timestamp};
 use serde::{Deserialize, Serialize};
 use tally_crypto::PublicKey;
 
@@ -82,6 +82,12 @@ impl Network {
         };
         let wanted = head(bic);
         (0u16..).map(ParticipantId).zip(&self.participants).find(|(_, p)| head(&p.bic) == wanted)
+    }
+    /// The latest expiry that a transaction written at `now` should have. A tenth of the longest validity, a minute at most,
+    /// is left for the clock of the scheduler, which may be behind and refuses what expires too far ahead.
+    pub fn latest_expiry(&self, now: Timestamp) -> Timestamp {
+        let longest_ms = self.longest_validity_ms;
+        now.plus_ms(longest_ms.saturating_sub((longest_ms / 10).min(60_000)))
     }
     /// How far below zero a participant's settlement account may go.
     pub fn settlement_floor(&self, holder: ParticipantId, asset: AssetId) -> Amount {

@@ -1,21 +1,34 @@
 //! Transactions: what clients build and sign.
 //!
 //! # The transaction id
-//! The id is a BLAKE3 hash over the [`Header`] and one hash per leg. Each leg is hashed with a salt
-//! of its own, derived from the transaction's secret seed, so that whoever is shown one leg and its
-//! salt can check that it belongs to the id and learns nothing of the others:
+//! The id is a BLAKE3 hash over the [`Header`], the set of participants and one hash per leg, under
+//! a key that belongs to the network ([`IdKey`]). Each leg is hashed with a salt of its own,
+//! derived from the transaction's secret seed, so that whoever is shown one leg and its salt can
+//! check that it belongs to the id and learns nothing of the others:
 //!
 //! ```text
 //! salt_i = BLAKE3_keyed(SALT, seed (16) ‖ i (1) ‖ 0 (47))[..16]
 //! leg_i  = BLAKE3_keyed(LEG, salt_i (16) ‖ participant (2) ‖ asset (2) ‖ account (4) ‖ amount (8) ‖ i (1) ‖ 0 (31))
-//! id     = BLAKE3(header (64, signer count as 0) ‖ leg_0 ‖ … ‖ leg_n ‖ 0 … to a multiple of 64)
+//! key    = BLAKE3_derive_key("tallystick settlement v2 transaction", network id (32))
+//! id     = BLAKE3_keyed(key, header' (64) ‖ [participants (64)] ‖ leg_0 ‖ … ‖ leg_n ‖ 0 … to a multiple of 64)
 //! ```
+//!
+//! `header'` is the header with the count of signers as 0 and, in place of the network's tag, the
+//! participants where there are one or two: two `u16`, ascending, the second 0xFFFF where there is
+//! one. Of more than two, those four bytes are 0 and a block follows the header: all of them as
+//! `u16`, ascending, filled up with 0xFF. So the id commits to the *set* of participants
+//! ([`concerned`]), and the payments inside one institution, of which there are most, hash no block
+//! more for it.
+//!
+//! Owners, issuers and institutions sign the 32 bytes of the id. By the key it names the protocol,
+//! its version, the purpose and the whole network; by the header the kind, which is the role in
+//! which its signer acts.
 //!
 //! All integers are little-endian. Every input is a whole number of 64-byte blocks, so that many are
 //! hashed side by side in vector registers ([`crate::batch`]).
 
 use crate::amount::Amount;
-use crate::id::{AccountNumber, AssetId, NetworkId, ParticipantId, Timestamp, Uetr};
+use crate::id::{AccountNumber, AssetId, NetworkId, NetworkTag, ParticipantId, Timestamp, Uetr};
 use crate::order::AccountOrder;
 use bytemuck::{Pod, Zeroable};
 use tally_crypto::{Hash, PublicKey, Signature, Signed, SigningKey};
@@ -72,12 +85,12 @@ pub struct Header {
     pub kind: u8,
     /// How many legs it has.
     pub legs: u8,
-    /// How many participants have legs in it, all of whom must approve.
+    /// How many participants are [`concerned`], all of whom must approve.
     pub participants: u8,
     /// How many signatures came with it; counts as 0 in the id, which is what they sign.
     pub signers: u8,
-    /// The network it is for.
-    pub network: NetworkId,
+    /// Of the network it is for; not in the id, which commits to the whole [`NetworkId`].
+    pub network: NetworkTag,
     /// When it is refused if not decided.
     pub expiry: Timestamp,
     /// End-to-end reference.
@@ -124,6 +137,7 @@ impl Signer {
 
 const SALT_KEY: &[u8; 32] = b"tallystick 2026 leg salt v1\0\0\0\0\0";
 const LEG_KEY: &[u8; 32] = b"tallystick 2026 leg hash v1\0\0\0\0\0";
+const ID_CONTEXT: &str = "tallystick settlement v2 transaction";
 
 pub(crate) fn salt_input(seed: &Seed, position: u8) -> [u8; 64] {
     let mut input = [0; 64];
@@ -140,8 +154,72 @@ pub(crate) fn leg_input(salt: &[u8], leg: &Leg, position: u8) -> [u8; 64] {
     input
 }
 
-pub(crate) fn header_input(header: &Header) -> [u8; 64] {
-    bytemuck::cast(Header { signers: 0, ..*header })
+/// Under which the ids of one network's transactions are hashed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct IdKey([u8; 32]);
+
+impl IdKey {
+    /// The key of `network`: two compressions, so that what hashes many transactions keeps it.
+    pub fn new(network: &NetworkId) -> Self {
+        Self(tally_crypto::derive_key(ID_CONTEXT, &network.0))
+    }
+
+    /// The 32 bytes of the key.
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+/// Writes the participants of a transaction to `out` in place of what is there: those with a leg,
+/// and for an account order the participant of the order alone; ascending, each once.
+pub fn concerned(legs: &[Leg], order: Option<&AccountOrder>, out: &mut Vec<ParticipantId>) {
+    out.clear();
+    if let Some(order) = order {
+        out.push(order.participant);
+        return;
+    }
+    for leg in legs {
+        if let Err(at) = out.binary_search(&leg.participant) {
+            out.insert(at, leg.participant);
+        }
+    }
+}
+
+/// As many participants as the header's four bytes hold.
+const IN_HEADER: usize = 2;
+/// Bytes of a block of the id's input.
+const BLOCK: usize = 64;
+
+/// The length in bytes of what the id hashes, for so many participants and legs.
+pub(crate) fn preimage_length(participants: usize, legs: usize) -> usize {
+    let listed = if participants > IN_HEADER { participants.saturating_mul(2) } else { 0 };
+    let legs = legs.saturating_mul(Hash::LENGTH);
+    BLOCK.saturating_add(listed.next_multiple_of(BLOCK)).saturating_add(legs.next_multiple_of(BLOCK))
+}
+
+/// Writes what the id hashes to `out`, which is zero and has its length.
+#[inline]
+pub(crate) fn write_preimage(header: &Header, participants: &[ParticipantId], legs: &[Hash], out: &mut [u8]) {
+    let (front, mut rest) = out.split_at_mut(BLOCK);
+    front.copy_from_slice(bytemuck::bytes_of(header));
+    front[3] = 0;
+    let [first, second] = match participants {
+        [] => [[0xff; 2]; 2],
+        [one] => [one.0.to_le_bytes(), [0xff; 2]],
+        [one, two] => [one.0.to_le_bytes(), two.0.to_le_bytes()],
+        _ => [[0; 2]; 2],
+    };
+    front[4..6].copy_from_slice(&first);
+    front[6..8].copy_from_slice(&second);
+    if participants.len() > IN_HEADER {
+        let listed: &[u8] = bytemuck::cast_slice(participants);
+        let (list, after) = rest.split_at_mut(listed.len().next_multiple_of(BLOCK));
+        list.fill(0xff);
+        list[..listed.len()].copy_from_slice(listed);
+        rest = after;
+    }
+    let legs: &[u8] = bytemuck::cast_slice(legs);
+    rest[..legs.len()].copy_from_slice(legs);
 }
 
 /// The hashes of many legs, given as salted inputs of 64 bytes; appended to `out`.
@@ -167,13 +245,17 @@ pub fn leg_hash(salt: &Salt, leg: &Leg, position: u8) -> Hash {
     tally_crypto::keyed(LEG_KEY, &leg_input(salt, leg, position))
 }
 
-/// The id of a transaction with that header and those leg hashes.
-pub fn transaction_id(header: &Header, leg_hashes: &[Hash]) -> TransactionId {
-    let mut input = Vec::with_capacity(64);
-    input.extend_from_slice(&header_input(header));
-    input.extend_from_slice(bytemuck::cast_slice(leg_hashes));
-    input.resize(input.len().next_multiple_of(64), 0);
-    tally_crypto::hash(&input)
+/// The id of a transaction with that header, those participants and those leg hashes, in the
+/// network of that key. The participants are those that are [`concerned`], ascending.
+pub fn transaction_id(
+    key: &IdKey,
+    header: &Header,
+    participants: &[ParticipantId],
+    leg_hashes: &[Hash],
+) -> TransactionId {
+    let mut input = vec![0; preimage_length(participants.len(), leg_hashes.len())];
+    write_preimage(header, participants, leg_hashes, &mut input);
+    tally_crypto::keyed(&key.0, &input)
 }
 
 /// One transaction with everything that belongs to it; not yet checked by anybody.
@@ -212,16 +294,15 @@ impl Transaction {
     /// Counts of legs and participants beyond what the form can hold are cut to 255, which the
     /// scheduler refuses.
     pub fn new(kind: Kind, terms: &Terms, legs: Vec<Leg>) -> Self {
-        let mut participants: Vec<_> = legs.iter().map(|leg| leg.participant).collect();
-        participants.sort_unstable();
-        participants.dedup();
+        let mut participants = Vec::new();
+        concerned(&legs, None, &mut participants);
         let count = |n: usize| u8::try_from(n).unwrap_or(u8::MAX);
         let header = Header {
             kind: kind.number(),
             legs: count(legs.len()),
             participants: count(participants.len()),
             signers: 0,
-            network: terms.network,
+            network: terms.network.tag(),
             expiry: terms.expiry,
             uetr: terms.uetr,
             details: terms.details,
@@ -238,20 +319,27 @@ impl Transaction {
         transaction
     }
 
-    /// The id, computed from the content.
-    pub fn id(&self) -> TransactionId {
+    /// The participants that are [`concerned`], ascending.
+    pub fn participants(&self) -> Vec<ParticipantId> {
+        let mut participants = Vec::new();
+        concerned(&self.legs, self.order.as_ref(), &mut participants);
+        participants
+    }
+
+    /// The id in `network`, computed from the content.
+    pub fn id(&self, network: &NetworkId) -> TransactionId {
         let hash = |(position, leg)| {
             // Positions beyond the form's are those of a transaction that the scheduler refuses.
             let position = u8::try_from(position).unwrap_or(u8::MAX);
             leg_hash(&leg_salt(&self.seed, position), leg, position)
         };
         let hashes: Vec<Hash> = self.legs.iter().enumerate().map(hash).collect();
-        transaction_id(&self.header, &hashes)
+        transaction_id(&IdKey::new(network), &self.header, &self.participants(), &hashes)
     }
 
-    /// Adds a signature over the id.
-    pub fn sign(&mut self, key: &SigningKey) {
-        let id = self.id();
+    /// Adds a signature over the id in `network`.
+    pub fn sign(&mut self, network: &NetworkId, key: &SigningKey) {
+        let id = self.id(network);
         self.signers.push(Signer { key: key.public_key(), signature: key.sign(id.as_bytes()) });
         self.header.signers = u8::try_from(self.signers.len()).unwrap_or(u8::MAX);
     }

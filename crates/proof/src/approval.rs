@@ -1,44 +1,42 @@
 //! Approvals: an institution's answer to one transaction, out of a batch of answers under one signature.
 //!
 //! ```text
-//! leaf      = BLAKE3_keyed(LEAF, id (32) ‖ expiry (8) ‖ index (4) ‖ verdict (2) ‖ participants (1) ‖ 0 (17))
-//! statement = BLAKE3_keyed(STATEMENT, root (32) ‖ batch (8) ‖ scheduler (8) ‖ participant (2) ‖ batch length (4) ‖ 0 (10))
+//! leaf      = BLAKE3_keyed(LEAF, id (32) ‖ index (4) ‖ verdict (2) ‖ 0 (26))
+//! key       = BLAKE3_derive_key("tallystick settlement v2 approval", network id (32))
+//! statement = BLAKE3_keyed(key, root (32) ‖ batch (8) ‖ scheduler (8) ‖ participant (2) ‖ batch length (4) ‖ 0 (10))
 //! ```
 //!
-//! Integers are little-endian; `root` is the BLAKE3 Merkle root over the leaves; the institution signs the 32 bytes of
-//! the statement with Ed25519. The statement has no count of answers, so that a path says itself on which side each
-//! sibling stands: nodes and leaves are hashed under keys of their own, and nothing but an answer leads to the root.
+//! Integers are little-endian; `root` is the BLAKE3 Merkle root over the leaves; the institution
+//! signs the 32 bytes of the statement with Ed25519. The key makes it worth nothing on another
+//! network. What the id commits to (expiry, participants, network) is not repeated in the leaf. The
+//! statement has no count of answers, so that a path says itself on which side each sibling stands:
+//! nodes and leaves are hashed under keys of their own, and nothing but an answer leads to the
+//! root.
 
 use serde::{Deserialize, Serialize};
 use tally_crypto::{Hash, PublicKey, Signature, SignatureError, merkle};
-use tally_ledger::{ParticipantId, Timestamp, TransactionId};
+use tally_ledger::{NetworkId, ParticipantId, TransactionId};
 
-const STATEMENT_KEY: &[u8; 32] = b"tallystick 2026 approval batch 1";
-const LEAF_KEY: &[u8; 32] = b"tallystick 2026 approval leaf 01";
+const STATEMENT_CONTEXT: &str = "tallystick settlement v2 approval";
+const LEAF_KEY: &[u8; 32] = b"tallystick 2026 approval leaf 02";
 
 /// One answer of a batch of answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Answer {
     /// The transaction, recomputed from what the institution was shown.
     pub id: TransactionId,
-    /// When it expires.
-    pub expiry: Timestamp,
     /// Which transaction of the accepted batch it is.
     pub index: u32,
     /// The verdict by its number.
     pub verdict: u16,
-    /// How many participants must answer for it.
-    pub participants: u8,
 }
 
 impl Answer {
     fn input(&self) -> [u8; 64] {
         let mut input = [0; 64];
         input[..32].copy_from_slice(self.id.as_bytes());
-        input[32..40].copy_from_slice(&self.expiry.0.to_le_bytes());
-        input[40..44].copy_from_slice(&self.index.to_le_bytes());
-        input[44..46].copy_from_slice(&self.verdict.to_le_bytes());
-        input[46] = self.participants;
+        input[32..36].copy_from_slice(&self.index.to_le_bytes());
+        input[36..38].copy_from_slice(&self.verdict.to_le_bytes());
         input
     }
 
@@ -79,15 +77,15 @@ pub struct Statement {
 }
 
 impl Statement {
-    /// The 32 bytes that are signed.
-    pub fn hash(&self) -> Hash {
+    /// The 32 bytes that are signed in `network`.
+    pub fn hash(&self, network: &NetworkId) -> Hash {
         let mut statement = [0; 64];
         statement[..32].copy_from_slice(self.root.as_bytes());
         statement[32..40].copy_from_slice(&self.batch.to_le_bytes());
         statement[40..48].copy_from_slice(&self.scheduler.to_le_bytes());
         statement[48..50].copy_from_slice(&self.participant.0.to_le_bytes());
         statement[50..54].copy_from_slice(&self.batch_len.to_le_bytes());
-        tally_crypto::keyed(STATEMENT_KEY, &statement)
+        tally_crypto::keyed(&tally_crypto::derive_key(STATEMENT_CONTEXT, &network.0), &statement)
     }
 }
 
@@ -162,12 +160,10 @@ pub enum ApprovalError {
 /// What an approval has to be about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct About {
+    /// The network.
+    pub network: NetworkId,
     /// The transaction.
     pub id: TransactionId,
-    /// When it expires.
-    pub expiry: Timestamp,
-    /// How many participants must answer for it.
-    pub participants: u8,
     /// The scheduler that accepted it.
     pub scheduler: u64,
     /// Which batch of that scheduler it was accepted in.
@@ -183,13 +179,7 @@ impl Approval {
         if self.index >= self.batch_len || self.path.len() > MAX_PATH {
             return Err(ApprovalError::Form);
         }
-        let answer = Answer {
-            id: about.id,
-            expiry: about.expiry,
-            index: self.index,
-            verdict: self.verdict,
-            participants: about.participants,
-        };
+        let answer = Answer { id: about.id, index: self.index, verdict: self.verdict };
         let statement = Statement {
             root: self.path.iter().fold(answer.leaf(), |below, sibling| sibling.above(&below)),
             scheduler: about.scheduler,
@@ -197,7 +187,7 @@ impl Approval {
             participant: self.participant,
             batch_len: self.batch_len,
         };
-        tally_crypto::verify(key, statement.hash().as_bytes(), &self.signature)
+        tally_crypto::verify(key, statement.hash(&about.network).as_bytes(), &self.signature)
             .map_err(ApprovalError::Signature)
     }
 }
@@ -208,13 +198,8 @@ mod tests {
 
     #[test]
     fn one_leaf_is_as_many() {
-        let answer = |n: u8| Answer {
-            id: tally_crypto::hash(&[n]),
-            expiry: Timestamp(u64::from(n)),
-            index: u32::from(n),
-            verdict: u16::from(n % 2),
-            participants: n,
-        };
+        let answer =
+            |n: u8| Answer { id: tally_crypto::hash(&[n]), index: u32::from(n), verdict: u16::from(n % 2) };
         let mut leaves = Vec::new();
         AnswerHasher::default().hash((0..40).map(answer), &mut leaves);
         assert_eq!(leaves, (0..40).map(|n| answer(n).leaf()).collect::<Vec<_>>());

@@ -3,9 +3,9 @@
 use crate::text;
 use serde::{Deserialize, Serialize};
 use tally_crypto::Hash;
-use tally_ledger::transaction::{Salt, leg_hash, leg_salt, transaction_id};
+use tally_ledger::transaction::{MAX_LEGS, Salt, leg_hash, leg_salt, transaction_id};
 use tally_ledger::{
-    AccountNumber, Amount, AssetId, Header, Leg, NetworkId, ParticipantId, Timestamp, Transaction,
+    AccountNumber, Amount, AssetId, Header, IdKey, Leg, NetworkId, ParticipantId, Timestamp, Transaction,
     TransactionId, Uetr,
 };
 
@@ -15,10 +15,10 @@ use tally_ledger::{
 pub struct Contents {
     /// The number of its [kind](tally_ledger::Kind).
     pub kind: u8,
-    /// How many participants have legs in it, all of whom must approve.
-    pub participants: u8,
+    /// Who has legs in it, or whose order it is, ascending: all of them must approve, and no others
+    /// count.
+    pub participants: Vec<ParticipantId>,
     /// The network it is for.
-    #[serde(with = "text::network")]
     pub network: NetworkId,
     /// When it is refused if not decided, in milliseconds since the Unix epoch.
     pub expiry: Timestamp,
@@ -76,10 +76,10 @@ impl ProvenLeg {
 }
 
 impl Contents {
-    /// The contents of a transaction, with the legs for which `shows` says so.
+    /// The contents of a transaction of `network`, with the legs for which `shows` says so.
     ///
     /// Legs beyond the 255th are left out: the form of a transaction cannot hold them.
-    pub fn of(transaction: &Transaction, shows: impl Fn(&Leg) -> bool) -> Self {
+    pub fn of(network: NetworkId, transaction: &Transaction, shows: impl Fn(&Leg) -> bool) -> Self {
         let header = &transaction.header;
         let legs = (0..u8::MAX).zip(&transaction.legs).map(|(position, leg)| {
             let salt = leg_salt(&transaction.seed, position);
@@ -92,8 +92,8 @@ impl Contents {
         });
         Self {
             kind: header.kind,
-            participants: header.participants,
-            network: header.network,
+            participants: transaction.participants(),
+            network,
             expiry: header.expiry,
             uetr: header.uetr,
             details: header.details,
@@ -111,22 +111,26 @@ impl Contents {
         Self { legs: (0..=u8::MAX).zip(&self.legs).map(hide).collect(), ..self.clone() }
     }
 
-    /// The id, computed from the contents; none where there are more legs than a transaction's form can hold.
+    /// The id, computed from the contents; none where there are more legs or participants than a
+    /// transaction's form can hold.
     pub fn id(&self) -> Option<TransactionId> {
+        if self.participants.len() > MAX_LEGS {
+            return None;
+        }
         let header = Header {
             kind: self.kind,
             legs: u8::try_from(self.legs.len()).ok()?,
-            participants: self.participants,
-            // Counts as 0 in the id.
+            participants: u8::try_from(self.participants.len()).ok()?,
+            // The id has neither the count of signers nor the tag.
             signers: 0,
-            network: self.network,
+            network: self.network.tag(),
             expiry: self.expiry,
             uetr: self.uetr,
             details: self.details,
         };
         let hashes: Vec<Hash> =
             (0..=u8::MAX).zip(&self.legs).map(|(position, leg)| leg.hash(position)).collect();
-        Some(transaction_id(&header, &hashes))
+        Some(transaction_id(&IdKey::new(&self.network), &header, &self.participants, &hashes))
     }
 
     /// The legs that are shown.

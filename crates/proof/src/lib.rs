@@ -8,6 +8,8 @@
 //! | [`approval`] | did that institution answer so? |
 //! | [`contents`] | does this belong to the transaction's id? |
 //! | [`consistency`] | was the log only ever appended to between two signed heads? |
+//! | [`witness`] | which institutions have seen that state of the log? |
+//! | [`evidence`] | did somebody sign what contradicts what it signed elsewhere? |
 //! | [`sequence`] | what the operator's log commits to |
 //!
 //! Nothing here has IO, a clock or a network. What was not verified proves nothing: every field of a [`Proof`] comes
@@ -36,18 +38,22 @@
 pub mod approval;
 pub mod consistency;
 pub mod contents;
+pub mod evidence;
 pub mod keys;
 pub mod proof;
 pub mod receipt;
 pub mod sequence;
 mod text;
+pub mod witness;
 
 pub use approval::{Approval, ApprovalError};
 pub use consistency::{Consistency, ConsistencyError};
 pub use contents::{Contents, ProvenLeg};
+pub use evidence::{Evidence, EvidenceError, Misconduct};
 pub use keys::{Institution, Keys};
 pub use proof::{Proof, ProofError, Verified};
 pub use receipt::{Receipt, ReceiptError};
+pub use witness::{HeadCosignature, WitnessError, Witnessed};
 
 #[doc = include_str!("../README.md")]
 #[cfg(doctest)]

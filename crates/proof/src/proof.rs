@@ -4,6 +4,7 @@ use crate::approval::{About, Approval, ApprovalError};
 use crate::contents::Contents;
 use crate::keys::Keys;
 use crate::receipt::{Receipt, ReceiptError};
+use crate::witness::{WitnessError, Witnessed};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use tally_crypto::log::TreeHead;
@@ -11,7 +12,7 @@ use tally_ledger::refusal::{Verdict, verdict_from_number};
 use tally_ledger::{Leg, NetworkId, ParticipantId, Timestamp, TransactionId, Uetr};
 
 /// The version of the form that this crate writes and reads.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// The largest proof that should be read, in bytes: 255 legs and 255 approvals fit.
 pub const MAX_PROOF_BYTES: u64 = 1 << 20;
 
@@ -49,12 +50,17 @@ pub struct Verified {
     pub timestamp: Timestamp,
     /// The signed state of the operator's log that has it: no earlier than [`Self::timestamp`].
     pub head: TreeHead,
+    /// The institutions that cosigned that head, by participant; the operator is none of them.
+    pub witnesses: Vec<Witnessed>,
     /// The answers of institutions, each under its own signature, by participant.
     pub answers: Vec<Answered>,
-    /// How many institutions have legs in it, all of whom must approve what is settled.
-    pub participants: u8,
+    /// The institutions concerned, ascending: the id commits to them, and all must approve what is
+    /// settled.
+    pub concerned: Vec<ParticipantId>,
     /// The legs that the proof shows, with their positions.
     pub legs: Vec<(u8, Leg)>,
+    /// How many legs it does not show.
+    pub hidden_legs: u8,
     /// Institutions concerned whose answers are said to be missing; a settled payment's
     /// [`not_shown`](Self::not_shown) is what was verified.
     pub missing: Vec<ParticipantId>,
@@ -76,7 +82,7 @@ pub struct Answered {
 pub enum ProofError {
     /// It is of another version.
     #[error(
-        "the proof is of version {0}, and this program reads version 1: use the program that goes with it"
+        "the proof is of version {0}, and this program reads version 2: use the program that goes with it"
     )]
     Version(u32),
     /// Its contents cannot be a transaction's.
@@ -84,13 +90,13 @@ pub enum ProofError {
     Form(&'static str),
     /// It is of another network than the keys.
     #[error(
-        "the proof is of network {proof:08x} and the keys are of network {keys:08x}: take the keys of that network"
+        "the proof is of network {proof} and the keys are of network {keys}: take the keys of that network"
     )]
     Network {
         /// The proof's.
-        proof: u32,
+        proof: NetworkId,
         /// The keys'.
-        keys: u32,
+        keys: NetworkId,
     },
     /// The contents have another id than the receipt.
     #[error("the transaction's contents have the id {contents} and the receipt is of {receipt}")]
@@ -103,6 +109,9 @@ pub enum ProofError {
     /// The receipt proves nothing.
     #[error("the payment's place in the global order is not proven")]
     Receipt(#[from] ReceiptError),
+    /// Fewer institutions than the keys ask for have cosigned the head, or a cosignature is false.
+    #[error("the head of the operator's log is not witnessed")]
+    Witnesses(#[from] WitnessError),
     /// The keys name no such institution.
     #[error("participant {} answered, and the keys do not name it: take the network's present keys", .0.0)]
     UnknownInstitution(ParticipantId),
@@ -121,8 +130,8 @@ pub enum ProofError {
     /// An institution refused what is said to be settled.
     #[error("the payment is said to be settled, and {0} refused it")]
     Refused(String),
-    /// An answer is of an institution that has no part in the transaction.
-    #[error("{0} answered and has no leg in the transaction")]
+    /// An answer is of an institution that the transaction does not concern.
+    #[error("{0} answered and the transaction does not concern it")]
     NotConcerned(String),
     /// It shows that the payment is final, and not that everybody concerned approved it.
     #[error(
@@ -133,16 +142,16 @@ pub enum ProofError {
         /// How many are not shown.
         missing: usize,
         /// How many institutions are concerned.
-        participants: u8,
+        participants: usize,
     },
 }
 
 impl Proof {
     /// Checks that the transaction is final, has its place, and, if it is settled, that every institution concerned
-    /// approved it.
+    /// approved it; and that as many institutions as the keys ask for have cosigned the head that has it.
     ///
-    /// That these are all the institutions concerned rests on the count that the id commits to, which each of them
-    /// signed; where all legs are shown, it is checked against them.
+    /// Which institutions are concerned is what the id commits to, which payer and institutions
+    /// signed.
     ///
     /// # Errors
     /// When any of that is not shown.
@@ -150,11 +159,11 @@ impl Proof {
         let verified = self.verify_finality(keys)?;
         match verified.not_shown() {
             0 => Ok(verified),
-            missing => Err(ProofError::NotShown { missing, participants: verified.participants }),
+            missing => Err(ProofError::NotShown { missing, participants: verified.concerned.len() }),
         }
     }
 
-    /// Checks that the transaction is final and has its place, whether or not all approvals are shown; those that
+    /// Checks that the transaction is final and has its place under a witnessed head, whether or not all approvals are shown; those that
     /// are shown are checked. [`Verified::not_shown`] says how many are not.
     ///
     /// # Errors
@@ -165,19 +174,20 @@ impl Proof {
         }
         let contents = &self.transaction;
         if contents.network != keys.network {
-            let (proof, keys) = (contents.network.0, keys.network.0);
+            let (proof, keys) = (contents.network, keys.network);
             return Err(ProofError::Network { proof, keys });
         }
-        let id = contents.id().ok_or(ProofError::Form("it has too many legs"))?;
+        let id = contents.id().ok_or(ProofError::Form("it has too many legs or participants"))?;
         if id != self.receipt.id {
             return Err(ProofError::Id { contents: id, receipt: self.receipt.id });
         }
-        let concerned = self.concerned()?;
+        let hidden_legs = self.hidden_legs()?;
         // Before any signature is verified: what others hand over must not cost more than it can show.
-        if self.approvals.len() > usize::from(contents.participants) {
+        if self.approvals.len() > contents.participants.len() {
             return Err(ProofError::Form("there are more answers than participants"));
         }
-        let verdict = self.receipt.verify(&keys.operator)?;
+        let verdict = self.receipt.verify(&contents.network, &keys.operator)?;
+        let witnesses = keys.witnessed(&self.receipt.head.head, &self.receipt.cosignatures)?;
         Ok(Verified {
             network: contents.network,
             id,
@@ -186,39 +196,43 @@ impl Proof {
             sequence: self.receipt.sequence,
             timestamp: self.receipt.timestamp,
             head: self.receipt.head.head,
-            answers: self.answers(keys, verdict, &concerned)?,
-            participants: contents.participants,
+            witnesses,
+            answers: self.answers(keys, verdict)?,
+            concerned: contents.participants.clone(),
             legs: (0..=u8::MAX)
                 .zip(&contents.legs)
                 .filter_map(|(position, leg)| Some((position, leg.leg()?)))
                 .collect(),
+            hidden_legs,
             missing: self.missing.clone(),
         })
     }
 
-    /// The participants that the legs show to be concerned.
-    fn concerned(&self) -> Result<Concerned, ProofError> {
+    /// How many legs are hidden, where legs and list of participants can be of one transaction.
+    fn hidden_legs(&self) -> Result<u8, ProofError> {
         let contents = &self.transaction;
-        let shown: BTreeSet<ParticipantId> = contents.shown().map(|leg| leg.participant).collect();
-        let all_legs = !contents.legs.is_empty() && contents.shown().count() == contents.legs.len();
-        let participants = usize::from(contents.participants);
-        let fits = if all_legs { shown.len() == participants } else { shown.len() <= participants };
-        if participants == 0 || !fits {
-            return Err(ProofError::Form("its legs are of another number of participants than it says"));
+        let listed = &contents.participants;
+        // The id alone does not say so: an operator and its customer may make one of any list.
+        if listed.is_empty() || listed.windows(2).any(|pair| pair[0] >= pair[1]) {
+            return Err(ProofError::Form("its participants are none, or not in ascending order"));
         }
-        Ok(Concerned { all_known: shown.len() == participants, shown })
+        let shown: BTreeSet<ParticipantId> = contents.shown().map(|leg| leg.participant).collect();
+        if shown.iter().any(|participant| listed.binary_search(participant).is_err()) {
+            return Err(ProofError::Form("it shows a leg of a participant that it does not list"));
+        }
+        let hidden = contents.legs.len() - contents.shown().count();
+        // An account order has no legs and one participant.
+        let others = if contents.legs.is_empty() { 1 } else { hidden + shown.len() };
+        if listed.len() > others {
+            return Err(ProofError::Form("it lists a participant that can have no leg in it"));
+        }
+        u8::try_from(hidden).map_err(|_| ProofError::Form("it has too many legs or participants"))
     }
 
-    fn answers(
-        &self,
-        keys: &Keys,
-        verdict: Verdict,
-        concerned: &Concerned,
-    ) -> Result<Vec<Answered>, ProofError> {
+    fn answers(&self, keys: &Keys, verdict: Verdict) -> Result<Vec<Answered>, ProofError> {
         let about = About {
+            network: self.transaction.network,
             id: self.receipt.id,
-            expiry: self.transaction.expiry,
-            participants: self.transaction.participants,
             scheduler: self.receipt.scheduler,
             batch: self.receipt.batch,
         };
@@ -231,7 +245,7 @@ impl Proof {
             if answers.iter().any(|other| other.participant == participant) {
                 return Err(ProofError::Twice(bic));
             }
-            if concerned.all_known && !concerned.shown.contains(&participant) {
+            if self.transaction.participants.binary_search(&participant).is_err() {
                 return Err(ProofError::NotConcerned(bic));
             }
             let wrong = |source| ProofError::Approval { institution: bic.clone(), source };
@@ -247,19 +261,12 @@ impl Proof {
     }
 }
 
-/// The participants that are known to be concerned.
-struct Concerned {
-    shown: BTreeSet<ParticipantId>,
-    /// Whether there are no others.
-    all_known: bool,
-}
-
 impl Verified {
     /// How many institutions' approvals of a settled payment the proof does not show; none for one that was refused, which
     /// needs none.
     pub fn not_shown(&self) -> usize {
         match self.verdict {
-            Ok(()) => usize::from(self.participants).saturating_sub(self.answers.len()),
+            Ok(()) => self.concerned.len().saturating_sub(self.answers.len()),
             Err(_) => 0,
         }
     }

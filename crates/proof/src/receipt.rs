@@ -5,11 +5,12 @@
 //! operator's key; it shows no other transaction's id, only hashes.
 
 use crate::sequence::{self, BatchLeaf};
+use crate::witness::HeadCosignature;
 use serde::{Deserialize, Serialize};
 use tally_crypto::log::{LogHash, SignedTreeHead, leaf_hash, verify_inclusion};
 use tally_crypto::{Hash, PublicKey, SignatureError, merkle};
 use tally_ledger::refusal::{Verdict, verdict_from_number};
-use tally_ledger::{Timestamp, TransactionId};
+use tally_ledger::{NetworkId, Timestamp, TransactionId};
 
 /// Proof of an outcome.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -41,6 +42,9 @@ pub struct Receipt {
     pub tree_path: Vec<Hash>,
     /// The signed head of the Merkle log.
     pub head: SignedTreeHead,
+    /// Of witnesses on that head.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cosignatures: Vec<HeadCosignature>,
 }
 
 /// Why a receipt proves nothing.
@@ -69,11 +73,15 @@ pub enum ReceiptError {
 }
 
 impl Receipt {
-    /// Checks the receipt against the key of the network's operator, and says what it proves of [`Self::id`].
+    /// Checks the receipt against the network and the key of its operator, and says what it proves
+    /// of [`Self::id`].
+    ///
+    /// Witnesses are another question: [`Keys::witnessed`](crate::Keys::witnessed) answers it for [`Self::head`] and
+    /// [`Self::cosignatures`], and [`Proof::verify`](crate::Proof::verify) asks it.
     ///
     /// # Errors
     /// When it proves nothing.
-    pub fn verify(&self, operator: &PublicKey) -> Result<Verdict, ReceiptError> {
+    pub fn verify(&self, network: &NetworkId, operator: &PublicKey) -> Result<Verdict, ReceiptError> {
         let verdict = verdict_from_number(self.verdict).ok_or(ReceiptError::Form)?;
         let position = self.sequence.checked_sub(self.first).ok_or(ReceiptError::Form)?;
         let decision = sequence::leaf(&self.id, self.sequence, self.verdict);
@@ -81,7 +89,7 @@ impl Receipt {
             .map_err(ReceiptError::Decision)?;
         let batch = leaf_hash(&self.batch_leaf().data());
         let path: Vec<LogHash> = self.tree_path.iter().map(|hash| *hash.as_bytes()).collect();
-        let head = self.head.verify(operator).map_err(ReceiptError::Head)?;
+        let head = self.head.verify(&network.0, operator).map_err(ReceiptError::Head)?;
         verify_inclusion(&head.root, head.size, self.leaf, &batch, &path).map_err(ReceiptError::Batch)?;
         if head.timestamp_ms < self.timestamp.0 {
             let (head, decision) = (head.timestamp_ms, self.timestamp.0);

@@ -47,23 +47,3 @@ pub(crate) mod uetr {
         String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
 }
-
-/// A network: eight hexadecimal digits, as its configuration has it.
-pub(crate) mod network {
-    use serde::{Deserialize, Deserializer, Serializer};
-    use tally_ledger::NetworkId;
-
-    pub(crate) fn serialize<S: Serializer>(network: &NetworkId, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&format_args!("{:08x}", network.0))
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<NetworkId, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let digits = text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-        let number = u32::from_str_radix(&text, 16);
-        match number {
-            Ok(number) if digits && text.len() == 8 => Ok(NetworkId(number)),
-            _ => Err(serde::de::Error::custom("a network's id is 8 lower-case hexadecimal digits")),
-        }
-    }
-}

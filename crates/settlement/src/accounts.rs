@@ -169,10 +169,19 @@ impl AccountTable {
         }
     }
 
+    /// Whether a decided order can be made true: accounts are opened in the order of their numbers, and changed once they
+    /// are there.
+    pub fn takes(&self, order: &AccountOrder) -> bool {
+        match order.action {
+            AccountAction::Open { .. } => order.number.0 == self.customers(),
+            _ => order.participant == self.participant && self.get(order.number).is_some(),
+        }
+    }
+
     /// Makes a decided order true.
     ///
     /// # Panics
-    /// When the order does not fit: approval rules that out.
+    /// When the table does not [take](Self::takes) the order.
     pub fn apply_order(&mut self, order: &AccountOrder) {
         match &order.action {
             AccountAction::Open { count, asset, owner, floor, .. } => {

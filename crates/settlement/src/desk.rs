@@ -9,9 +9,7 @@ use crate::proof::Wanted;
 use crate::statement::{Movements, Statement};
 use std::time::Duration;
 use tally_crypto::log::SignedTreeHead;
-use tally_ledger::{
-    AccountId, AccountNumber, Network, ParticipantId, Timestamp, Transaction, TransactionId, Uetr,
-};
+use tally_ledger::{AccountId, AccountNumber, Network, ParticipantId, Timestamp, Transaction};
 use tally_log::Health;
 use tally_proof::{Consistency, Proof, Receipt};
 
@@ -64,23 +62,17 @@ pub trait Settlement: Send + Sync {
     /// before, to the letter, has the outcome that it had then, also when it has expired since.
     fn wait(&self, pending: &Pending, limit: Duration) -> Vec<Answer>;
 
-    /// What became of the transaction with that reference; none if it was never accepted.
+    /// What became of a transaction; none if it was never accepted.
     ///
     /// # Errors
     /// When the journal cannot be read.
-    fn status(&self, uetr: Uetr) -> Result<Option<Answer>, EngineError>;
+    fn status(&self, wanted: Wanted) -> Result<Option<Answer>, EngineError>;
 
-    /// What became of the transaction with that id; none if it was never accepted.
+    /// The transaction that is wanted, as it was accepted last; none if there is none that may be undecided.
     ///
     /// # Errors
     /// When the journal cannot be read.
-    fn status_by_id(&self, id: TransactionId) -> Result<Option<Answer>, EngineError>;
-
-    /// The transaction with that reference that was accepted last; none if there is none that may be undecided.
-    ///
-    /// # Errors
-    /// When the journal cannot be read.
-    fn accepted(&self, uetr: Uetr) -> Result<Option<Accepted>, EngineError>;
+    fn accepted(&self, wanted: Wanted) -> Result<Option<Accepted>, EngineError>;
 
     /// Asks that an accepted transaction be refused ([`Withdrawn`](tally_ledger::Refusal::Withdrawn)) if it is not
     /// decided. Whether it was, its [status](Self::status) says, once it is final; the request itself is kept nowhere, and
@@ -104,11 +96,11 @@ pub trait Settlement: Send + Sync {
     fn kept(&self, between: (Timestamp, Timestamp), show: &mut dyn FnMut(Vec<u8>))
     -> Result<(), EngineError>;
 
-    /// Proof of the outcome of the transaction with that reference; none while it has none.
+    /// Proof of the outcome of a transaction; none while it has none.
     ///
     /// # Errors
     /// When the journal cannot be read.
-    fn receipt(&self, uetr: Uetr) -> Result<Option<Receipt>, EngineError>;
+    fn receipt(&self, wanted: Wanted) -> Result<Option<Receipt>, EngineError>;
 
     /// Proof for others of the outcome of a transaction; none while it has none. It shows the legs of those
     /// participants, as far as their books are kept here, and has the approvals that can still be had.
@@ -200,14 +192,11 @@ impl Settlement for Engine {
     fn wait(&self, pending: &Pending, limit: Duration) -> Vec<Answer> {
         (**self).wait(pending, limit)
     }
-    fn status(&self, uetr: Uetr) -> Result<Option<Answer>, EngineError> {
-        (**self).status(uetr)
+    fn status(&self, wanted: Wanted) -> Result<Option<Answer>, EngineError> {
+        (**self).status(wanted)
     }
-    fn status_by_id(&self, id: TransactionId) -> Result<Option<Answer>, EngineError> {
-        (**self).status_by_id(id)
-    }
-    fn accepted(&self, uetr: Uetr) -> Result<Option<Accepted>, EngineError> {
-        (**self).accepted_last(uetr)
+    fn accepted(&self, wanted: Wanted) -> Result<Option<Accepted>, EngineError> {
+        (**self).accepted_last(wanted)
     }
     fn withdraw(&self, accepted: &Accepted) -> Result<(), EngineError> {
         (**self).withdraw(accepted);
@@ -223,8 +212,8 @@ impl Settlement for Engine {
     ) -> Result<(), EngineError> {
         (**self).kept(between, show)
     }
-    fn receipt(&self, uetr: Uetr) -> Result<Option<Receipt>, EngineError> {
-        (**self).receipt(uetr)
+    fn receipt(&self, wanted: Wanted) -> Result<Option<Receipt>, EngineError> {
+        (**self).receipt(wanted)
     }
     fn proof(&self, wanted: Wanted, shown: &[ParticipantId]) -> Result<Option<Proof>, EngineError> {
         (**self).proof(wanted, shown)

@@ -22,6 +22,7 @@ use crate::runtime::executor::{Executor, Signal, Stage, StageError};
 use crate::runtime::shell::SharedState;
 use crate::runtime::topic::{Reader, Topic, TopicError};
 use crate::snapshot::SnapshotError;
+pub use crate::stage::scheduler::route;
 use crate::stage::{Scheduler, Updater};
 use crate::statement::Ends;
 use std::collections::VecDeque;
@@ -137,6 +138,12 @@ pub enum EngineError {
     /// More is under way than may be.
     #[error("the network is busy: {0} transactions wait to be scheduled")]
     Busy(usize),
+    /// An institution has as much undecided as this gateway takes of one.
+    #[error(
+        "{0} transactions of the institution that pays are undecided, its whole share of this gateway: others are taken once its \
+         approver has answered these, or they have expired"
+    )]
+    Share(usize),
 }
 
 /// Transactions that wait to be put into a batch, for one scheduler.
@@ -305,11 +312,6 @@ impl Shared {
         let origin = self.clerk().recovery_point(tally_log::Ticket(self.log.durable().0 + 1));
         Ok(crate::snapshot::save(&self.snapshots, self.network.id, &origin, &self.updaters)?)
     }
-}
-
-/// The scheduler that a reference falls to, of so many: references are random, so that any byte will do.
-pub fn route(uetr: &Uetr, schedulers: usize) -> usize {
-    usize::from(uetr.0[15]) % schedulers
 }
 
 /// Puts waiting transactions into batches.

@@ -2,19 +2,26 @@
 
 mod annex;
 mod approval;
+mod cosignature;
 mod decision;
 mod intake;
+pub mod participation;
 mod proposal;
 mod sequence;
+mod verified;
 mod withdrawal;
 
 pub use annex::{AnnexBatch, MAX_ANNEX_ITEM};
 pub use approval::{ApprovalBatch, ApprovalSigner};
+pub(crate) use cosignature::MAX_HEADS;
+pub use cosignature::{CosignatureBatch, CosignedHead};
 pub use decision::DecisionBatch;
 pub use intake::{AcceptedBatch, Intake, IntakeBatch, Submission};
+pub use participation::ParticipationBatch;
 pub use proposal::{Proposal, ProposalBatch, ProposalCursor};
 pub use sequence::{Run, SequenceBatch};
 pub use tally_proof::sequence::{LeafHasher as SequenceLeafHasher, leaf as sequence_leaf};
+pub use verified::{SignatureCheck, SignaturesVerified};
 pub use withdrawal::Withdrawal;
 
 use bytemuck::{Pod, Zeroable};

@@ -5,11 +5,11 @@ use crate::engine::earlier::Names;
 use crate::engine::{Answer, EngineError, Outcome};
 use crate::journal::{self, JournalError};
 use crate::message::{AcceptedBatch, SequenceBatch, Source};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex};
 use tally_ledger::refusal::verdict_from_number;
-use tally_ledger::{ParticipantId, Transaction};
+use tally_ledger::{NetworkId, ParticipantId, Transaction};
 use tally_log::{Log, LogError, Visibility};
 
 /// A transaction's outcome, and whom it concerns.
@@ -89,7 +89,7 @@ impl Kept {
             None => {
                 let accepted = accepted(batch.source).map_err(JournalError::from)?;
                 let Some(accepted) = accepted else { return Ok(None) };
-                let all: Arc<[Concluded]> = concluded(&batch, &accepted).into();
+                let all: Arc<[Concluded]> = concluded(&batch, &accepted, &names.network).into();
                 let mut kept = self.kept();
                 if kept.len() == KEPT {
                     kept.pop_front();
@@ -149,20 +149,14 @@ fn end(batch: &SequenceBatch) -> u64 {
 }
 
 /// Every outcome of a record.
-fn concluded(batch: &SequenceBatch, accepted: &AcceptedBatch) -> Vec<Concluded> {
+fn concluded(batch: &SequenceBatch, accepted: &AcceptedBatch, network: &NetworkId) -> Vec<Concluded> {
     let one = |(sequence, (index, verdict)): (u64, (u32, u16))| {
         let transaction = accepted.batch.transaction(index as usize)?;
         let verdict = verdict_from_number(verdict)?;
         let finality = Finality { sequence, timestamp: batch.timestamp, verdict };
-        let (id, uetr) = (transaction.id(), transaction.header.uetr);
+        let (id, uetr) = (transaction.id(network), transaction.header.uetr);
         let answer = Answer { id, uetr, outcome: Outcome::Final(finality) };
-        Some(Concluded { sequence, answer, participants: participants(&transaction) })
+        Some(Concluded { sequence, answer, participants: transaction.participants().into() })
     };
     (batch.first..).zip(batch.decisions()).filter_map(one).collect()
-}
-
-fn participants(transaction: &Transaction) -> Box<[ParticipantId]> {
-    let legs = transaction.legs.iter().map(|leg| leg.participant);
-    let order = transaction.order.as_ref().map(|order| order.participant);
-    legs.chain(order).collect::<BTreeSet<_>>().into_iter().collect()
 }

@@ -6,11 +6,13 @@
 //! become visible together or not at all ([`shard`]). Whoever opens a shard finds there what it needs to go on
 //! ([`schedule`], [`approve`], [`assemble`], [`sequence`], [`update`]), and fences whoever ran it before.
 //! [`standby`] says who is the sequencer. [`layout`] says which topics there are, [`gateway`] is the senders' side and
-//! [`desk`] answers clients there, [`found`] moves a network there.
+//! [`desk`] answers clients there, [`found`] moves a network there, [`journal`] and [`partition`] read its ledger for audits,
+//! [`misconduct`] counts what members appended that does not count.
 
 pub mod approve;
 pub mod assemble;
 pub mod desk;
+pub mod evidence;
 pub mod found;
 #[doc(hidden)]
 pub mod fuzz;
@@ -18,6 +20,8 @@ pub mod gateway;
 pub mod journal;
 pub mod layout;
 mod ledger;
+pub mod misconduct;
+pub mod partition;
 pub mod schedule;
 pub mod sequence;
 pub mod shard;

@@ -5,6 +5,8 @@
 
 use crate::journal::{Entry, JournalError};
 use crate::message::{AcceptedBatch, ApprovalBatch, ApprovalSigner, SequenceBatch, Source, sequence_leaf};
+use crate::recent::Reference;
+use crate::stage::scheduler;
 use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
@@ -12,7 +14,7 @@ use std::sync::Arc;
 use tally_crypto::log::{LogHash, MerkleLog};
 use tally_crypto::{Hash, Signature, SigningKey, merkle};
 use tally_ledger::batch::{Hashed, Hasher};
-use tally_ledger::{Network, ParticipantId, Transaction, TransactionBatch, TransactionId, Uetr};
+use tally_ledger::{Network, NetworkId, ParticipantId, Transaction, TransactionBatch, TransactionId, Uetr};
 use tally_log::Ticket;
 use tally_proof::approval::About;
 use tally_proof::{Approval, Consistency, Contents, Proof, Receipt};
@@ -24,6 +26,12 @@ pub enum Wanted {
     Uetr(Uetr),
     /// The one with that id.
     Id(TransactionId),
+    /// The last one with that end-to-end reference in which the institution has a part: it has a leg or the order there.
+    /// One that has the institution's own [reference](Reference) comes before another's of about the same time, since others
+    /// choose references too.
+    Concerning(ParticipantId, Uetr),
+    /// The last one whose reference is that institution's.
+    Of(Reference),
 }
 
 /// A text that names no transaction.
@@ -44,7 +52,7 @@ impl FromStr for Wanted {
 impl fmt::Display for Wanted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Uetr(uetr) => uetr.fmt(f),
+            Self::Uetr(uetr) | Self::Concerning(_, uetr) | Self::Of(Reference { uetr, .. }) => uetr.fmt(f),
             Self::Id(id) => id.fmt(f),
         }
     }
@@ -80,17 +88,39 @@ pub(crate) struct Search {
 }
 
 impl Search {
-    pub(crate) fn new(wanted: Wanted) -> Self {
-        Self { wanted, hasher: Hasher::default(), hashed: Hashed::default() }
+    pub(crate) fn new(network: &NetworkId, wanted: Wanted) -> Self {
+        Self { wanted, hasher: Hasher::new(network), hashed: Hashed::default() }
     }
 
-    /// Its position in the batch, if the batch has it.
+    /// Its last position in the batch, if the batch has it: what nobody authorised can come again at once, and what
+    /// comes last counts.
     pub(crate) fn index(&mut self, batch: &TransactionBatch) -> Option<u32> {
         let position = match self.wanted {
-            Wanted::Uetr(uetr) => batch.headers.iter().position(|header| header.uetr == uetr),
-            Wanted::Id(wanted) => self.ids(batch).iter().position(|id| *id == wanted),
+            Wanted::Uetr(uetr) => batch.headers.iter().rposition(|header| header.uetr == uetr),
+            Wanted::Id(wanted) => self.ids(batch).iter().rposition(|id| *id == wanted),
+            Wanted::Of(reference) => of_institution(batch, reference),
+            Wanted::Concerning(participant, uetr) => of_institution(batch, Reference { participant, uetr })
+                .or_else(|| with_uetr(batch, uetr).filter(|at| has_part(batch, *at, participant)).last()),
         };
         u32::try_from(position?).ok()
+    }
+
+    /// Whether the transaction at `index`, which has the reference that is wanted, is one that is meant.
+    pub(crate) fn is_meant(&self, batch: &TransactionBatch, index: u32) -> bool {
+        match self.wanted {
+            Wanted::Concerning(participant, _) => has_part(batch, index as usize, participant),
+            Wanted::Uetr(_) | Wanted::Id(_) | Wanted::Of(_) => true,
+        }
+    }
+
+    /// Whether the transaction at `index` has the reference that is wanted as its institution's own.
+    pub(crate) fn is_own(&self, batch: &TransactionBatch, index: u32) -> bool {
+        match self.wanted {
+            Wanted::Concerning(participant, uetr) => {
+                of_institution(batch, Reference { participant, uetr }) == Some(index as usize)
+            }
+            Wanted::Uetr(_) | Wanted::Id(_) | Wanted::Of(_) => true,
+        }
     }
 
     fn ids(&mut self, batch: &TransactionBatch) -> &[TransactionId] {
@@ -104,21 +134,47 @@ impl Search {
     }
 }
 
+/// Where the transactions with that reference are, whose ever it is.
+fn with_uetr(batch: &TransactionBatch, uetr: Uetr) -> impl Iterator<Item = usize> + '_ {
+    let headers = batch.headers.iter().enumerate();
+    headers.filter(move |(_, header)| header.uetr == uetr).map(|(at, _)| at)
+}
+
+fn of_institution(batch: &TransactionBatch, wanted: Reference) -> Option<usize> {
+    // Few batches have the reference at all.
+    with_uetr(batch, wanted.uetr).next()?;
+    let all: Vec<_> = scheduler::references(batch).collect();
+    all.iter().rposition(|reference| *reference == wanted)
+}
+
+fn has_part(batch: &TransactionBatch, at: usize, participant: ParticipantId) -> bool {
+    let Some(transaction) = batch.transaction(at) else { return false };
+    let order = transaction.order.as_ref().map(|order| order.participant);
+    transaction.legs.iter().map(|leg| leg.participant).chain(order).any(|one| one == participant)
+}
+
 /// The transaction that is wanted, with its receipt under the latest head of the log; none while it is not
-/// sequenced. `entries` are the journal from its beginning.
+/// sequenced. `entries` are the journal of `network` from its beginning.
+///
+/// No more than the first `until` records of the sequence are read, and the head is the last of these.
 ///
 /// # Errors
 /// When the journal cannot be read.
 pub fn find(
     entries: impl Iterator<Item = Result<(Ticket, Entry), JournalError>>,
+    network: &NetworkId,
     wanted: Wanted,
+    until: u64,
 ) -> Result<Option<Found>, JournalError> {
     let mut tree = MerkleLog::new();
     let mut head = None;
-    let mut search = Search::new(wanted);
+    let mut search = Search::new(network, wanted);
     let mut candidates: HashMap<Source, Candidate> = HashMap::new();
     let mut found: Option<Found> = None;
     for entry in entries {
+        if tree.len() >= until {
+            break;
+        }
         match entry?.1 {
             Entry::Accepted(source, batch) => {
                 candidates.extend(search.candidate(&batch).map(|candidate| (source, candidate)));
@@ -171,6 +227,7 @@ fn decided(batch: &SequenceBatch, candidate: &Candidate, leaf: u64) -> Option<Fo
         leaf,
         tree_path: Vec::new(),
         head: batch.tree_head(),
+        cosignatures: Vec::new(),
     };
     Some(Found {
         receipt,
@@ -189,13 +246,7 @@ impl Found {
 
     /// The participants that had to answer, ascending.
     pub fn concerned(&self) -> Vec<ParticipantId> {
-        let mut concerned: Vec<ParticipantId> = match &self.transaction.order {
-            Some(order) => vec![order.participant],
-            None => self.transaction.legs.iter().map(|leg| leg.participant).collect(),
-        };
-        concerned.sort_unstable();
-        concerned.dedup();
-        concerned
+        self.transaction.participants()
     }
 
     /// The proof, which shows the legs of those participants. `approval` is asked for the answer of each participant
@@ -206,11 +257,9 @@ impl Found {
         shown: &[ParticipantId],
         mut approval: impl FnMut(ParticipantId) -> Option<Approval>,
     ) -> Proof {
-        let header = &self.transaction.header;
         let about = About {
+            network: network.id,
             id: self.receipt.id,
-            expiry: header.expiry,
-            participants: header.participants,
             scheduler: self.receipt.scheduler,
             batch: self.receipt.batch,
         };
@@ -229,7 +278,7 @@ impl Found {
         }
         Proof {
             version: tally_proof::proof::VERSION,
-            transaction: Contents::of(&self.transaction, |leg| shown.contains(&leg.participant)),
+            transaction: Contents::of(network.id, &self.transaction, |leg| shown.contains(&leg.participant)),
             receipt: self.receipt.clone(),
             approvals,
             missing,
@@ -240,9 +289,13 @@ impl Found {
     /// settled, which everybody concerned has approved; what was shown to the participant is hashed again.
     ///
     /// Ed25519 is deterministic (RFC 8032 section 5.1.6): whoever asks twice gets the same bytes.
-    pub(crate) fn approve_again(&self, participant: ParticipantId, key: &SigningKey) -> Option<Approval> {
-        let header = &self.transaction.header;
-        if !self.is_settled() || self.transaction.id() != self.receipt.id {
+    pub(crate) fn approve_again(
+        &self,
+        network: &NetworkId,
+        participant: ParticipantId,
+        key: &SigningKey,
+    ) -> Option<Approval> {
+        if !self.is_settled() || self.transaction.id(network) != self.receipt.id {
             return None;
         }
         let mut batch = ApprovalBatch {
@@ -252,11 +305,9 @@ impl Found {
             indices: vec![self.index],
             ids: vec![self.receipt.id],
             verdicts: vec![0],
-            participants: vec![header.participants],
-            expiries: vec![header.expiry],
             signature: Signature::from_bytes([0; 64]),
         };
-        ApprovalSigner::default().sign(&mut batch, key);
+        ApprovalSigner::new(*network).sign(&mut batch, key);
         batch.approval(0)
     }
 
@@ -296,6 +347,8 @@ pub fn consistency(
                 first: first_head,
                 second: batch.tree_head(),
                 path: hashes(path),
+                first_cosignatures: Vec::new(),
+                second_cosignatures: Vec::new(),
             }));
         }
     }

@@ -1,14 +1,27 @@
 //! The end-to-end references seen recently: which transaction used each, until it expires.
+//!
+//! A reference belongs to the institution that debits: two institutions may use the same one, so that
+//! none can use up another's.
 
 use crate::message::Source;
 use bytemuck::{Pod, Zeroable};
-use tally_ledger::{Timestamp, Uetr};
+use tally_ledger::{ParticipantId, Timestamp, Uetr};
+
+/// An end-to-end reference, and the institution whose it is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Reference {
+    /// The institution that debits.
+    pub participant: ParticipantId,
+    /// What it chose.
+    pub uetr: Uetr,
+}
 
 /// 32 bytes, two to a cache line.
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
 struct Entry {
     uetr: [u8; 16],
+    /// The participant above, the batch below [`NUMBER_BITS`].
     number: u64,
     /// Position in the source plus one; zero marks a free entry.
     index: u32,
@@ -42,6 +55,22 @@ pub fn may_be_remembered(expiry: Timestamp, now: Timestamp) -> bool {
     expiry.plus_ms(ROUNDING_MS) > now
 }
 
+/// Bits of a batch's number: a scheduler that accepts a million batches a second numbers them for eight years.
+const NUMBER_BITS: u32 = 48;
+
+impl Entry {
+    fn is_of(&self, reference: &Reference) -> bool {
+        self.uetr == reference.uetr.0 && self.number >> NUMBER_BITS == u64::from(reference.participant.0)
+    }
+    fn reference(&self) -> Reference {
+        let participant = u16::try_from(self.number >> NUMBER_BITS).expect("16 bits are left");
+        Reference { participant: ParticipantId(participant), uetr: Uetr(self.uetr) }
+    }
+    fn batch(&self) -> u64 {
+        self.number & ((1 << NUMBER_BITS) - 1)
+    }
+}
+
 const SHARDS: usize = 1 << 10;
 const SMALLEST: usize = 16;
 
@@ -66,8 +95,9 @@ impl Recent {
 
     /// Where to look for a reference.
     #[inline]
-    pub fn place(&self, uetr: &Uetr) -> u64 {
-        let [a, b]: [u64; 2] = bytemuck::cast(uetr.0);
+    pub fn place(&self, reference: &Reference) -> u64 {
+        let [a, b]: [u64; 2] = bytemuck::cast(reference.uetr.0);
+        let b = b ^ u64::from(reference.participant.0).rotate_right(16);
         let fold = |x: u64, y: u64| {
             let product = u128::from(x) * u128::from(y);
             let [low, high]: [u64; 2] = bytemuck::cast(product);
@@ -95,14 +125,14 @@ impl Recent {
     }
 
     /// Which transaction used the reference, if one did that has not expired.
-    pub fn find(&self, uetr: &Uetr, now: Timestamp) -> Option<(Source, u32)> {
-        let place = self.place(uetr);
+    pub fn find(&self, reference: &Reference, now: Timestamp) -> Option<(Source, u32)> {
+        let place = self.place(reference);
         let shard = &self.shards[Self::shard(place)];
-        let at = shard.find(place, uetr)?;
+        let at = shard.find(place, reference)?;
         let entry = &shard.entries[at];
         // In whole seconds, as `insert` judges: what is found here is found there.
         let known = entry.index != 0 && u64::from(entry.expiry) >= now.0 / 1000;
-        known.then(|| (Source::new(self.scheduler, entry.number), entry.index - 1))
+        known.then(|| (Source::new(self.scheduler, entry.batch()), entry.index - 1))
     }
 
     /// Remembers that the transaction at `index` of batch `number` used the reference, unless it is known.
@@ -110,7 +140,7 @@ impl Recent {
     pub fn insert(
         &mut self,
         place: u64,
-        uetr: &Uetr,
+        reference: &Reference,
         number: u64,
         index: u32,
         expiry: Timestamp,
@@ -124,7 +154,7 @@ impl Recent {
             shard.make_room(now_s, self.key);
             self.live -= before - shard.used;
         }
-        let at = shard.find(place, uetr).expect("room was made");
+        let at = shard.find(place, reference).expect("room was made");
         let entry = &mut shard.entries[at];
         if entry.index == 0 {
             if self.live >= self.limit {
@@ -133,10 +163,24 @@ impl Recent {
             self.live += 1;
             shard.used += 1;
         } else if entry.expiry >= now_s {
-            return Seen::Before(Source::new(self.scheduler, entry.number), entry.index - 1);
+            return Seen::Before(Source::new(self.scheduler, entry.batch()), entry.index - 1);
         }
-        shard.entries[at] = Entry { uetr: uetr.0, number, index: index + 1, expiry };
+        let number = u64::from(reference.participant.0) << NUMBER_BITS | number & ((1 << NUMBER_BITS) - 1);
+        shard.entries[at] = Entry { uetr: reference.uetr.0, number, index: index + 1, expiry };
         Seen::New
+    }
+
+    /// Frees a reference that the transaction at `index` of batch `number` used, if it is that one's still.
+    pub fn release(&mut self, reference: &Reference, number: u64, index: u32) {
+        let place = self.place(reference);
+        let shard = &mut self.shards[Self::shard(place)];
+        if let Some(at) = shard.find(place, reference)
+            && shard.entries[at].index == index + 1
+            && shard.entries[at].batch() == number
+        {
+            // As if it had expired long ago: it goes with the others that have.
+            shard.entries[at].expiry = 0;
+        }
     }
 
     /// How many references are held, expired ones that were not cleared yet among them.
@@ -152,12 +196,12 @@ impl Recent {
 impl Shard {
     /// Where the reference is or would be; none in a table without room.
     #[inline]
-    fn find(&self, place: u64, uetr: &Uetr) -> Option<usize> {
+    fn find(&self, place: u64, reference: &Reference) -> Option<usize> {
         let mask = self.entries.len().checked_sub(1)?;
         let mut at = place as usize & mask;
         loop {
             let entry = &self.entries[at];
-            if entry.index == 0 || entry.uetr == uetr.0 {
+            if entry.index == 0 || entry.is_of(reference) {
                 return Some(at);
             }
             at = (at + 1) & mask;
@@ -172,8 +216,8 @@ impl Shard {
         self.used = live;
         let places = Recent { shards: Vec::new(), key, scheduler: 0, live: 0, limit: 0 };
         for entry in old.into_iter().filter(|e| e.index != 0 && e.expiry >= now_s) {
-            let uetr = Uetr(entry.uetr);
-            let at = self.find(places.place(&uetr), &uetr).expect("the table has room");
+            let reference = entry.reference();
+            let at = self.find(places.place(&reference), &reference).expect("the table has room");
             self.entries[at] = entry;
         }
     }
@@ -189,13 +233,18 @@ mod tests {
         #[test]
         fn agrees_with_a_map(steps in prop::collection::vec((0u16..600, 1u64..20, 0u64..3), 1..3000)) {
             let mut recent = Recent::new(3, 1 << 20, [1, 2]);
-            let mut model: HashMap<Uetr, (u64, u64)> = HashMap::new();
+            let mut model: HashMap<Reference, (u64, u64)> = HashMap::new();
             let mut now = 0u64;
             for (number, (uetr, validity, wait)) in (0u64..).zip(steps) {
                 now += wait * 1000;
                 let mut bytes = [7; 16];
-                bytes[..2].copy_from_slice(&uetr.to_le_bytes());
-                let uetr = Uetr(bytes);
+                // Few references, each of two institutions.
+                bytes[..2].copy_from_slice(&(uetr / 2).to_le_bytes());
+                let uetr = Reference { participant: ParticipantId(uetr % 2), uetr: Uetr(bytes) };
+                if wait == 2 && let Some((used, _)) = model.remove(&uetr) {
+                    recent.release(&uetr, used, 4);
+                    recent.release(&uetr, used, 5);
+                }
                 let known = model.get(&uetr).filter(|(_, expiry)| *expiry >= now).copied();
                 prop_assert_eq!(recent.find(&uetr, Timestamp(now)), known.map(|(n, _)| (Source::new(3, n), 5)));
                 let expiry = now + validity * 1000;
@@ -218,7 +267,7 @@ mod tests {
     fn holds_no_more_than_its_limit() {
         let mut recent = Recent::new(0, 10, [1, 2]);
         let mut offer = |i: u8, now: u64| {
-            let uetr = Uetr([i; 16]);
+            let uetr = Reference { participant: ParticipantId(1), uetr: Uetr([i; 16]) };
             let place = recent.place(&uetr);
             recent.insert(place, &uetr, 0, 0, Timestamp(now + 1000), Timestamp(now))
         };

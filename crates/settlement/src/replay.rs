@@ -1,5 +1,5 @@
-//! Replay: from the log of accepted transactions and the sequence to every balance. Recovery and
-//! audit both use it; it knows nothing of stages.
+//! Replay: from the log of accepted transactions and the sequence to every balance. Recovery uses it; the
+//! audit does not, on purpose.
 
 use crate::accounts::AccountTable;
 use crate::aliases::Aliases;
@@ -36,6 +36,37 @@ pub enum ReplayError {
         source_batch: Source,
         /// The transaction in it.
         index: u32,
+    },
+    /// The last tree head is not this network's: its operator signed none such for it.
+    #[error(
+        "the log's head of {size} records is not signed for this network by its operator; is the configuration its own?"
+    )]
+    ForeignHead {
+        /// How many records the head is of.
+        size: u64,
+    },
+    /// The journal ends before what a snapshot has: it is an older one, or its end was lost.
+    #[error(
+        "the journal ends before the balances that were saved beside it, which have {saved} of its records of {what}; it has \
+         {journal}: an old journal beside newer snapshots would make again what it does not remember; restore both of one \
+         moment, the snapshots before the journal"
+    )]
+    JournalBehind {
+        /// Which of its records.
+        what: &'static str,
+        /// How many the snapshot has.
+        saved: u64,
+        /// How many the journal has.
+        journal: u64,
+    },
+    /// The journal is another one than that of which a snapshot was taken.
+    #[error(
+        "the log of {size} records that follows from the saved balances and the journal is not the one that the journal's last \
+         head is of: they are not of one history"
+    )]
+    OtherHistory {
+        /// How many records the log has.
+        size: u64,
     },
     /// A transaction has two outcomes.
     #[error("sequence number {sequence}: decides transaction {index} of {source_batch:?} a second time")]

@@ -7,5 +7,5 @@ pub mod topic;
 pub mod under_way;
 
 pub use executor::{Executor, Signal, Stage, StageError};
-pub use feed::{Cursor, Feeds, Polled};
+pub use feed::{Cursor, Feeds, Polled, RecordFault};
 pub use topic::{Reader, Topic, TopicError};

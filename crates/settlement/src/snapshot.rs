@@ -50,14 +50,14 @@ pub enum SnapshotError {
         source: DecodeError,
     },
     /// It is of another network.
-    #[error("snapshot {path} is of network {found:08x}, not {expected:08x}")]
+    #[error("snapshot {path} is of network {found}, not {expected}")]
     OtherNetwork {
         /// Which file.
         path: PathBuf,
         /// Its network.
-        found: u32,
+        found: NetworkId,
         /// The network wanted.
-        expected: u32,
+        expected: NetworkId,
     },
 }
 
@@ -74,7 +74,7 @@ pub struct Origin {
     pub clock: Timestamp,
 }
 
-const MAGIC: &[u8; 8] = b"TALLYSN1";
+const MAGIC: &[u8; 8] = b"TALLYSN2";
 /// The largest block of a snapshot in bytes.
 const MAX_BLOCK: usize = 64 << 20;
 /// Owners' keys or aliases of one block; few in tests.
@@ -289,7 +289,7 @@ pub fn load(path: &Path, network: &Arc<Network>) -> Result<(Replay, Ticket), Sna
         RestoreError::Io(source) => SnapshotError::Io { path: path.to_owned(), action: "reading", source },
         RestoreError::Content(source) => SnapshotError::Content { path: path.to_owned(), source },
         RestoreError::Network(found) => {
-            SnapshotError::OtherNetwork { path: path.to_owned(), found, expected: network.id.0 }
+            SnapshotError::OtherNetwork { path: path.to_owned(), found, expected: network.id }
         }
     })
 }
@@ -314,7 +314,7 @@ fn verify(file: &mut File, length: u64) -> io::Result<bool> {
 pub(crate) enum RestoreError {
     Io(io::Error),
     Content(DecodeError),
-    Network(u32),
+    Network(NetworkId),
 }
 
 impl From<io::Error> for RestoreError {
@@ -373,8 +373,8 @@ fn restore(source: &mut Source<impl Read>, network: &Arc<Network>) -> Result<(Re
     if head.take(8)? != MAGIC {
         return Err(head.error("this is no snapshot of this version").into());
     }
-    let id: u32 = head.value()?;
-    if id != network.id.0 {
+    let id: NetworkId = head.value()?;
+    if id != network.id {
         return Err(RestoreError::Network(id));
     }
     let recover_from = Ticket(head.value()?);

@@ -39,6 +39,8 @@ on_both!(
     every_refusal_changes_nothing,
     a_resubmission_gets_the_same_outcome,
     a_resubmission_after_the_expiry_gets_the_same_outcome,
+    each_institution_finds_its_own_payment_under_a_reference_of_several,
+    what_was_refused_unsigned_first_is_told_as_it_was_decided_last,
     a_receipt_proves_the_outcome,
     a_proof_is_checked_offline,
     statements_list_movements_latest_first,
@@ -138,7 +140,7 @@ fn what_is_above_the_limit_is_refused_as_busy_and_nothing_is_handed_in() {
     let mut bench = Bench::<ClusterHost>::new();
     let one = payment(&mut bench, 1);
     let many = vec![one; (1 << 18) + 1];
-    assert!(matches!(bench.host.desk().submit(many), Err(EngineError::Busy(_))));
+    assert!(matches!(bench.host.desk().submit(many), Err(EngineError::Share(_))));
     let figures = bench.host.desk().figures();
     let handed_in = figures.iter().find(|figure| figure.name == "tally_gateway_handed_in_transactions");
     assert!(handed_in.unwrap().value < 100);
@@ -151,12 +153,12 @@ fn a_gateway_that_may_not_read_approvals_proves_finality_alone() {
     assert!(matches!(bench.send(paid.clone()), Outcome::Final(_)));
     let keys = Keys::of(&host::network()).unwrap();
     bench.host.withheld.set(true);
-    let proof = bench.host.desk().proof(Wanted::Id(paid.id()), &[]).unwrap().unwrap();
+    let proof = bench.host.desk().proof(Wanted::Id(paid.id(&host::NETWORK)), &[]).unwrap().unwrap();
     assert_eq!(proof.missing, [host::A]);
     assert_eq!(proof.verify(&keys), Err(ProofError::NotShown { missing: 1, participants: 1 }));
     assert_eq!(proof.verify_finality(&keys).unwrap().verdict, Ok(()));
     bench.host.withheld.set(false);
-    let proof = bench.host.desk().proof(Wanted::Id(paid.id()), &[]).unwrap().unwrap();
+    let proof = bench.host.desk().proof(Wanted::Id(paid.id(&host::NETWORK)), &[]).unwrap().unwrap();
     assert!(proof.verify(&keys).is_ok());
 }
 
@@ -173,13 +175,14 @@ fn books_that_are_not_kept_have_no_answers() {
     let legs = path::payment(&host::network(), id(host::A, 0), id(host::B, 0), host::EUR, Amount(2));
     let paid = bench.draft(Kind::Transfer, legs, &[&customer(host::A, 0)]);
     assert!(matches!(bench.send(paid.clone()), Outcome::Final(_)));
-    let proof = bench.host.desk().proof(Wanted::Id(paid.id()), &[host::A, host::B]).unwrap().unwrap();
+    let proof =
+        bench.host.desk().proof(Wanted::Id(paid.id(&host::NETWORK)), &[host::A, host::B]).unwrap().unwrap();
     assert!(proof.transaction.shown().all(|leg| leg.participant == host::B), "nor are their legs shown");
     let mut expired = bench.terms();
     expired.expiry = Timestamp(1);
     let legs = path::payment(&host::network(), id(host::A, 0), id(host::A, 1), host::EUR, Amount(1));
     let mut expired = Transaction::new(Kind::Transfer, &expired, legs);
-    expired.sign(&customer(host::A, 0));
+    expired.sign(&host::NETWORK, &customer(host::A, 0));
     assert_eq!(bench.send(expired), Outcome::Refused(Refusal::Expired));
 }
 
@@ -194,11 +197,11 @@ fn a_payment_that_an_institution_does_not_answer_can_be_withdrawn() {
     let pending = desk.submit(vec![first.clone(), second.clone()]).unwrap();
     let answers = desk.wait(&pending, Duration::from_millis(300));
     assert!(answers.iter().all(|answer| answer.outcome == Outcome::Pending), "{answers:?}");
-    let accepted = desk.accepted(first.header.uetr).unwrap().unwrap();
+    let accepted = desk.accepted(Wanted::Uetr(first.header.uetr)).unwrap().unwrap();
     assert_eq!(accepted.transaction, first);
     desk.withdraw(&accepted).unwrap();
     bench.host.until("it is refused", |desk| {
-        let outcome = desk.status(first.header.uetr).unwrap().unwrap().outcome;
+        let outcome = desk.status(Wanted::Uetr(first.header.uetr)).unwrap().unwrap().outcome;
         matches!(outcome, Outcome::Final(finality) if finality.verdict == Err(Refusal::Withdrawn))
     });
     // What the other institutions had reserved is free again, though one of them never answered.
@@ -208,7 +211,7 @@ fn a_payment_that_an_institution_does_not_answer_can_be_withdrawn() {
     bench.host.start(Role::Approver, host::B.0);
     let outcome = bench.send(second);
     assert!(matches!(outcome, Outcome::Final(finality) if finality.verdict.is_ok()), "{outcome:?}");
-    let status = bench.host.desk().status(first.header.uetr).unwrap().unwrap();
+    let status = bench.host.desk().status(Wanted::Uetr(first.header.uetr)).unwrap().unwrap();
     assert_eq!(bench.send(first), status.outcome, "whoever sends it again hears the same");
     assert_eq!([bench.balance(host::A, 0), bench.balance(host::B, 0)], [0, 10_070]);
     bench.host.audit();

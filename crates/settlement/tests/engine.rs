@@ -13,8 +13,10 @@ use tally_ledger::{
 use tally_settlement::audit::{AuditOptions, audit};
 use tally_settlement::engine::{Answer, Engine, EngineOptions, Outcome};
 use tally_settlement::path;
+use tally_settlement::proof::Wanted;
 use tally_settlement::statement::Movements;
 
+const NETWORK: NetworkId = NetworkId([77; 32]);
 const EUR: AssetId = AssetId(0);
 const USD: AssetId = AssetId(1);
 const CENTRAL: ParticipantId = ParticipantId(0);
@@ -41,7 +43,7 @@ fn network() -> Network {
         largest_payment: Amount(1_000_000),
     };
     Network {
-        id: NetworkId(77),
+        id: NETWORK,
         participants: vec![
             participant("CENTDEFF", 1),
             participant("ALPHDEFF", 2),
@@ -129,7 +131,7 @@ impl Bench {
 
     fn draft(&mut self, kind: Kind, legs: Vec<Leg>, signers: &[&SigningKey]) -> Transaction {
         let mut transaction = Transaction::new(kind, &self.terms(), legs);
-        signers.iter().for_each(|key| transaction.sign(key));
+        signers.iter().for_each(|key| transaction.sign(&NETWORK, key));
         transaction
     }
 
@@ -165,7 +167,7 @@ impl Bench {
     ) -> Result<(), Refusal> {
         let order = AccountOrder { participant, number: AccountNumber(number), action };
         let mut transaction = Transaction::account(&self.terms(), order);
-        transaction.sign(&key(signer));
+        transaction.sign(&NETWORK, &key(signer));
         self.verdict(transaction)
     }
 
@@ -261,12 +263,12 @@ fn every_refusal_changes_nothing() {
     let mut expired = bench.terms();
     expired.expiry = Timestamp(1);
     let mut expired = Transaction::new(Kind::Transfer, &expired, legs(id(A, 0), id(A, 1), 1));
-    expired.sign(&payer);
+    expired.sign(&NETWORK, &payer);
     assert_eq!(bench.verdict(expired), Err(Refusal::Expired));
     let mut far = bench.terms();
     far.expiry = Timestamp(u64::MAX);
     let mut far = Transaction::new(Kind::Transfer, &far, legs(id(A, 0), id(A, 1), 1));
-    far.sign(&payer);
+    far.sign(&NETWORK, &payer);
     assert_eq!(bench.verdict(far), Err(Refusal::ExpiryTooFar));
     // The customer cannot create money, nor can another bank.
     assert_eq!(
@@ -299,13 +301,13 @@ fn a_resubmission_gets_the_same_receipt_and_another_payment_with_its_reference_d
     assert_eq!(bench.send(first.clone()), outcome);
     let mut other = first.clone();
     (other.seed, other.signers) = ([9; 16], Vec::new());
-    other.sign(&customer(A, 0));
+    other.sign(&NETWORK, &customer(A, 0));
     let Outcome::Duplicate { first: Some(known) } = bench.send(other) else { panic!("a duplicate is named") };
-    assert_eq!((known.id, &known.outcome), (first.id(), &outcome));
+    assert_eq!((known.id, &known.outcome), (first.id(&NETWORK), &outcome));
     let bench = bench.crash();
     assert_eq!(bench.send(first.clone()), outcome);
-    assert_eq!(bench.engine.status(first.header.uetr).unwrap().unwrap().outcome, outcome);
-    assert_eq!(bench.engine.status(Uetr([250; 16])).unwrap(), None);
+    assert_eq!(bench.engine.status(Wanted::Uetr(first.header.uetr)).unwrap().unwrap().outcome, outcome);
+    assert_eq!(bench.engine.status(Wanted::Uetr(Uetr([250; 16]))).unwrap(), None);
     assert_eq!(bench.balance(A, AccountNumber(0)), 9_300);
     bench.audit();
 }
@@ -321,7 +323,7 @@ fn a_resubmission_after_the_expiry_gets_the_same_receipt() {
         let mut terms = bench.terms();
         terms.expiry = bench.engine.now().plus_ms(2_000);
         let mut transaction = Transaction::new(Kind::Transfer, &terms, legs(amount));
-        transaction.sign(&customer(A, 0));
+        transaction.sign(&NETWORK, &customer(A, 0));
         let outcome = bench.send(transaction.clone());
         assert!(matches!(outcome, Outcome::Final(_)), "{outcome:?}");
         sent.push((transaction, outcome));
@@ -337,7 +339,7 @@ fn a_resubmission_after_the_expiry_gets_the_same_receipt() {
             // One that was never accepted has expired, whatever its reference.
             let mut other = transaction.clone();
             (other.seed, other.signers) = ([9; 16], Vec::new());
-            other.sign(&customer(A, 0));
+            other.sign(&NETWORK, &customer(A, 0));
             assert_eq!(bench.send(other), Outcome::Refused(Refusal::Expired));
         }
     };
@@ -359,7 +361,7 @@ fn a_shorter_longest_validity_forgets_no_reference_that_has_not_expired() {
     let mut terms = bench.terms();
     terms.expiry = began.plus_ms(2 * SHORT_MS);
     let mut transaction = Transaction::new(Kind::Transfer, &terms, legs);
-    transaction.sign(&customer(A, 0));
+    transaction.sign(&NETWORK, &customer(A, 0));
     let outcome = bench.send(transaction.clone());
     // Until it was accepted longer ago than the shorter validity, and is itself valid for less than that.
     bench.wait_until(began.plus_ms(SHORT_MS + 200));
@@ -440,10 +442,10 @@ fn a_receipt_proves_the_outcome_and_nothing_else() {
     assert_eq!(bench.verdict(refused.clone()), Err(Refusal::InsufficientFunds));
     assert_eq!(bench.pay((A, 0), (B, 0), 5), Ok(()));
     let operator = key(1).public_key();
-    let receipt = bench.engine.receipt(refused.header.uetr).unwrap().unwrap();
-    assert_eq!(receipt.id, refused.id());
-    assert_eq!(receipt.verify(&operator), Ok(Err(Refusal::InsufficientFunds)));
-    assert!(bench.engine.receipt(Uetr([251; 16])).unwrap().is_none());
+    let receipt = bench.engine.receipt(Wanted::Uetr(refused.header.uetr)).unwrap().unwrap();
+    assert_eq!(receipt.id, refused.id(&NETWORK));
+    assert_eq!(receipt.verify(&NETWORK, &operator), Ok(Err(Refusal::InsufficientFunds)));
+    assert!(bench.engine.receipt(Wanted::Uetr(Uetr([251; 16]))).unwrap().is_none());
     let changes: [fn(&mut tally_proof::Receipt); 8] = [
         |r| r.verdict = 0,
         |r| r.id = Hash::ZERO,
@@ -457,7 +459,7 @@ fn a_receipt_proves_the_outcome_and_nothing_else() {
     for change in changes {
         let mut changed = receipt.clone();
         change(&mut changed);
-        assert!(changed.verify(&operator).is_err());
+        assert!(changed.verify(&NETWORK, &operator).is_err());
     }
-    assert!(receipt.verify(&key(2).public_key()).is_err());
+    assert!(receipt.verify(&NETWORK, &key(2).public_key()).is_err());
 }

@@ -14,11 +14,14 @@ use tally_ledger::{
     Participant, ParticipantId, SignaturePolicy, Timestamp, Transaction, Uetr,
 };
 use tally_log::{FileLog, Log};
-use tally_settlement::audit::{AuditOptions, audit};
-use tally_settlement::engine::{Answer, Desk, EngineOptions, Outcome, Pending, assemble};
+use tally_settlement::audit::{AuditError, AuditOptions, audit};
+use tally_settlement::engine::{Answer, Desk, EngineError, EngineOptions, Outcome, Pending, assemble};
 use tally_settlement::path;
+use tally_settlement::proof::Wanted;
+use tally_settlement::replay::ReplayError;
 use tally_settlement::runtime::Stage;
 
+const NETWORK: NetworkId = NetworkId([3; 32]);
 const EUR: AssetId = AssetId(0);
 const BANK: ParticipantId = ParticipantId(0);
 const START: Timestamp = Timestamp(1_750_000_000_000);
@@ -43,7 +46,7 @@ fn network() -> Network {
         largest_payment: Amount(1_000_000),
     };
     Network {
-        id: NetworkId(3),
+        id: NETWORK,
         participants: vec![participant],
         assets: vec![asset],
         signatures: SignaturePolicy::InstitutionsOnly,
@@ -60,13 +63,18 @@ struct Process {
 
 impl Process {
     fn start(directory: &Path, now: Timestamp) -> Self {
-        let mut options = EngineOptions::new(directory.to_owned(), network(), vec![key()]);
+        Self::of(directory, network(), now).unwrap()
+    }
+
+    /// A process of that network on whatever journal lies there.
+    fn of(directory: &Path, network: Network, now: Timestamp) -> Result<Self, EngineError> {
+        let mut options = EngineOptions::new(directory.to_owned(), network, vec![key()]);
         options.schedulers = 1;
         options.journal.segment_bytes = 1 << 16;
         let (log, report) = FileLog::open(directory.join("journal"), options.journal.clone()).unwrap();
         let log = Arc::new(log);
-        let assembly = assemble(&options, &log, report, now).unwrap();
-        Self { stages: assembly.stages, desk: assembly.desk, log }
+        let assembly = assemble(&options, &log, report, now)?;
+        Ok(Self { stages: assembly.stages, desk: assembly.desk, log })
     }
 
     /// All stages but those run, until none has anything to do.
@@ -114,7 +122,7 @@ impl Process {
 fn terms(reference: u8, now: Timestamp) -> Terms {
     let uetr = Uetr([reference; 16]);
     let expiry = now.plus_ms(VALIDITY_MS - 10_000);
-    Terms { network: NetworkId(3), uetr, expiry, details: Hash::ZERO, seed: [reference; 16] }
+    Terms { network: NETWORK, uetr, expiry, details: Hash::ZERO, seed: [reference; 16] }
 }
 
 fn opening(now: Timestamp) -> Transaction {
@@ -127,7 +135,7 @@ fn opening(now: Timestamp) -> Transaction {
     };
     let order = AccountOrder { participant: BANK, number: AccountNumber(0), action };
     let mut transaction = Transaction::account(&terms(200, now), order);
-    transaction.sign(&key());
+    transaction.sign(&NETWORK, &key());
     transaction
 }
 
@@ -135,7 +143,7 @@ fn issue(reference: u8, now: Timestamp, amount: i64) -> Transaction {
     let to = AccountId { participant: BANK, number: AccountNumber(0) };
     let mut transaction =
         Transaction::new(Kind::Issue, &terms(reference, now), path::issue(to, EUR, Amount(amount)));
-    transaction.sign(&key());
+    transaction.sign(&NETWORK, &key());
     transaction
 }
 
@@ -167,7 +175,7 @@ fn nobody_is_told_of_a_first_use_that_a_crash_could_take_back() {
     let pending = process.send(&first);
     process.settle(START);
     let Outcome::Duplicate { first: Some(told) } = process.outcome(&pending) else { panic!("now it is") };
-    assert_eq!(told.id, second.id());
+    assert_eq!(told.id, second.id(&NETWORK));
     assert_eq!(process.balance(), Amount(7));
     drop(process);
     audited(directory.path());
@@ -183,10 +191,10 @@ fn an_outcome_that_nobody_remembers_is_found_in_the_journal() {
         let now = START.plus_ms(later * VALIDITY_MS);
         process.made(now, &issue(1 + u8::try_from(later).unwrap(), now, 1));
     }
-    assert_eq!(process.desk.status(old.header.uetr).unwrap().unwrap().outcome, outcome);
+    assert_eq!(process.desk.status(Wanted::Uetr(old.header.uetr)).unwrap().unwrap().outcome, outcome);
     drop(process);
     let process = Process::start(directory.path(), START.plus_ms(4 * VALIDITY_MS));
-    assert_eq!(process.desk.status(old.header.uetr).unwrap().unwrap().outcome, outcome);
+    assert_eq!(process.desk.status(Wanted::Uetr(old.header.uetr)).unwrap().unwrap().outcome, outcome);
 }
 
 #[test]
@@ -237,6 +245,55 @@ fn a_clock_that_was_ahead_for_a_while_frees_no_reference() {
     audited(directory.path());
 }
 
+/// A copy of a directory that is in use, or a disk that lost the journal's end, has snapshots of later than its journal: what
+/// the journal does not remember would be paid a second time.
+#[test]
+fn a_journal_that_is_older_than_its_snapshots_is_not_taken() {
+    let directory = tempfile::tempdir().unwrap();
+    let (journal, old) = (directory.path().join("journal"), directory.path().join("old"));
+    let copy = |from: &Path, to: &Path| {
+        if to.exists() {
+            std::fs::remove_dir_all(to).unwrap();
+        }
+        std::fs::create_dir(to).unwrap();
+        for file in std::fs::read_dir(from).unwrap() {
+            let file = file.unwrap();
+            std::fs::copy(file.path(), to.join(file.file_name())).unwrap();
+        }
+    };
+    let mut process = opened(directory.path());
+    process.made(START, &issue(1, START, 5));
+    drop(process);
+    copy(&journal, &old);
+    let mut process = Process::start(directory.path(), START);
+    process.made(START, &issue(2, START, 7));
+    process.desk.save().unwrap();
+    drop(process);
+    let newer = directory.path().join("newer");
+    copy(&journal, &newer);
+
+    copy(&old, &journal);
+    let refused = Process::of(directory.path(), network(), START).err();
+    let is_behind = matches!(
+        refused,
+        Some(EngineError::Replay(ReplayError::JournalBehind { what: "the sequence", saved: 3, journal: 2 }))
+    );
+    assert!(is_behind, "{refused:?}");
+    // A journal that went on from there for itself is of another history, though it is as long.
+    let beside = tempfile::tempdir().unwrap();
+    copy(&old, &beside.path().join("journal"));
+    let mut process = Process::start(beside.path(), START);
+    process.made(START, &issue(3, START, 9));
+    drop(process);
+    copy(&beside.path().join("journal"), &journal);
+    let refused = Process::of(directory.path(), network(), START).err();
+    let is_other = matches!(refused, Some(EngineError::Replay(ReplayError::OtherHistory { size: 3 })));
+    assert!(is_other, "{refused:?}");
+    // With its own journal it goes on, and an old snapshot beside a newer journal is as good.
+    copy(&newer, &journal);
+    assert_eq!(Process::start(directory.path(), START).balance(), Amount(12));
+}
+
 #[test]
 fn the_tree_head_is_shown_after_every_start() {
     let directory = tempfile::tempdir().unwrap();
@@ -246,4 +303,27 @@ fn the_tree_head_is_shown_after_every_start() {
     process.desk.save().unwrap();
     drop(process);
     assert_eq!(Process::start(directory.path(), START).desk.tree_head(), head);
+}
+
+/// Headers have four bytes of the network's id, in which two networks may be alike; heads of the log have all of it.
+#[test]
+fn the_journal_of_a_namesake_is_not_taken_for_its_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut process = opened(directory.path());
+    process.made(START, &issue(1, START, 5));
+    drop(process);
+    for byte in [4, 17, 31] {
+        let mut namesake = network();
+        namesake.id.0[byte] ^= 1;
+        assert_eq!(namesake.id.tag(), NETWORK.tag());
+        let refused = Process::of(directory.path(), namesake.clone(), START).err();
+        assert!(
+            matches!(refused, Some(EngineError::Replay(ReplayError::ForeignHead { size: 2 }))),
+            "{refused:?}"
+        );
+        let audited = audit(directory.path(), &Arc::new(namesake), AuditOptions { signatures: false });
+        // Its ids are others, so that no root over decisions is theirs.
+        assert!(matches!(audited, Err(AuditError::NotInOrder { .. })), "{audited:?}");
+    }
+    assert_eq!(Process::start(directory.path(), START).balance(), Amount(5));
 }

@@ -7,6 +7,7 @@ mod balance;
 mod bench;
 mod cancel;
 mod chain;
+mod evidence;
 mod evm;
 mod exchange;
 mod flow;
@@ -97,8 +98,10 @@ enum Command {
     Receipt(receipt::ReceiptOf),
     /// Fetches the proof of a payment, which anybody can check offline: final, in its place, approved by whom
     Proof(proof::ProofOf),
-    /// Checks a proof without any network: 0 proven, 1 not proven, 2 unreadable
+    /// Checks a proof, or judges evidence of misconduct, without any network: 0 proven, 1 not proven, 2 unreadable
     Verify(verify::Verify),
+    /// Looks on a network's topics for what somebody signed against itself, and writes it to files: 0 none, 1 some
+    Evidence(evidence::EvidenceOf),
     /// What is on an account
     Balance(balance::Balance),
     /// The entries of an account, the newest first
@@ -217,6 +220,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
             Command::Receipt(command) => command.run(connection),
             Command::Proof(command) => command.run(connection),
             Command::Verify(command) => command.run(connection),
+            Command::Evidence(command) => command.run(),
             Command::Balance(command) => command.run(connection),
             Command::Statement(command) => command.run(connection),
             Command::Access(command) => command.run(connection),

@@ -14,6 +14,7 @@ use tally_ledger::{
     Amount, Asset, AssetId, AssetKind, Network, NetworkId, Participant, ParticipantId, SignaturePolicy,
 };
 use tally_ops::config::{ENVIRONMENT_PREFIX, Loader};
+use tally_settlement::audit::{Earlier, Limit};
 
 pub use tally_gateway::settings::{ControlSum, HttpSection, MessagesSection, ParticipantKind};
 
@@ -36,16 +37,40 @@ pub struct Configuration {
     pub participants: Vec<ParticipantSection>,
     /// By asset id: entries are only ever added, at the end.
     pub assets: Vec<AssetSection>,
+    /// Limits that were looser before, for the audit: whoever lowers one adds what it was.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier: Vec<EarlierSection>,
+}
+
+/// `[[earlier]]`: a credit or a largest payment that was lowered.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EarlierSection {
+    /// The sequence number from which on the present value holds: what `tally network status` says once the network runs
+    /// with it, or later.
+    pub until: u64,
+    /// Of which asset.
+    #[serde(deserialize_with = "name::asset")]
+    pub asset: String,
+    /// The largest amount of one leg before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub largest_payment: Option<String>,
+    /// The BIC of the institution whose credit was lowered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub institution: Option<String>,
+    /// How far below zero its settlement account could go before; an amount of zero or more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credit: Option<String>,
 }
 
 /// `[network]`
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NetworkSection {
-    /// The network's id: the first four bytes, read as a little-endian number, of the BLAKE3 hash of
-    /// `genesis.toml`; in hexadecimal.
-    pub id: String,
-    /// Which transactions need their payers' signatures.
+    /// The network's id: the BLAKE3 hash of `genesis.toml`, 64 lower-case hexadecimal digits.
+    pub id: NetworkId,
+    /// Which transactions need their payers' signatures: what `genesis.toml` says, for the life of the
+    /// network.
     #[serde(default)]
     pub signatures: SignaturePolicy,
     /// How far ahead a transaction's expiry may lie; so long is every reference remembered.
@@ -97,6 +122,10 @@ pub struct AssetSection {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Genesis {
+    /// Which transactions need their payers' signatures, for the life of the network: as the file's hash is the
+    /// network's id, every signature is given under this policy. A file without it says `required`.
+    #[serde(default)]
+    pub signatures: SignaturePolicy,
     /// The first participants.
     pub participants: Vec<GenesisParticipant>,
     /// The first assets.
@@ -108,6 +137,7 @@ pub struct Genesis {
 #[serde(deny_unknown_fields)]
 pub struct GenesisParticipant {
     /// Its BIC.
+    #[serde(deserialize_with = "name::bic")]
     pub bic: String,
     /// Its public key.
     pub key: PublicKey,
@@ -122,15 +152,14 @@ pub struct GenesisAsset {
     /// Its decimals.
     pub exponent: u8,
     /// Where it is settled.
+    #[serde(deserialize_with = "name::bic")]
     pub settled_at: String,
 }
 
 impl Genesis {
     /// The id of the network whose genesis file has these bytes.
     pub fn network_id(file: &[u8]) -> NetworkId {
-        let hash = tally_crypto::hash(file);
-        let [a, b, c, d, ..] = *hash.as_bytes();
-        NetworkId(u32::from_le_bytes([a, b, c, d]))
+        NetworkId(*tally_crypto::hash(file).as_bytes())
     }
 }
 
@@ -168,20 +197,30 @@ impl Configuration {
             .flags(flags)
             .load()?;
         configuration.matches_genesis(layout).with_context(|| format!("{}", file.display()))?;
-        configuration.network().with_context(|| format!("{}", file.display()))?;
+        let network = configuration.network().with_context(|| format!("{}", file.display()))?;
+        configuration.earlier(&network).with_context(|| format!("{}", file.display()))?;
         Ok(configuration)
     }
 
     fn matches_genesis(&self, layout: &Layout) -> anyhow::Result<()> {
         let path = layout.genesis();
         let bytes = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        let NetworkId(id) = Genesis::network_id(&bytes);
+        let id = Genesis::network_id(&bytes);
         ensure!(
-            self.network.id == format!("{id:08x}"),
-            "network.id is {}, but genesis.toml makes it {id:08x}: one of the two was changed",
+            self.network.id == id,
+            "network.id is {}, but genesis.toml makes it {id}: one of the two was changed",
             self.network.id
         );
         let genesis: Genesis = Loader::new().file(&path).max_bytes(MAX_BYTES).load()?;
+        ensure!(
+            self.network.signatures == genesis.signatures,
+            "network.signatures is {}, and genesis.toml says {}: that holds for the life of the network, since every \
+             signature was given under it. Take the setting out of network.toml, the environment or --set; a network with \
+             the other policy is a new one: tally network init DIR --signatures {}",
+            policy_name(self.network.signatures),
+            policy_name(genesis.signatures),
+            policy_name(self.network.signatures),
+        );
         let same = |wanted: &GenesisParticipant, found: &ParticipantSection| {
             wanted.bic == found.bic && wanted.key == found.key
         };
@@ -208,6 +247,7 @@ impl Configuration {
             settled_at: a.settled_at.clone(),
         };
         Genesis {
+            signatures: self.network.signatures,
             participants: self.participants.iter().map(participant).collect(),
             assets: self.assets.iter().map(asset).collect(),
         }
@@ -225,9 +265,8 @@ impl Configuration {
                 && self.assets.len() <= tally_ledger::AccountNumber::MAX_ASSETS,
             "more participants or assets than account numbers can name"
         );
-        let id = u32::from_str_radix(&self.network.id, 16).context("network.id: eight hexadecimal digits")?;
         let mut network = Network {
-            id: NetworkId(id),
+            id: self.network.id,
             participants: Vec::new(),
             assets: Vec::new(),
             signatures: self.network.signatures,
@@ -261,6 +300,32 @@ impl Configuration {
         Ok(network)
     }
 
+    /// The limits that were looser before, as an audit takes them.
+    ///
+    /// # Errors
+    /// When an entry names what is not there, or not exactly one limit.
+    pub fn earlier(&self, network: &Network) -> anyhow::Result<Vec<Earlier>> {
+        let one = |(at, section): (usize, &EarlierSection)| {
+            let EarlierSection { until, asset: code, largest_payment, institution, credit } = section;
+            let place = || format!("earlier: entry {}", at + 1);
+            let (asset, properties) =
+                network.asset(code).with_context(|| format!("{}: no asset {code}", place()))?;
+            let limit = match (largest_payment, institution, credit) {
+                (Some(largest), None, None) => Limit::LargestPayment(
+                    asset,
+                    Amount::parse(largest, properties.exponent).with_context(place)?,
+                ),
+                (None, Some(bic), Some(credit)) => {
+                    let holder = self.position(bic).with_context(place)?;
+                    Limit::SettlementFloor(holder, asset, floor(network, code, credit).with_context(place)?.1)
+                }
+                _ => bail!("{}: give largest_payment, or institution and credit", place()),
+            };
+            Ok(Earlier { until: *until, limit })
+        };
+        self.earlier.iter().enumerate().map(one).collect()
+    }
+
     /// What a gateway of this network is told; files that the configuration names are in `directory`.
     ///
     /// # Errors
@@ -282,6 +347,14 @@ impl Configuration {
     fn position(&self, bic: &str) -> anyhow::Result<ParticipantId> {
         let found = (0u16..).zip(&self.participants).find(|(_, participant)| participant.bic == bic);
         found.map(|(id, _)| ParticipantId(id)).with_context(|| format!("there is no participant {bic}"))
+    }
+}
+
+/// The name of a policy, as configuration has it.
+pub(crate) fn policy_name(policy: SignaturePolicy) -> &'static str {
+    match policy {
+        SignaturePolicy::Required => "required",
+        SignaturePolicy::InstitutionsOnly => "institutions-only",
     }
 }
 
@@ -319,7 +392,7 @@ mod tests {
         };
         let mut configuration = Configuration {
             network: NetworkSection {
-                id: "00000000".to_owned(),
+                id: NetworkId::default(),
                 signatures: SignaturePolicy::Required,
                 longest_validity_ms: 1000,
             },
@@ -336,6 +409,7 @@ mod tests {
                 settled_at: "TSCBDEFF".to_owned(),
                 largest_payment: "1000.00".to_owned(),
             }],
+            earlier: Vec::new(),
         };
         configuration.participants[1].credit.insert("EUR".to_owned(), "5.00".to_owned());
         configuration
@@ -343,7 +417,7 @@ mod tests {
 
     fn write(layout: &Layout, configuration: &mut Configuration) {
         let genesis = toml::to_string(&configuration.genesis()).unwrap();
-        configuration.network.id = format!("{:08x}", Genesis::network_id(genesis.as_bytes()).0);
+        configuration.network.id = Genesis::network_id(genesis.as_bytes());
         std::fs::write(layout.genesis(), genesis).unwrap();
         std::fs::write(layout.configuration(), toml::to_string(&configuration).unwrap()).unwrap();
     }
@@ -401,6 +475,22 @@ mod tests {
     }
 
     #[test]
+    fn a_network_of_an_older_version_is_called_so() {
+        let directory = tempfile::tempdir().unwrap();
+        let layout = Layout::new(directory.path());
+        let mut configuration = sample();
+        write(&layout, &mut configuration);
+        let id = configuration.network.id.to_string();
+        let text = std::fs::read_to_string(layout.configuration()).unwrap();
+        std::fs::write(layout.configuration(), text.replacen(&id, &id[..8], 1)).unwrap();
+        let error = format!("{:#}", Configuration::read(&layout, &[]).unwrap_err());
+        for part in [&id[..8], "an older version of this program made that network", "start a new network"] {
+            assert!(error.contains(part), "{part}: {error}");
+        }
+        assert!(error.contains("network.toml"), "{error}");
+    }
+
+    #[test]
     fn a_network_only_grows() {
         let directory = tempfile::tempdir().unwrap();
         let layout = Layout::new(directory.path());
@@ -417,7 +507,7 @@ mod tests {
         changed.assets[0].exponent = 3;
         assert!(refused(&changed).contains("as they were"));
         let mut changed = configuration.clone();
-        changed.network.id = "00000000".to_owned();
+        changed.network.id = NetworkId::default();
         assert!(refused(&changed).contains("genesis.toml makes it"));
 
         let mut grown = configuration.clone();
@@ -427,6 +517,79 @@ mod tests {
         grown.assets[0].largest_payment = "7".to_owned();
         std::fs::write(layout.configuration(), toml::to_string(&grown).unwrap()).unwrap();
         assert_eq!(Configuration::read(&layout, &[]).unwrap().participants.len(), 3);
+    }
+
+    #[test]
+    fn the_genesis_fixes_whose_signatures_are_needed() {
+        let directory = tempfile::tempdir().unwrap();
+        let layout = Layout::new(directory.path());
+        for (made, other) in [
+            (SignaturePolicy::Required, SignaturePolicy::InstitutionsOnly),
+            (SignaturePolicy::InstitutionsOnly, SignaturePolicy::Required),
+        ] {
+            let mut configuration = sample();
+            configuration.network.signatures = made;
+            write(&layout, &mut configuration);
+            let read = |flags: &[String]| Configuration::read(&layout, flags);
+            assert_eq!(read(&[]).unwrap().network().unwrap().signatures, made);
+            let set = |policy| [format!("network.signatures={}", policy_name(policy))];
+            read(&set(made)).unwrap();
+            let refused = format!("{:#}", read(&set(other)).unwrap_err());
+            let said = format!("network.signatures is {}, and genesis.toml says", policy_name(other));
+            assert!(refused.contains(&said) && refused.contains("tally network init"), "{refused}");
+            configuration.network.signatures = other;
+            std::fs::write(layout.configuration(), toml::to_string(&configuration).unwrap()).unwrap();
+            assert!(format!("{:#}", read(&[]).unwrap_err()).contains(&said));
+        }
+        // The two policies make two networks.
+        let id = |policy| {
+            let mut configuration = sample();
+            configuration.network.signatures = policy;
+            Genesis::network_id(toml::to_string(&configuration.genesis()).unwrap().as_bytes())
+        };
+        assert_ne!(id(SignaturePolicy::Required), id(SignaturePolicy::InstitutionsOnly));
+    }
+
+    #[test]
+    fn limits_of_before_are_one_each_and_of_what_is_there() {
+        let text = |entry: &str| format!("[[earlier]]\nuntil = 7\nasset = \"EUR\"\n{entry}");
+        let read = |entry: &str| -> anyhow::Result<Vec<Earlier>> {
+            let mut configuration = sample();
+            let added: BTreeMap<String, Vec<EarlierSection>> = toml::from_str(&text(entry))?;
+            configuration.earlier = added["earlier"].clone();
+            configuration.earlier(&configuration.network()?)
+        };
+        let limit = |entry: &str| read(entry).unwrap()[0];
+        let largest = Limit::LargestPayment(AssetId(0), Amount(200_000));
+        assert_eq!(limit("largest_payment = \"2000.00\""), Earlier { until: 7, limit: largest });
+        let credit = Limit::SettlementFloor(ParticipantId(1), AssetId(0), Amount(-900));
+        assert_eq!(limit("institution = \"ALPHDEFF\"\ncredit = \"9.00\"").limit, credit);
+        for bad in [
+            "",
+            "credit = \"9.00\"",
+            "institution = \"BETAFRPP\"\ncredit = \"9.00\"",
+            "institution = \"ALPHDEFF\"\ncredit = \"-9.00\"",
+            "institution = \"ALPHDEFF\"\ncredit = \"9.00\"\nlargest_payment = \"2.00\"",
+            "largest_payment = \"2.001\"",
+        ] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_genesis_without_a_policy_needs_every_signature() {
+        let directory = tempfile::tempdir().unwrap();
+        let layout = Layout::new(directory.path());
+        let mut configuration = sample();
+        let genesis = toml::to_string(&configuration.genesis()).unwrap();
+        let genesis = genesis.replace("signatures = \"required\"\n", "");
+        assert!(!genesis.contains("signatures"));
+        configuration.network.id = Genesis::network_id(genesis.as_bytes());
+        std::fs::write(layout.genesis(), genesis).unwrap();
+        std::fs::write(layout.configuration(), toml::to_string(&configuration).unwrap()).unwrap();
+        Configuration::read(&layout, &[]).unwrap();
+        let flags = ["network.signatures=institutions-only".to_owned()];
+        assert!(Configuration::read(&layout, &flags).is_err());
     }
 
     #[test]

@@ -255,7 +255,7 @@ impl Connection {
         Ok(Terms {
             network: self.network.id,
             uetr: random_uetr()?,
-            expiry: now().plus_ms(VALIDITY_MS.min(self.network.longest_validity_ms)),
+            expiry: self.network.latest_expiry(now()).min(now().plus_ms(VALIDITY_MS)),
             details: tally_crypto::Hash::ZERO,
             seed: random()?,
         })
@@ -299,7 +299,7 @@ impl Connection {
     ) -> anyhow::Result<()> {
         let mut keys = self.keys()?;
         for signer in signers {
-            transaction.sign(keys.signing_key(signer)?);
+            transaction.sign(&self.network.id, keys.signing_key(signer)?);
         }
         Ok(())
     }

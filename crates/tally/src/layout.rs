@@ -57,6 +57,10 @@ impl Layout {
     pub fn customer_keys(&self) -> PathBuf {
         self.root.join("keys").join("customers")
     }
+    /// Evidence of misconduct: files that `tally verify` judges.
+    pub fn evidence(&self) -> PathBuf {
+        self.root.join("evidence")
+    }
     /// The process that runs the network, while it runs.
     pub fn run_file(&self) -> PathBuf {
         self.root.join("run.json")

@@ -12,6 +12,7 @@ pub mod configuration;
 pub mod connection;
 #[cfg(test)]
 mod damaged;
+mod evidence;
 pub mod flows_network;
 pub mod keys;
 pub mod layout;
@@ -20,4 +21,5 @@ mod opening;
 pub mod passphrase;
 pub mod plan;
 mod ports;
+mod references;
 pub mod stages;

@@ -9,6 +9,16 @@ pub(crate) fn bic<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, 
     checked(deserializer, |text| Bic::parse(text).map(|bic| bic.to_string()), "a BIC such as ALPHDEFF")
 }
 
+/// A BIC in its shortest form, in which it is compared; what is none stays as it is, and is nobody's.
+pub(crate) fn shortest_bic(text: &str) -> String {
+    Bic::parse(text).map_or_else(|| text.to_owned(), |bic| bic.to_string())
+}
+
+/// The same for a command line.
+pub(crate) fn bic_argument(text: &str) -> Result<String, std::convert::Infallible> {
+    Ok(shortest_bic(text))
+}
+
 /// Reads an optional IBAN (ISO 13616) whose check digits are right.
 pub(crate) fn iban<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     let read = |text: &str| {

@@ -7,7 +7,7 @@ use crate::connection::now;
 use crate::layout::Layout;
 use crate::passphrase::{self, Passphrase};
 use crate::plan::{Plan, PlannedAccount};
-use crate::{access, certificates, keys};
+use crate::{access, certificates, keys, references};
 use anyhow::{Context, ensure};
 use std::collections::HashMap;
 use std::fs::{DirBuilder, File};
@@ -30,6 +30,8 @@ use tally_settlement::path;
 
 /// For how long references are remembered unless `network.toml` is changed: a day.
 const LONGEST_VALIDITY_MS: u64 = 24 * 60 * 60 * 1000;
+/// For how long a transaction of the opening is valid.
+const VALIDITY_MS: u64 = 60 * 60 * 1000;
 /// How long the opening may take.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Transactions that are handed in at once.
@@ -41,6 +43,8 @@ pub(crate) struct Opening<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) passphrase: Option<Passphrase>,
     pub(crate) cost: ScryptCost,
+    /// Which transactions need their payers' signatures.
+    pub(crate) signatures: SignaturePolicy,
     /// Host names and addresses of gateways that serve TLS; none without TLS.
     pub(crate) tls: &'a [String],
 }
@@ -82,6 +86,7 @@ impl Opening<'_> {
 
         let configuration = self.configuration(&layout, &institutions)?;
         access::establish(&layout, &configuration)?;
+        references::of_network(&layout, &configuration)?;
         let network = configuration.network()?;
         let id = network.id;
         let options = EngineOptions::new(layout.root().to_owned(), network.clone(), institutions.clone());
@@ -132,18 +137,20 @@ impl Opening<'_> {
             .collect();
         let mut configuration = Configuration {
             network: NetworkSection {
-                id: String::new(),
-                signatures: SignaturePolicy::Required,
+                // Known when the genesis file is.
+                id: NetworkId::default(),
+                signatures: self.signatures,
                 longest_validity_ms: LONGEST_VALIDITY_MS,
             },
             messages: MessagesSection::default(),
             http: HttpSection { tls: self.certificates(layout)?, ..HttpSection::default() },
             participants,
             assets,
+            earlier: Vec::new(),
         };
         let genesis = format!("{GENESIS_HEAD}{}", toml::to_string(&configuration.genesis())?);
         write(&layout.genesis(), &genesis)?;
-        configuration.network.id = format!("{:08x}", Genesis::network_id(genesis.as_bytes()).0);
+        configuration.network.id = Genesis::network_id(genesis.as_bytes());
         write(&layout.configuration(), &format!("{CONFIGURATION_HEAD}{}", toml::to_string(&configuration)?))?;
         Ok(configuration)
     }
@@ -185,7 +192,7 @@ impl Books<'_> {
         Ok(Terms {
             network: self.network.id,
             uetr: random_uetr()?,
-            expiry: now().plus_ms(self.network.longest_validity_ms.min(3_600_000)),
+            expiry: self.network.latest_expiry(now()).min(now().plus_ms(VALIDITY_MS)),
             details: Hash::ZERO,
             seed: random()?,
         })
@@ -219,7 +226,7 @@ impl Books<'_> {
                 terms.uetr = random_uetr()?;
             }
             let mut transaction = Transaction::account(&terms, order);
-            transaction.sign(&self.institutions[participant.index()]);
+            transaction.sign(&self.network.id, &self.institutions[participant.index()]);
             orders.push(transaction);
             numbers.push(number);
         }
@@ -285,7 +292,7 @@ impl Books<'_> {
 
     fn issue(&self, issuer: tally_ledger::ParticipantId, legs: Vec<Leg>) -> anyhow::Result<Transaction> {
         let mut transaction = Transaction::new(Kind::Issue, &self.terms()?, legs);
-        transaction.sign(&self.institutions[issuer.index()]);
+        transaction.sign(&self.network.id, &self.institutions[issuer.index()]);
         Ok(transaction)
     }
 }

@@ -7,7 +7,10 @@ mod process;
 mod telemetry;
 mod topics;
 
-pub use configuration::{ClusterConfiguration, LayoutSection, StagesSection, TopicsSection, is_section};
+pub use configuration::{
+    ClusterConfiguration, LayoutSection, StagesSection, TooManyWitnesses, TopicsSection, WitnessesSection,
+    is_section,
+};
 pub use gateway::{GatewayWork, run as run_gateway};
 pub use institution::{InstitutionError, works_for};
 pub use process::{Stage, Work};

@@ -63,6 +63,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "proof", feed: proofs::proof },
     Target { name: "proof-keys", feed: proofs::keys },
     Target { name: "proof-consistency", feed: proofs::consistency },
+    Target { name: "proof-evidence", feed: proofs::evidence },
     Target { name: "flows-transaction", feed: flows::transaction },
     Target { name: "flows-signed-transaction", feed: flows::signed_transaction },
     Target { name: "flows-tear-off", feed: flows::tear_off },

@@ -11,16 +11,24 @@ use crate::simulation::workload::Workload;
 use crate::witness::Witness;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
+use tally_crypto::Hash;
 use tally_crypto::log::{Frontier, MerkleLog};
 use tally_ledger::refusal::verdict_number;
 use tally_ledger::{
     AccountNumber, AccountOrder, Amount, AssetId, Kind, Network, ParticipantId, Refusal, Timestamp,
     Transaction, TransactionBatch, TransactionId,
 };
+use tally_log::{Offset, Ticket};
+use tally_settlement::audit::Audit;
 use tally_settlement::engine::route;
-use tally_settlement::message::{ApprovalBatch, Intake, ProposalBatch, SequenceBatch, Source, Withdrawal};
+use tally_settlement::journal::Entry;
+use tally_settlement::message::{
+    AcceptedBatch, ApprovalBatch, Intake, ParticipationBatch, ProposalBatch, SequenceBatch, Source,
+    Withdrawal,
+};
 use tally_settlement::path;
 use tally_settlement::replay::Partition;
+use tally_settlement::stage::assembler::NotCounted;
 use tally_settlement::stage::{Approver, Assembler, Scheduler, Sequencer, Updater};
 use tally_sim::{Rng, Trace};
 
@@ -69,9 +77,13 @@ struct Post {
     offices: Vec<Office>,
     assembler: Assembler,
     sequencer: Sequencer,
+    /// Who is asked, on its way to the assembler.
+    asked: VecDeque<Arc<ParticipationBatch>>,
     /// Answers on their way to the assembler.
-    letters: Vec<ApprovalBatch>,
+    letters: Vec<Arc<ApprovalBatch>>,
     sequence: Vec<SequenceBatch>,
+    /// Every batch as it was accepted, and how much of the sequence there was then.
+    batches: Vec<(usize, Source, Arc<AcceptedBatch>)>,
     /// Every accepted transaction.
     accepted: HashMap<(Source, u32), Transaction>,
     /// The same by name, in order.
@@ -137,9 +149,11 @@ impl Post {
             schedulers: (0..plan.schedulers as u64).map(scheduler).collect(),
             offices: offices.collect(),
             assembler: Assembler::new(Arc::clone(&network), []),
-            sequencer: Sequencer::new(keys()[0].clone(), 0, Frontier::new(), Timestamp(0)),
+            sequencer: Sequencer::new(network.id, keys()[0].clone(), 0, Frontier::new(), Timestamp(0)),
+            asked: VecDeque::new(),
             letters: Vec::new(),
             sequence: Vec::new(),
+            batches: Vec::new(),
             accepted: HashMap::new(),
             places: Vec::new(),
             withdrawn: HashSet::new(),
@@ -170,7 +184,10 @@ impl Post {
                 let office = self.rng.index(self.offices.len());
                 self.update(office);
             }
-            16 => self.forge(),
+            16 => {
+                self.forge();
+                self.ask();
+            }
             17 => self.expire(),
             18 => {
                 let office = self.rng.index(self.offices.len());
@@ -245,7 +262,10 @@ impl Post {
             assert!(self.accepted.insert((source, index), transaction).is_none(), "batches have one name");
             self.places.push(Withdrawal { source, index });
         }
-        for proposals in scheduled.proposals {
+        self.batches.push((self.sequence.len(), source, Arc::new(accepted)));
+        // Answers may come before the assembler has heard who is asked; it counts none before.
+        self.asked.extend(scheduled.asked.participation.map(Arc::new));
+        for proposals in scheduled.asked.proposals {
             let proposals = Arc::new(proposals);
             let office = &mut self.offices[proposals.participant.index()];
             office.updater.propose(Arc::clone(&proposals));
@@ -257,6 +277,12 @@ impl Post {
     fn answer(&mut self, office: usize) {
         let now = Timestamp(self.now.0.saturating_add_signed(self.offices[office].skew_ms));
         let office = &mut self.offices[office];
+        // As a process does whose answers several assemblers count: letters overtake each other, and orders are made
+        // true in the order of the sequence.
+        let has_orders = office.proposals.front().is_some_and(|proposals| !proposals.orders.is_empty());
+        if has_orders && office.approver.orders_under_way() > 0 {
+            return;
+        }
         let Some(proposals) = office.proposals.pop_front() else { return };
         let asked = !proposals.is_empty();
         let Some(approval) = office.approver.propose(now, proposals) else {
@@ -275,6 +301,8 @@ impl Post {
             self.approved_late += u64::from(knew && approval.verdicts[item] == 0);
         }
         self.trace.record_number("answered", approval.ids.len() as u64);
+        let approval = Arc::new(approval);
+        office.updater.answer(&approval);
         self.letters.push(approval);
     }
 
@@ -289,9 +317,24 @@ impl Post {
         } else {
             self.letters.swap_remove(chosen)
         };
-        let decided = self.assembler.count(self.now, &letter).expect("approvers sign their answers");
+        match self.assembler.count(self.now, &letter) {
+            Ok(decided) if decided.indices.is_empty() => {}
+            Ok(decided) => self.sequence(&decided, Why::Answers),
+            Err(NotCounted::UnknownBatch(..)) => {
+                assert!(self.asked.iter().any(|asked| asked.source == letter.source), "it never hears of it");
+                self.letters.push(letter);
+                self.ask();
+            }
+            Err(other) => panic!("approvers answer what they are asked: {other}"),
+        }
+    }
+
+    /// The assembler hears who is asked for the next batch.
+    fn ask(&mut self) {
+        let Some(asked) = self.asked.pop_front() else { return };
+        let decided = self.assembler.ask(asked);
         if !decided.indices.is_empty() {
-            self.sequence(&decided, Why::Answers);
+            self.sequence(&decided, Why::Withdrawal);
         }
     }
 
@@ -320,18 +363,17 @@ impl Post {
         if self.letters.is_empty() {
             return;
         }
-        let mut letter = self.letters[self.rng.index(self.letters.len())].clone();
+        let mut letter = (*self.letters[self.rng.index(self.letters.len())]).clone();
         let item = self.rng.index(letter.ids.len());
-        match self.rng.below(6) {
+        match self.rng.below(5) {
             0 => letter.verdicts[item] ^= 24,
-            1 => letter.participants[item] ^= 3,
-            2 => letter.expiries[item] = letter.expiries[item].plus_ms(1),
-            3 => letter.participant.0 = (letter.participant.0 + 1) % (1 + keys_of(&self.network)),
-            4 => letter.source.number += 1,
+            1 => letter.ids[item] = Hash::ZERO,
+            2 => letter.participant.0 = (letter.participant.0 + 1) % (1 + keys_of(&self.network)),
+            3 => letter.source.number += 1,
             _ => letter.source_len += 1,
         }
         let open = self.assembler.open();
-        let counted = self.assembler.count(self.now, &letter);
+        let counted = self.assembler.count(self.now, &Arc::new(letter.clone()));
         assert!(counted.is_err() || self.is_old(&letter), "a forged letter counts: {letter:?}");
         assert_eq!(self.assembler.open(), open, "a forged letter changes nothing");
     }
@@ -345,6 +387,9 @@ impl Post {
     }
 
     fn expire(&mut self) {
+        while !self.asked.is_empty() && self.rng.chance(3, 4) {
+            self.ask();
+        }
         for decided in self.assembler.expire(self.now) {
             self.sequence(&decided, Why::Time);
         }
@@ -368,8 +413,9 @@ impl Post {
     fn sequence(&mut self, decided: &tally_settlement::message::DecisionBatch, why: Why) {
         for ((index, id), verdict) in decided.indices.iter().zip(&decided.ids).zip(&decided.verdicts) {
             let transaction = self.accepted.get(&(decided.source, *index)).expect("it was accepted");
-            assert_eq!(*id, transaction.id(), "an approver's id is the transaction's");
-            let answers = &self.answers[id];
+            assert_eq!(*id, transaction.id(&self.network.id), "an approver's id is the transaction's");
+            let none = BTreeMap::new();
+            let answers = self.answers.get(id).unwrap_or(&none);
             let is_withdrawn = *verdict == verdict_number(Err(Refusal::Withdrawn));
             if why == Why::Time {
                 assert!(answers.len() <= usize::from(transaction.header.participants));
@@ -397,17 +443,18 @@ impl Post {
         let office = &mut self.offices[office];
         if let Some(batch) = self.sequence.get(office.read) {
             office.read += 1;
-            office.approver.decide(batch);
+            office.approver.decide(batch).expect("an honest operator's sequence fits");
         }
     }
 
     fn update(&mut self, office: usize) {
         let office = &mut self.offices[office];
         if let Some(batch) = self.sequence.get(office.applied) {
+            assert!(office.updater.is_ready(batch), "everybody concerned has answered what is made");
             office.applied += 1;
-            office.updater.apply(batch);
+            office.updater.apply(batch).expect("an honest operator's sequence fits");
             if self.rng.chance(1, 8) {
-                office.updater.apply(batch);
+                office.updater.apply(batch).expect("what was applied changes nothing");
             }
         }
     }
@@ -430,10 +477,20 @@ impl Post {
         for office in 0..self.offices.len() {
             while !self.offices[office].proposals.is_empty() {
                 self.answer(office);
+                // Orders wait until those before them are decided.
+                while self.offices[office].approver.orders_under_way() > 0 && !self.letters.is_empty() {
+                    self.deliver();
+                }
+                while self.offices[office].read < self.sequence.len() {
+                    self.inform(office);
+                }
             }
         }
         while !self.letters.is_empty() {
             self.deliver();
+        }
+        while !self.asked.is_empty() {
+            self.ask();
         }
         self.now = self.now.plus_ms(3 * VALIDITY_MS);
         self.expire();
@@ -480,6 +537,35 @@ impl Post {
             assert!(available.eq(office.updater.accounts().iter()), "at rest nothing is reserved");
         }
         assert_eq!(self.assembler.open(), 0);
+        self.is_audited();
+    }
+
+    /// That the audit finds nothing, for everybody and for each institution alone.
+    fn is_audited(&self) {
+        let mut batches = self.batches.iter().peekable();
+        let mut order = Vec::new();
+        for at in 0..=self.sequence.len() {
+            while let Some((_, source, batch)) = batches.next_if(|(before, ..)| *before == at) {
+                order.push(Err((*source, batch)));
+            }
+            order.extend(self.sequence.get(at).map(Ok));
+        }
+        let entries = || {
+            (0..).map(Ticket).zip(&order).map(|(ticket, entry)| {
+                let entry = match entry {
+                    Err((source, batch)) => Entry::Accepted(*source, Arc::clone(batch)),
+                    Ok(batch) => Entry::Sequenced(Offset(ticket.0), (*batch).clone()),
+                };
+                Ok((ticket, entry))
+            })
+        };
+        let audit = Audit::new(&self.network);
+        let report = audit.entries(entries()).unwrap_or_else(|found| panic!("the audit finds: {found}"));
+        assert_eq!(report.accepted, self.accepted.len() as u64);
+        for participant in (0u16..).map(ParticipantId).take(self.network.participants.len()) {
+            let alone = audit.clone().institution(participant).entries(entries());
+            alone.unwrap_or_else(|found| panic!("the audit of {participant:?} alone finds: {found}"));
+        }
     }
 
     fn summary(&self) -> Summary {

@@ -15,14 +15,17 @@
 //! | `clients` | gateways, and what they were told |
 //! | `truth` | what the cluster holds, read without the stages |
 //! | `damage` | records that nobody can read |
+//! | `liars` | members that lie with valid keys |
 //! | `run` | which of it happens when, and what must be so in the end |
 
 mod clients;
 mod damage;
+mod liars;
 mod run;
 mod setup;
 mod truth;
 mod world;
 
 pub use damage::{records, run_damaged};
+pub use liars::{Liars, LiarsTotal, Lie, Member, run_liars};
 pub use run::{Summary, Total, run};

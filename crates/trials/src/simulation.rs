@@ -8,11 +8,13 @@
 mod check;
 pub(crate) mod clients;
 pub(crate) mod ledger;
+pub(crate) mod lies;
 pub(crate) mod life;
 mod mischief;
 pub(crate) mod plan;
 mod run;
 pub(crate) mod workload;
 
+pub use lies::Lie;
 pub(crate) use run::temporary;
-pub use run::{Summary, run};
+pub use run::{Summary, run, run_liars};

@@ -29,6 +29,11 @@ impl Witness {
         Self { seed, ledger: " LEDGER=processes", step: Cell::new(0) }
     }
 
+    /// Of a run of either form of settlement in which a member lies.
+    pub(crate) fn of_liars(seed: u64) -> Self {
+        Self { seed, ledger: " LEDGER=liars", step: Cell::new(0) }
+    }
+
     pub(crate) fn sees(&self, step: u64) {
         self.step.set(step);
     }

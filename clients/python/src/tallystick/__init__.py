@@ -10,13 +10,15 @@ from .client import Tallystick
 from .errors import TallystickError
 from .events import Event, Events
 from .keys import PublicKey, SigningKey, passphrase
-from .log import Consistency, SignedTreeHead, TreeHead
+from .log import Consistency, SignedTreeHead, TreeHead, WitnessedHeads
 from .network import Account, AccountId, Asset, Institution, Network
 from .order import AccountOrder, Close, Freeze, Open, Release, SetFloor
-from .proof import Keys, Proof, Verified
+from .proof import Proof, Verified
 from .receipt import Receipt
 from .refusal import Refusal
 from .transaction import Kind, Leg, Signature, Transaction, payment_legs
+from .trust import Keys
+from .witness import Cosignature, Witness
 
 __all__ = [
     "Account",
@@ -25,6 +27,7 @@ __all__ = [
     "Asset",
     "Close",
     "Consistency",
+    "Cosignature",
     "Event",
     "Events",
     "Freeze",
@@ -49,6 +52,8 @@ __all__ = [
     "Transaction",
     "TreeHead",
     "Verified",
+    "Witness",
+    "WitnessedHeads",
     "errors",
     "models",
     "passphrase",

@@ -8,8 +8,9 @@ from uuid import UUID, uuid4
 
 from . import models
 from .connection import not_refused
+from .errors import ProtocolError
 from .keys import PublicKey, SigningKey
-from .network import Account
+from .network import Account, is_customers, own_asset
 from .order import AccountOrder, Action, Close, Freeze, Open, Release, SetFloor
 from .questions import Questions
 from .transaction import Transaction
@@ -24,7 +25,10 @@ class Opened(NamedTuple):
 
 
 class Accounts(Questions):
-    """Orders are made under a new reference each, and handed in once. `key` is the institution's."""
+    """Orders are made under a new reference each, and handed in once. `key` is the institution's.
+
+    Which account an alias means is the gateway's word: name accounts by number to rely on nobody.
+    """
 
     def open_account(
         self,
@@ -34,7 +38,7 @@ class Accounts(Questions):
         key: SigningKey,
         *,
         alias: str = "",
-        floor: str | Decimal | int = 0,
+        floor: str | Decimal = "0",
         count: int = 1,
         number: int | None = None,
         uetr: UUID | None = None,
@@ -70,17 +74,47 @@ class Accounts(Questions):
         return self._change(account, Close(), key, uetr)
 
     def set_floor(
-        self, account: Account | str, floor: str | Decimal | int, key: SigningKey, *, uetr: UUID | None = None
+        self,
+        account: Account | str,
+        floor: str | Decimal,
+        key: SigningKey,
+        *,
+        asset: str | None = None,
+        uetr: UUID | None = None,
     ) -> models.OutcomeView:
-        """Changes how far below zero an account may go: zero or negative, in its asset."""
-        asset = self.account(account).asset
-        return self._change(account, SetFloor(self.trusted_network.amount(floor, asset)), key, uetr)
+        """Changes how far below zero an account may go: zero or negative, in its asset.
+
+        The order has minor units alone, of which other assets have more or fewer. Give the code of
+        the account's `asset`: without it the gateway's word is taken for it.
+
+        Raises:
+            ProtocolError: the gateway says that the account holds another asset.
+        """
+        named, network = Account.of(account), self.trusted_network
+        told = self.account(named).asset
+        numbers = self._account_id(named)
+        own = None if numbers is None else own_asset(numbers.number)
+        for known in (asset, None if own is None else network.assets[own].code):
+            if known is not None and known != told:
+                raise ProtocolError(f"the gateway says that {named} holds {told[:40]!r}, and not {known}")
+        return self._change(named, SetFloor(network.amount(floor, told)), key, uetr)
 
     def _change(self, account: Account | str, action: Action, key: SigningKey, uetr: UUID | None) -> models.OutcomeView:
         named = Account.of(account)
         numbers = self._account_id(named)
-        number = self.account(named).number if numbers is None else numbers.number
+        number = self._told_number(named) if numbers is None else numbers.number
         return self._order(named.institution, number, action, key, uetr)
+
+    def _told_number(self, account: Account) -> int:
+        """The number of an account that is given by an alias, by the gateway's word.
+
+        Raises:
+            ProtocolError: it is an institution's own account, which has no alias.
+        """
+        number = self.account(account).number
+        if not is_customers(number):
+            raise ProtocolError(f"the gateway says that {account} is an institution's own account, number {number}")
+        return number
 
     def _order(
         self, institution: str, number: int, action: Action, key: SigningKey, uetr: UUID | None

@@ -1,8 +1,16 @@
-"""Approvals: an institution's answer to one transaction, out of a batch of answers under one signature."""
+"""Approvals: an institution's answer to one transaction, out of a batch of answers under one signature.
+
+    leaf      = BLAKE3_keyed(LEAF, id (32), index (4), verdict (2), 0 (26))
+    key       = BLAKE3_derive_key("tallystick settlement v2 approval", network id (32))
+    statement = BLAKE3_keyed(key, root (32), batch (8), scheduler (8), participant (2), batch length (4), 0 (10))
+
+The institution signs the 32 bytes of the statement. All integers are little-endian.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import blake3
 
@@ -10,8 +18,8 @@ from .keys import PublicKey
 from .merkle import batch_node
 from .shape import Shape
 
-_STATEMENT_KEY = b"tallystick 2026 approval batch 1"
-_LEAF_KEY = b"tallystick 2026 approval leaf 01"
+_STATEMENT_CONTEXT = "tallystick settlement v2 approval"
+_LEAF_KEY = b"tallystick 2026 approval leaf 02"
 # Batches have at most 2^16 transactions.
 _MAX_PATH = 16
 
@@ -35,10 +43,10 @@ class Sibling:
 class About:
     """What an approval has to be about."""
 
+    network: bytes
+    """The network's id, 32 bytes."""
     id: bytes
-    expiry_ms: int
-    participants: int
-    """How many participants must answer for the transaction."""
+    """The transaction's, which commits to who must answer for it, and until when."""
     scheduler: int
     """Which accepted it, in which of its batches."""
     batch: int
@@ -80,13 +88,7 @@ class Approval:
         return key.verify(self._statement(root, about), self.signature)
 
     def _leaf(self, about: About) -> bytes:
-        data = (
-            about.id
-            + about.expiry_ms.to_bytes(8, "little")
-            + self.index.to_bytes(4, "little")
-            + self.verdict.to_bytes(2, "little")
-            + about.participants.to_bytes(1, "little")
-        )
+        data = about.id + self.index.to_bytes(4, "little") + self.verdict.to_bytes(2, "little")
         return blake3.blake3(data.ljust(64, b"\0"), key=_LEAF_KEY).digest()
 
     def _statement(self, root: bytes, about: About) -> bytes:
@@ -97,4 +99,9 @@ class Approval:
             + self.participant.to_bytes(2, "little")
             + self.batch_len.to_bytes(4, "little")
         )
-        return blake3.blake3(data.ljust(64, b"\0"), key=_STATEMENT_KEY).digest()
+        return blake3.blake3(data.ljust(64, b"\0"), key=_statement_key(about.network)).digest()
+
+
+@lru_cache(maxsize=16)
+def _statement_key(network: bytes) -> bytes:
+    return blake3.blake3(network, derive_key_context=_STATEMENT_CONTEXT).digest()

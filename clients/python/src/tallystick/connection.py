@@ -53,8 +53,8 @@ class Connection:
     def _ask_network(self) -> Network:
         told = Network.of(self._transport.get("/v1/network", models.NetworkView).network)
         if self._pinned is not None and not self._pinned.includes(told):
-            text = f"the gateway serves network {told.id:08x} with other participants, keys or assets than were given"
-            raise UntrustedNetworkError(f"{text} for {self._pinned.id:08x}")
+            text = f"the gateway serves network {told.id.hex()} with other participants, keys or assets than were given"
+            raise UntrustedNetworkError(f"{text} for {self._pinned.id.hex()}")
         return told
 
     def _account_id(self, account: Account) -> AccountId | None:

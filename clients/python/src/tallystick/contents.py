@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from uuid import UUID
 
 from .errors import ProofError, ProofFault
 from .shape import Shape
-from .transaction import Leg, header, leg_hash, transaction_id
+from .transaction import MAX_PARTICIPANTS, Leg, leg_hash, signed_header, transaction_id
 
 
 @dataclass(frozen=True)
@@ -52,9 +53,10 @@ class Contents:
     """Enough of a transaction to compute its id, and no more than the asker may see."""
 
     kind: int
-    participants: int
-    """How many participants have legs in it, all of whom must approve."""
-    network: int
+    participants: tuple[int, ...]
+    """The participants with a leg in it, or of the account order, ascending: all of them must approve."""
+    network: bytes
+    """The network's id, 32 bytes."""
     expiry_ms: int
     uetr: UUID
     details: bytes
@@ -66,8 +68,8 @@ class Contents:
         fields = shape.fields("kind", "participants", "network", "expiry", "uetr", "details", "legs")
         return cls(
             kind=fields["kind"].unsigned(8),
-            participants=fields["participants"].unsigned(8),
-            network=int.from_bytes(fields["network"].hex(4, lower=True), "big"),
+            participants=fields["participants"].items(lambda item: item.unsigned(16)),
+            network=fields["network"].hex(32, lower=True),
             expiry_ms=fields["expiry"].unsigned(64),
             uetr=fields["uetr"].uetr(),
             details=fields["details"].hex(32),
@@ -78,14 +80,36 @@ class Contents:
         """The id, computed from the contents.
 
         Raises:
-            ProofError: there are more legs than a transaction's form can hold.
+            ProofError: the participants are not those of the legs that are shown, not in ascending order, none or more
+                than 30, or there are more legs than a transaction's form can hold.
         """
-        if len(self.legs) > 255:
-            raise ProofError(ProofFault.FORM, "the transaction's contents do not belong together: it has too many legs")
-        front = header(
-            self.kind, len(self.legs), self.participants, self.network, self.expiry_ms, self.uetr, self.details
+        self._check()
+        front = signed_header(self.kind, len(self.legs), self.participants, self.expiry_ms, self.uetr, self.details)
+        return transaction_id(self.network, front, [leg.hash_at(position) for position, leg in enumerate(self.legs)])
+
+    def _check(self) -> None:
+        def ensure(holds: bool, problem: str) -> None:
+            if not holds:
+                raise ProofError(ProofFault.FORM, f"the transaction's contents do not belong together: {problem}")
+
+        ensure(len(self.legs) <= 255, "it has too many legs")
+        count = len(self.participants)
+        ensure(1 <= count <= MAX_PARTICIPANTS, f"it has {count} participants, not 1 to {MAX_PARTICIPANTS}")
+        ensure(
+            all(one < other for one, other in pairwise(self.participants)),
+            "its participants are not in ascending order",
         )
-        return transaction_id(front, [leg.hash_at(position) for position, leg in enumerate(self.legs)])
+        concerned = set(self.participants)
+        shown = {leg.participant for _, leg in self.shown()}
+        ensure(shown <= concerned, "a leg is of an institution that is not among its participants")
+        # Each has a leg, shown or hidden; an account order has none, and one participant.
+        most = len(shown) + self.hidden_legs if self.legs else 1
+        ensure(count <= most, "one of its participants can have no leg in it")
+
+    @property
+    def hidden_legs(self) -> int:
+        """How many legs are not shown."""
+        return len(self.legs) - len(self.shown())
 
     def shown(self) -> tuple[tuple[int, Leg], ...]:
         """The legs that are shown, with their positions."""

@@ -11,7 +11,7 @@ from . import models
 from .errors import DecodeError, DraftError
 from .keys import SigningKey
 from .network import AccountId, Network, is_customers
-from .transaction import Kind, Transaction, decode_one, payment_legs
+from .transaction import MAX_PARTICIPANTS, Kind, Transaction, decode_one, payment_legs
 
 CLOCK_SKEW_MS = 60_000
 """How far the gateway's clock may be ahead of this one."""
@@ -42,7 +42,8 @@ def check(draft: models.Draft, uetr: str, wanted: Wanted, now_ms: int | None = N
     """The transaction of a draft, if it makes that payment, under the reference `uetr`, and nothing else.
 
     It debits one account of the payer's institution by exactly the amount and credits one of the payee's by as much;
-    beside them it moves settlement accounts as the network's rules have it, and nothing else.
+    beside them it moves settlement accounts as the network's rules have it, and nothing else. An
+    account whose number is not known here is a customer's: institutions' own have no aliases.
 
     Raises:
         DraftError: it does something else.
@@ -53,13 +54,11 @@ def check(draft: models.Draft, uetr: str, wanted: Wanted, now_ms: int | None = N
             raise DraftError(problem, wanted.position)
 
     try:
-        transaction = decode_one(draft.transaction)
+        transaction = decode_one(draft.transaction, wanted.network.id)
     except DecodeError as error:
         raise DraftError(str(error), wanted.position) from error
     network = wanted.network
     ensure(transaction.kind == Kind.TRANSFER, "it is not a transfer")
-    ensure(transaction.network == network.id, f"it is for network {transaction.network:08x}, not {network.id:08x}")
-    ensure(draft.id == transaction.id().hex(), "its id is not that of its content")
     ensure(str(transaction.uetr) == uetr.lower(), "its reference is not the one that the gateway says")
     ensure(wanted.uetr in (None, transaction.uetr), f"its reference is {transaction.uetr}, not {wanted.uetr}")
     ensure(wanted.details in (None, transaction.details), "it commits to other details")
@@ -68,12 +67,14 @@ def check(draft: models.Draft, uetr: str, wanted: Wanted, now_ms: int | None = N
     latest = now + network.longest_validity_ms + CLOCK_SKEW_MS
     ensure(transaction.expiry_ms <= latest, "it expires later than the network allows")
     ensure(len(transaction.legs) >= 2, "it has less than two legs")
+    ensure(len(transaction.participants) <= MAX_PARTICIPANTS, "it has too many participants")
+    ensure(draft.id == transaction.id().hex(), "its id is not that of its content")
     first, last = transaction.legs[0], transaction.legs[-1]
     payer, payee = AccountId(first.participant, first.account), AccountId(last.participant, last.account)
     ensure(max(payer.participant, payee.participant) < len(network.institutions), "it names an unknown participant")
     expected = payment_legs(network, payer, payee, wanted.asset, wanted.units)
     ensure(transaction.legs == expected, "its legs do not move the amount from one account to one other")
-    ensure(transaction.participants == len({leg.participant for leg in expected}), "it miscounts its participants")
+    ensure(wanted.payer_number is not None or is_customers(payer.number), "it debits an institution's own account")
     ensure(wanted.payer in (None, payer.participant), "it debits an account of another institution")
     ensure(wanted.payee in (None, payee.participant), "it credits an account of another institution")
     ensure(wanted.payer_number in (None, payer.number), "it debits another account")

@@ -145,6 +145,8 @@ class ProofFault(StrEnum):
     ID = "id"
     RECEIPT = "receipt"
     HEAD = "head"
+    COSIGNATURE = "cosignature"
+    TOO_FEW_WITNESSES = "too-few-witnesses"
     TIME = "time"
     CONSISTENCY = "consistency"
     UNKNOWN_INSTITUTION = "unknown-institution"
@@ -161,3 +163,20 @@ class ProofError(TallystickError):
     def __init__(self, fault: ProofFault, text: str) -> None:
         super().__init__(text)
         self.fault = fault
+
+
+class TooFewWitnessesError(ProofError):
+    """Fewer institutions cosigned a head of the operator's log than the keys or the caller ask for."""
+
+    def __init__(self, size: int, wanted: int, got: int) -> None:
+        text = (
+            f"{got} of the {wanted} institutions that are asked for cosigned the tree head of {size} records: "
+            "ask for a newer proof, or compare the head with what other institutions have seen"
+        )
+        super().__init__(ProofFault.TOO_FEW_WITNESSES, text)
+        self.size = size
+        """How many records the head is of."""
+        self.wanted = wanted
+        """How many institutions are asked for."""
+        self.got = got
+        """How many there are, the operator not counted."""

@@ -19,7 +19,6 @@ MAX_MESSAGE_BYTES = 16 << 20
 
 _NAMESPACE = "urn:iso:std:iso:20022:tech:xsd:"
 _DETAILS_KEY = b"tallystick payment details v2".ljust(32, b"\0")
-_DERIVED_UETR = "tallystick 2025 iso20022 derived uetr v1"
 _BLANKS = " \t\n\r\f"
 
 
@@ -56,8 +55,8 @@ class End:
 class Payment:
     """One payment as its sender wrote it."""
 
-    uetr: UUID
-    """The sender's reference, or one that follows from the message."""
+    uetr: UUID | None
+    """The sender's reference; none where the message has none. Then the gateway derives one with its own secret."""
     currency: str
     amount: str
     """A decimal without zeros that carry no value."""
@@ -210,7 +209,7 @@ def _payment(kind: str, header: Element, block: Element | None, element: Element
     currency, amount = money.get("Ccy", ""), _decimal(_own_text(money), position)
     given = _text(identifiers, "UETR")
     try:
-        uetr = _derived_uetr(header, names, transfer, position) if given is None else UUID(given)
+        uetr = None if given is None else UUID(given)
     except ValueError as error:
         raise MessageError(f"payment {position + 1}: {given!r} is no UETR") from error
     return Payment(
@@ -239,21 +238,6 @@ def _details(  # noqa: PLR0917 - what the hash is of, in order
     fields.party(transfer.ultimate_creditor)
     fields.remittance(remittance)
     return blake3.blake3(bytes(fields.data), key=_DETAILS_KEY).digest()
-
-
-def _derived_uetr(header: Element, names: _Names, transfer: _Transfer, position: int) -> UUID:
-    """A UUID of version 8 (RFC 9562, section 5.8) out of the message, for a payment whose sender gave no reference."""
-    initiating, instructing = _customer(_find(header, "InitgPty")), _agent(_find(header, "InstgAgt"))
-    fields = _Fields()
-    fields.add(initiating.name, initiating.identification)
-    for agent in (instructing, transfer.debtor_agent):
-        fields.add(agent.bic, agent.member_id)
-    fields.add(_text(header, "MsgId"), names.block, names.instruction, names.end_to_end, names.transaction)
-    data = bytes(fields.data) + position.to_bytes(8, "little")
-    uetr = bytearray(blake3.blake3(data, derive_key_context=_DERIVED_UETR).digest(16))
-    uetr[6] = 0x80 | uetr[6] & 0x0F
-    uetr[8] = 0x80 | uetr[8] & 0x3F
-    return UUID(bytes=bytes(uetr))
 
 
 def _customer(element: Element | None) -> Party:

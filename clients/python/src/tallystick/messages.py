@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable
+from uuid import UUID
 
 from . import draft, iso20022, models
 from .connection import Connection
@@ -44,7 +45,7 @@ class Messages(Connection):
         signed = self._signed(xml, keys)
         submitted = models.SubmitBody(
             message=base64.b64encode(xml).decode(),
-            signed=[models.SignedDraft(position=position, transaction=text) for position, text in signed.items()],
+            signed=[models.SignedDraft(position=position, transaction=text) for position, (text, _) in signed.items()],
         )
         body = Body(submitted.model_dump_json().encode(), "application/json")
         try:
@@ -52,10 +53,13 @@ class Messages(Connection):
         except UnreachedError:
             raise
         except TransportError as error:
-            raise OutcomeUnknownError(tuple(one.uetr for one in iso20022.read(xml)), str(error)) from error
+            raise OutcomeUnknownError(tuple(uetr for _, uetr in signed.values()), str(error)) from error
 
-    def _signed(self, xml: bytes, keys: Iterable[SigningKey]) -> dict[int, str]:
-        """The signed drafts by position, each a batch of one in hexadecimal."""
+    def _signed(self, xml: bytes, keys: Iterable[SigningKey]) -> dict[int, tuple[str, UUID]]:
+        """The signed drafts by position, each a batch of one in hexadecimal, with its reference.
+
+        A payment without a UETR gets the reference that the gateway derives from the message with its own secret.
+        """
         prepared = self.prepare_message(xml)
         if all(payment.draft is None for payment in prepared.payments):
             # Nothing is signed; the gateway says in its report what is wrong.
@@ -69,7 +73,7 @@ class Messages(Connection):
             if made.draft is not None:
                 checked = draft.check(made.draft, made.uetr, self._wanted(payment, position))
                 transaction = draft.sign(made.draft, checked, by_public, position)
-                signed[position] = encode([transaction]).hex()
+                signed[position] = encode([transaction]).hex(), transaction.uetr
         return signed
 
     def _wanted(self, payment: iso20022.Payment, position: int) -> draft.Wanted:

@@ -141,6 +141,25 @@ class GivenSignature(BaseModel):
     """Over the 32 bytes of the id: Ed25519 (RFC 8032), in hexadecimal."""
 
 
+class HeadCosignature(BaseModel):
+    """An institution's signature, as a witness, on the tree head beside which it stands (C2SP tlog-cosignature)."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
+    participant: Annotated[int, Field(ge=0)]
+    """Participant id of the witness, which is not the operator."""
+    signature: str
+    """
+    Ed25519, in hexadecimal, over the lines `cosignature/v1`, `time` and that time, the log's name
+    (`tallystick.settlement/v2/` and the network's id), size, and root in base64, each with a newline.
+    """
+    time_s: Annotated[int, Field(ge=0)]
+    """When it signed, by its own clock, in seconds since the Unix epoch; below 2^63."""
+
+
 class HealthView(BaseModel):
     """Answer of `GET /health`."""
 
@@ -248,13 +267,6 @@ class ProblemDetails(BaseModel):
     """The kind of problem in words that do not depend on the request."""
     type: str
     """What kind of problem it is: `urn:tallystick:problem:` and the code."""
-
-
-class MissingItem(RootModel[int]):
-    model_config = ConfigDict(
-        frozen=True,
-    )
-    root: Annotated[int, Field(ge=0)]
 
 
 class ProvenLeg1(BaseModel):
@@ -532,10 +544,10 @@ class Contents(BaseModel):
     kind: Annotated[int, Field(ge=0)]
     """1 transfer, 2 issue, 3 redeem, 4 account order."""
     legs: list[ProvenLeg1 | ProvenLeg2]
-    network: str
-    """The network's id, eight hexadecimal digits."""
-    participants: Annotated[int, Field(ge=0)]
-    """How many participants have legs in it."""
+    network: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    """The network's id: 64 lower-case hexadecimal digits."""
+    participants: list[int]
+    """Participant ids of all whom it concerns, ascending."""
     uetr: str
 
 
@@ -599,8 +611,11 @@ class Network(BaseModel):
     )
     assets: list[Asset]
     """By asset id."""
-    id: Annotated[int, Field(ge=0)]
-    """The network's id, which every signature covers."""
+    id: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    """
+    The network's id, to which every signature commits: BLAKE3 of its genesis file, 64
+    lower-case hexadecimal digits.
+    """
     longest_validity_ms: Annotated[int, Field(ge=0)]
     """How far ahead an expiry may lie, in milliseconds; so long is every reference remembered."""
     participants: list[Participant]
@@ -706,8 +721,12 @@ class Consistency(BaseModel):
         use_attribute_docstrings=True,
     )
     first: SignedTreeHead
+    first_cosignatures: list[HeadCosignature] | None = None
+    """Of witnesses on the first head; left out where there are none."""
     path: list[str]
     second: SignedTreeHead
+    second_cosignatures: list[HeadCosignature] | None = None
+    """Of witnesses on the second head; left out where there are none."""
 
 
 class NetworkView(BaseModel):
@@ -753,6 +772,8 @@ class Receipt(BaseModel):
         use_attribute_docstrings=True,
     )
     batch: Annotated[int, Field(ge=0)]
+    cosignatures: list[HeadCosignature] | None = None
+    """Of witnesses on that head; left out where there are none, as in a network that runs in one process."""
     count: Annotated[int, Field(ge=0)]
     """How many decisions its batch has."""
     decision_path: list[str]
@@ -787,12 +808,12 @@ class Proof(BaseModel):
     )
     approvals: list[Approval]
     """The institutions' answers."""
-    missing: list[MissingItem]
+    missing: list[int]
     """Participant ids whose answers could not be shown."""
     receipt: Receipt
     transaction: Contents
     version: Annotated[int, Field(ge=0)]
-    """1."""
+    """2."""
 
 
 OutcomeView.model_rebuild()

@@ -84,7 +84,8 @@ class Network:
     directory instead, and `Tallystick(..., network=...)` holds the gateway to it.
     """
 
-    id: int
+    id: bytes
+    """32 bytes, the hash of its genesis: every signature commits to them."""
     institutions: tuple[Institution, ...]
     """By participant id; the first is the operator, who signs the heads of the log."""
     assets: tuple[Asset, ...]
@@ -97,7 +98,7 @@ class Network:
         """The configuration that a gateway tells.
 
         Raises:
-            DecodeError: a key in it is none, or it has no participants.
+            DecodeError: its id or a key in it is none, or it has no participants.
         """
         institutions = tuple(
             Institution(number, participant.bic, PublicKey.from_hex(participant.key))
@@ -106,7 +107,7 @@ class Network:
         assets = tuple(
             Asset(number, asset.code, asset.exponent, asset.settled_at) for number, asset in enumerate(network.assets)
         )
-        return cls._checked(network.id, institutions, assets, network.longest_validity_ms)
+        return cls._checked(network_id(network.id, "id"), institutions, assets, network.longest_validity_ms)
 
     @classmethod
     def read(cls, directory: str | os.PathLike[str]) -> Self:
@@ -129,20 +130,21 @@ class Network:
                 Asset(number, asset["code"], asset["exponent"], bics.index(asset["settled_at"]))
                 for number, asset in enumerate(document["assets"])
             )
-            return cls._checked(int(network["id"], 16), institutions, assets, network["longest_validity_ms"])
+            identity = network_id(network["id"], f"network.id of {path}")
+            return cls._checked(identity, institutions, assets, network["longest_validity_ms"])
         except (KeyError, TypeError, ValueError) as error:
             raise DecodeError("network.toml", f"not a network's configuration: {error!r}", str(path)) from error
 
     @classmethod
     def _checked(
-        cls, number: int, institutions: tuple[Institution, ...], assets: tuple[Asset, ...], longest_validity_ms: int
+        cls, identity: bytes, institutions: tuple[Institution, ...], assets: tuple[Asset, ...], longest_validity_ms: int
     ) -> Self:
         if not institutions:
             raise DecodeError("network", "it has no participants", "participants")
         for asset in assets:
             if asset.settled_at >= len(institutions):
                 raise DecodeError("network", f"{asset.code} is settled at no participant", "assets")
-        return cls(number, institutions, assets, longest_validity_ms)
+        return cls(identity, institutions, assets, longest_validity_ms)
 
     @property
     def operator(self) -> PublicKey:
@@ -197,11 +199,12 @@ class Network:
             and other.assets[: len(self.assets)] == self.assets
         )
 
-    def amount(self, amount: str | Decimal | int, code: str) -> int:
+    def amount(self, amount: str | Decimal, code: str) -> int:
         """The minor units of a decimal of the asset of that code.
 
         Raises:
             AmountError: it is none.
+            TypeError: it is neither a `str` nor a `Decimal`.
             UnknownNameError: there is no such asset.
         """
         return minor_units(amount, self.asset(code).exponent)
@@ -217,11 +220,30 @@ def settlement_account(asset: int, holder: int) -> int:
     return own_account(asset, _FIRST_SETTLEMENT + holder)
 
 
+def own_asset(number: int) -> int | None:
+    """The asset of the institution's own account of that number; `None` for a customer's account."""
+    return None if is_customers(number) else number >> 16 & 0x7FFF
+
+
 def is_customers(number: int) -> bool:
     """Whether the account of that number is a customer's."""
     return number & _INSTITUTION == 0
 
 
+def network_id(text: object, where: str) -> bytes:
+    """The id of 64 lower-case hexadecimal digits; `where` they stand is for errors.
+
+    Raises:
+        DecodeError: it is something else.
+    """
+    if not isinstance(text, str) or not _NETWORK_ID.fullmatch(text):
+        shown = f"{text[:80]!r}" if isinstance(text, str) else type(text).__name__
+        problem = f"an id of 64 lower-case hexadecimal digits is wanted, not {shown}"
+        raise DecodeError("network", problem, where)
+    return bytes.fromhex(text)
+
+
+_NETWORK_ID = re.compile(r"[0-9a-f]{64}")
 _BIC = re.compile(r"[A-Z0-9]{11}")
 
 

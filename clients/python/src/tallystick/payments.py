@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from decimal import Decimal
 from uuid import UUID, uuid4
 
+import blake3
+
 from . import draft, models
 from .accounts import Accounts
+from .amount import decimal_text
 from .connection import not_refused, own_outcomes
 from .errors import (
     AmountError,
@@ -25,6 +29,9 @@ from .keys import SigningKey
 from .network import Account, AccountId, Network
 from .transaction import Kind, Transaction, payment_legs
 from .transport import Body
+
+_REFERENCE_KEY = b"tallystick client reference v1".ljust(32, b"\0")
+_IDEMPOTENCY_KEY = re.compile(r"[!-~]{1,64}")
 
 
 class Payments(Accounts):
@@ -44,7 +51,7 @@ class Payments(Accounts):
         self,
         debtor: Account | str,
         creditor: Account | str,
-        amount: str | Decimal | int,
+        amount: str | Decimal,
         asset: str,
         key: SigningKey,
         *,
@@ -80,7 +87,7 @@ class Payments(Accounts):
         self,
         debtor: Account | str,
         creditor: Account | str,
-        amount: str | Decimal | int,
+        amount: str | Decimal,
         asset: str,
         key: SigningKey,
         *,
@@ -91,9 +98,10 @@ class Payments(Accounts):
         """Moves `amount` of `asset` from the debtor's account, whose owner's `key` signs, to the creditor's.
 
         The gateway prepares the payment, and it is signed only when it does exactly that. Which account an alias of the
-        creditor means is the gateway's word: give a number to rely on nobody, or `details`, 32 bytes that the signature
-        commits to. With an `idempotency_key` (1 to 64 visible ASCII characters) and no `uetr` the reference follows
-        from user and key, so that a repetition pays once.
+        creditor means is the gateway's word: give a number to rely on nobody, or `details`, 32 bytes
+        that the signature commits to. With an `idempotency_key` (1 to 64 visible ASCII characters)
+        and no `uetr` the reference follows from it and from `key`, so that a repetition pays once,
+        whatever the gateway says.
 
         Returns:
             The outcome: `ACSC`, or `PDNG` when it is not decided in time; then ask for the `status` of its `uetr`.
@@ -102,10 +110,12 @@ class Payments(Accounts):
             RefusedError: the payment was refused.
             DraftError: the gateway prepared something else; nothing was signed.
             OutcomeUnknownError: it was handed in and no answer came.
+            ValueError: the idempotency key is none.
         """
+        made = uuid4() if idempotency_key is None else repeated(key, idempotency_key)
+        reference = made if uetr is None else uetr
         payer, payee = Account.of(debtor), Account.of(creditor)
         network = self.trusted_network
-        reference = uetr if uetr is not None or idempotency_key is not None else uuid4()
         wanted = draft.Wanted(
             network=network,
             payer=network.institution(payer.institution).participant,
@@ -120,11 +130,10 @@ class Payments(Accounts):
         asked: dict[str, object] = {
             "from": {"institution": payer.institution, "account": payer.name},
             "to": {"institution": payee.institution, "account": payee.name},
-            "amount": str(amount) if not isinstance(amount, Decimal) else f"{amount:f}",
+            "amount": decimal_text(wanted.units, network.asset(asset).exponent),
             "asset": asset,
+            "uetr": str(reference),
         }
-        if reference is not None:
-            asked["uetr"] = str(reference)
         if details is not None:
             asked["details"] = details.hex()
         headers = {} if idempotency_key is None else {"idempotency-key": idempotency_key}
@@ -142,7 +151,7 @@ class Payments(Accounts):
         if numbers is not None:
             return numbers.number
         try:
-            return self.account(account).number
+            return self._told_number(account)
         except (ForbiddenError, NotFoundError):
             return None
 
@@ -173,7 +182,25 @@ class Payments(Accounts):
         return not_refused(own_outcomes([signed], outcomes)[0], signed)
 
 
-def _above_zero(network: Network, amount: str | Decimal | int, asset: str) -> int:
+def repeated(key: SigningKey, idempotency_key: str) -> UUID:
+    """The reference of the payment that `key` signs under an idempotency key: a UUID of version 8 (RFC 9562, 5.8).
+
+    It is made here: a gateway that could choose another one for a repetition could have a second payment signed.
+
+    Raises:
+        ValueError: the idempotency key is not 1 to 64 visible ASCII characters.
+    """
+    if not _IDEMPOTENCY_KEY.fullmatch(idempotency_key):
+        raise ValueError("an idempotency key has 1 to 64 visible ASCII characters")
+    # The position of the payment in its request: each has a request of its own.
+    data = key.public_key.raw + (0).to_bytes(4, "little") + idempotency_key.encode()
+    uetr = bytearray(blake3.blake3(data, key=_REFERENCE_KEY).digest(16))
+    uetr[6] = 0x80 | uetr[6] & 0x0F
+    uetr[8] = 0x80 | uetr[8] & 0x3F
+    return UUID(bytes=bytes(uetr))
+
+
+def _above_zero(network: Network, amount: str | Decimal, asset: str) -> int:
     units = network.amount(amount, asset)
     if units <= 0:
         raise AmountError(f"{amount} cannot be paid: an amount above zero is wanted")

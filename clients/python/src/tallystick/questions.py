@@ -8,12 +8,13 @@ from uuid import UUID
 
 from . import models
 from .connection import Connection, segment
-from .errors import ProofError, ProofFault
+from .errors import ProofError, ProofFault, ProtocolError
 from .events import Events
 from .log import Consistency, SignedTreeHead
 from .network import Account
 from .proof import Proof
 from .receipt import Receipt
+from .trust import Keys
 
 Freshness = Literal["latest", "local"]
 """`latest`: not older than the question; `local`: what the gateway knows at once."""
@@ -62,12 +63,17 @@ class Questions(Connection):
         return self._transport.get(f"{_path(account)}/statement", models.StatementBody, query)
 
     def status(self, transaction: UUID | str) -> models.OutcomeView:
-        """What became of a transaction, by its UETR or its id.
+        """What became of a transaction by the gateway's word, by its UETR or its id; `proof` is the evidence of it.
 
         Raises:
             NotFoundError: there is no such transaction.
+            ProtocolError: the gateway answers for another one.
         """
-        return self._transport.get(f"/v1/transactions/{segment(str(transaction))}", models.OutcomeView)
+        outcome = self._transport.get(f"/v1/transactions/{segment(str(transaction))}", models.OutcomeView)
+        if str(transaction).lower() not in (outcome.uetr, outcome.id):
+            text = f"the gateway answers for another transaction, {outcome.id} ({outcome.uetr}), than {transaction}"
+            raise ProtocolError(text)
+        return outcome
 
     def events(self, after: int | None = None, *, until: int | None = None) -> Events:
         """What became of each transaction with an account at an institution that the user acts for, as it becomes
@@ -84,13 +90,27 @@ class Questions(Connection):
             after = decided - 1 if decided else None
         return Events(self._transport, after, until)
 
-    def receipt(self, uetr: UUID | str) -> Receipt:
-        """Proof of what became of a transaction, not verified yet: from its id to a head that the operator signed."""
-        return Receipt.from_json(self._transport.send("GET", f"/v1/transactions/{segment(str(uetr))}/receipt"))
+    def receipt(self, uetr: UUID | str, identity: str | None = None) -> Receipt:
+        """Proof of what became of a transaction, not verified yet: from its id to a head that the operator signed.
+
+        A receipt has no reference. Give the id of what was signed as `identity`, in hexadecimal, so
+        that the receipt is of that; without it, it is of whatever transaction the gateway chose, and
+        its `id` has to be compared.
+
+        Raises:
+            ProofError: it is of another id.
+        """
+        receipt = Receipt.from_json(self._transport.send("GET", f"/v1/transactions/{segment(str(uetr))}/receipt"))
+        if identity is not None and receipt.id.hex() != identity.lower():
+            text = f"the gateway shows a receipt of {receipt.id.hex()}, not of {identity}"
+            raise ProofError(ProofFault.ID, text)
+        return receipt
 
     def proof(self, transaction: UUID | str, *, legs: Iterable[str] = ()) -> Proof:
         """Proof for others of what became of a transaction, not verified yet; it shows the legs of the institutions
         whose BICs are in `legs`.
+
+        Ask by the id of what was signed: somebody else may have used the same UETR for another transaction before.
 
         Raises:
             ProofError: it is of another transaction.
@@ -103,24 +123,32 @@ class Questions(Connection):
         return proof
 
     def tree_head(self) -> SignedTreeHead:
-        """The signed head of the log of decisions, verified by the operator's key.
+        """The signed head of the log of decisions, verified by the operator's key: the one in the
+        `network` that was given to the client, else the one that the gateway said.
 
         Raises:
             ProofError: the operator did not sign it.
         """
         head = SignedTreeHead.from_json(self._transport.send("GET", "/v1/tree-head"))
-        head.verify(self.trusted_network.operator)
+        head.verify(Keys.of(self.trusted_network))
         return head
 
-    def consistency(self, first: int, second: int) -> Consistency:
-        """Proof that the log was only ever appended to between the heads of two sizes, verified by the operator's key.
+    def consistency(self, first: int, second: int, *, keys: Keys | None = None) -> Consistency:
+        """Proof that the log was only ever appended to between the heads of two sizes, verified as by `tree_head`.
+
+        Args:
+            first: size of the earlier head.
+            second: size of the later head.
+            keys: to verify by, such as those of `tally network keys`, which say how many witnesses have to have
+                cosigned both heads; else those of the network, which ask for none.
 
         Raises:
+            TooFewWitnessesError: fewer institutions than `keys` ask for cosigned a head.
             ProofError: it is not shown.
         """
         query = {"first": first, "second": second}
         shown = Consistency.from_json(self._transport.send("GET", "/v1/tree-head/consistency", query=query))
-        shown.verify(self.trusted_network.operator)
+        shown.verify(Keys.of(self.trusted_network) if keys is None else keys)
         if (shown.first.head.size, shown.second.head.size) != (first, second):
             raise ProofError(
                 ProofFault.CONSISTENCY, f"the gateway shows other heads than those of {first} and {second}"

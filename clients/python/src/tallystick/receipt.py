@@ -7,14 +7,16 @@ from dataclasses import dataclass
 import blake3
 
 from .errors import ProofError, ProofFault
-from .keys import PublicKey
 from .log import SignedTreeHead
 from .merkle import batch_node, includes, log_leaf, log_node
 from .refusal import Refusal
 from .shape import Shape
+from .trust import Keys
+from .witness import Cosignature, Witness, witnesses_of
 
 _LEAF_KEY = b"tallystick 2026 decision leaf 01"
-_MAX_BYTES = 1 << 16
+# 255 cosignatures fit.
+_MAX_BYTES = 1 << 17
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,8 @@ class Receipt:
     leaf: int
     tree_path: tuple[bytes, ...]
     head: SignedTreeHead
+    cosignatures: tuple[Cosignature, ...] = ()
+    """Of witnesses on that head."""
 
     @classmethod
     def of(cls, shape: Shape) -> Receipt:
@@ -48,6 +52,7 @@ class Receipt:
         fields = shape.fields(
             *("id", "sequence", "verdict", "first", "count", "scheduler", "batch", "timestamp"),
             *("decision_path", "root", "leaf", "tree_path", "head"),
+            optional=("cosignatures",),
         )
         return cls(
             id=fields["id"].hex(32),
@@ -63,6 +68,7 @@ class Receipt:
             leaf=fields["leaf"].unsigned(64),
             tree_path=fields["tree_path"].items(lambda item: item.hex(32)),
             head=SignedTreeHead.of(fields["head"]),
+            cosignatures=fields["cosignatures"].items(Cosignature.of) if "cosignatures" in fields else (),
         )
 
     @classmethod
@@ -74,8 +80,34 @@ class Receipt:
         """
         return cls.of(Shape.parse(text, "receipt", _MAX_BYTES))
 
-    def verify(self, operator: PublicKey) -> Refusal | None:
+    def verify(self, keys: Keys, *, witnesses: int = 0) -> Refusal | None:
         """What became of the transaction `id`, for good: `None` when it was made, else why not.
+
+        It says nothing of which payment that is: compare `id` with the one that was signed.
+
+        Args:
+            keys: whose signatures count, and how many witnesses are asked for.
+            witnesses: how many are asked for, where that is more than `keys` say.
+
+        Raises:
+            TooFewWitnessesError: fewer institutions cosigned the head.
+            ProofError: it is not shown.
+        """
+        verdict = self.place(keys)
+        self.witnesses(keys, at_least=witnesses)
+        return verdict
+
+    def witnesses(self, keys: Keys, *, at_least: int = 0) -> tuple[Witness, ...]:
+        """The institutions that cosigned the head: at least as many as `keys` ask for, and `at_least`.
+
+        Raises:
+            TooFewWitnessesError: fewer institutions cosigned it.
+            ProofError: a cosignature is not what it says.
+        """
+        return witnesses_of(self.head.head, self.cosignatures, keys, at_least)
+
+    def place(self, keys: Keys) -> Refusal | None:
+        """As `verify`, whoever cosigned the head: what the operator alone signed.
 
         Raises:
             ProofError: it is not shown.
@@ -85,7 +117,7 @@ class Receipt:
         place = self.sequence - self.first
         if not includes(self.root, self.count, place, decision, self.decision_path, batch_node):
             raise ProofError(ProofFault.RECEIPT, "the decision is not shown to belong to the batch")
-        head = self.head.verify(operator)
+        head = self.head.verify(keys)
         if not includes(head.root, head.size, self.leaf, log_leaf(self._batch_leaf()), self.tree_path, log_node):
             raise ProofError(ProofFault.RECEIPT, "the batch is not shown to belong to the log")
         if head.timestamp_ms < self.timestamp_ms:

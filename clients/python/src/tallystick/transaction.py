@@ -5,7 +5,13 @@ check that it belongs to the id and learns nothing of the others. All integers a
 
     salt_i = BLAKE3_keyed(SALT, seed (16), i (1), 0 (47))[..16]
     leg_i  = BLAKE3_keyed(LEG, salt_i (16), participant (2), asset (2), account (4), amount (8), i (1), 0 (31))
-    id     = BLAKE3(header (64, signer count as 0), leg_0, ..., leg_n, 0 ... to a multiple of 64)
+    key    = BLAKE3_derive_key("tallystick settlement v2 transaction", network id (32))
+    id     = BLAKE3_keyed(key, header' (64), [participants (64)], leg_0, ..., leg_n, 0 ... to a multiple of 64)
+
+`header'` is the header with 0 signers, and with the participants in place of the network's tag: two
+u16, ascending, the second 0xFFFF where there is one participant. Where there are more than two,
+zeros stand there, and a block of 64 bytes follows with all of them as u16, ascending, and then 0xFF
+bytes. So a signature names the whole network, the kind and the set of participants.
 """
 
 from __future__ import annotations
@@ -15,6 +21,8 @@ import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from functools import lru_cache
+from itertools import pairwise
 from uuid import UUID
 
 import blake3
@@ -28,9 +36,15 @@ from .wire import Reader, from_hex
 MAX_BATCH = 1 << 16
 """The most transactions of one batch."""
 
+MAX_PARTICIPANTS = 30
+"""The most participants of one transaction: each has a leg, and there are at most 30."""
+
+_ID_CONTEXT = "tallystick settlement v2 transaction"
 _SALT_KEY = b"tallystick 2026 leg salt v1".ljust(32, b"\0")
 _LEG_KEY = b"tallystick 2026 leg hash v1".ljust(32, b"\0")
-_HEADER = struct.Struct("<BBBBIQ16s32s")
+_HEADER = struct.Struct("<BBBB4sQ16s32s")
+_TAG_BYTES = 4
+_NOBODY = 0xFFFF
 _LEG = struct.Struct("<HHIq")
 _VERSION = 1
 
@@ -80,9 +94,8 @@ class Transaction:
 
     kind: int
     """A `Kind`, or a number that this version does not know."""
-    participants: int
-    """How many participants have legs in it, all of whom must approve."""
-    network: int
+    network: bytes
+    """The network's id, 32 bytes: the id and every signature commit to it."""
     expiry_ms: int
     """When it is refused if not decided, in milliseconds since the Unix epoch."""
     uetr: UUID
@@ -109,48 +122,80 @@ class Transaction:
     ) -> Transaction:
         """A transaction that moves, issues or redeems, unsigned yet; its seed is random unless it is given."""
         changes = tuple(legs)
-        participants = len({leg.participant for leg in changes})
         secret = secrets.token_bytes(16) if seed is None else seed
-        return cls(kind, participants, network.id, expiry_ms, uetr, details, secret, changes)
+        return cls(kind, network.id, expiry_ms, uetr, details, secret, changes)
 
     @classmethod
     def account(cls, network: Network, order: AccountOrder, *, uetr: UUID, expiry_ms: int) -> Transaction:
         """An account order, unsigned yet."""
         seed = secrets.token_bytes(16)
-        return cls(Kind.ACCOUNT, 1, network.id, expiry_ms, uetr, order.hash(), seed, (), (), order)
+        return cls(Kind.ACCOUNT, network.id, expiry_ms, uetr, order.hash(), seed, (), (), order)
+
+    @property
+    def participants(self) -> tuple[int, ...]:
+        """Who must approve it, ascending: the participants with a leg; for an account order, that of the order."""
+        if self.order is not None:
+            return (self.order.participant,)
+        return tuple(sorted({leg.participant for leg in self.legs}))
 
     def id(self) -> bytes:
-        """The id, computed from the content: what is signed."""
+        """The id, computed from the content: what is signed.
+
+        Raises:
+            DecodeError: a number does not fit, or it has no participants or more than 30.
+        """
         hashes = [leg_hash(leg_salt(self.seed, place), leg, place) for place, leg in enumerate(self.legs)]
-        return transaction_id(self._header(signers=0), hashes)
+        front = signed_header(self.kind, len(hashes), self.participants, self.expiry_ms, self.uetr, self.details)
+        return transaction_id(self.network, front, hashes)
 
     def signed(self, *keys: SigningKey) -> Transaction:
-        """The same with a signature of each key over its id."""
+        """The same with a signature of each key over its id.
+
+        Raises:
+            DecodeError: as `id`.
+        """
         identity = self.id()
         more = tuple(Signature(key.public_key, key.sign(identity)) for key in keys)
         return replace(self, signatures=self.signatures + more)
 
-    def _header(self, signers: int) -> bytes:
-        try:
-            return _HEADER.pack(
-                self.kind,
-                len(self.legs),
-                self.participants,
-                signers,
-                self.network,
-                self.expiry_ms,
-                self.uetr.bytes,
-                self.details,
-            )
-        except struct.error as error:
-            raise DecodeError("transaction", f"a number does not fit ({error})", f"reference {self.uetr}") from error
+    def _header(self) -> bytes:
+        """The 64 bytes that are sent, with the first four of the network's id to tell foreign ones early."""
+        counts = (self.kind, len(self.legs), len(self.participants), len(self.signatures))
+        return _packed(*counts, self.network[:_TAG_BYTES], self.expiry_ms, self.uetr, self.details)
 
 
-def header(  # noqa: PLR0917 - in the order of the form
-    kind: int, legs: int, participants: int, network: int, expiry_ms: int, uetr: UUID, details: bytes
+def signed_header(  # noqa: PLR0917 - in the order of the form
+    kind: int, legs: int, participants: Sequence[int], expiry_ms: int, uetr: UUID, details: bytes
 ) -> bytes:
-    """The 64 bytes that the id of a transaction begins with."""
-    return _HEADER.pack(kind, legs, participants, 0, network, expiry_ms, uetr.bytes, details)
+    """What the id commits to before the legs: the header with the participants, 64 bytes, or 128 where there are more
+    than two of them.
+
+    Raises:
+        DecodeError: a number does not fit, or the participants are none, more than 30, or not ascending.
+    """
+    where = f"reference {uetr}"
+    if not 1 <= len(participants) <= MAX_PARTICIPANTS:
+        problem = f"1 to {MAX_PARTICIPANTS} participants are wanted, it has {len(participants)}"
+        raise DecodeError("transaction", problem, where)
+    if any(one >= other for one, other in pairwise(participants)):
+        raise DecodeError("transaction", "its participants are not in ascending order", where)
+    try:
+        numbers = b"".join(number.to_bytes(2, "little") for number in participants)
+    except OverflowError as error:
+        raise DecodeError("transaction", f"a participant's number does not fit ({error})", where) from error
+    few = len(participants) <= 2
+    beside = numbers.ljust(4, b"\xff") if few else bytes(4)
+    front = _packed(kind, legs, len(participants), 0, beside, expiry_ms, uetr, details)
+    return front if few else front + numbers.ljust(64, b"\xff")
+
+
+def _packed(  # noqa: PLR0917 - in the order of the form
+    kind: int, legs: int, participants: int, signers: int, beside: bytes, expiry_ms: int, uetr: UUID, details: bytes
+) -> bytes:
+    try:
+        return _HEADER.pack(kind, legs, participants, signers, beside, expiry_ms, uetr.bytes, details)
+    except struct.error as error:
+        raise DecodeError("transaction", f"a number does not fit ({error})", f"reference {uetr}") from error
 
 
 def leg_salt(seed: bytes, position: int) -> bytes:
@@ -163,10 +208,15 @@ def leg_hash(salt: bytes, leg: Leg, position: int) -> bytes:
     return blake3.blake3((salt + leg.encode() + bytes([position])).ljust(64, b"\0"), key=_LEG_KEY).digest()
 
 
-def transaction_id(front: bytes, leg_hashes: Sequence[bytes]) -> bytes:
-    """The id of a transaction of that header and those leg hashes."""
+def transaction_id(network: bytes, front: bytes, leg_hashes: Sequence[bytes]) -> bytes:
+    """The id of a transaction of that network, that `signed_header` and those leg hashes."""
     data = front + b"".join(leg_hashes)
-    return blake3.blake3(data.ljust(-(-len(data) // 64) * 64, b"\0")).digest()
+    return blake3.blake3(data.ljust(-(-len(data) // 64) * 64, b"\0"), key=_id_key(network)).digest()
+
+
+@lru_cache(maxsize=16)
+def _id_key(network: bytes) -> bytes:
+    return blake3.blake3(network, derive_key_context=_ID_CONTEXT).digest()
 
 
 def payment_legs(network: Network, payer: AccountId, payee: AccountId, asset: int, units: int) -> tuple[Leg, ...]:
@@ -194,6 +244,8 @@ def encode(transactions: Sequence[Transaction]) -> bytes:
     for transaction in transactions:
         if (transaction.kind == Kind.ACCOUNT) != (transaction.order is not None):
             raise DecodeError("transaction batch", "an account order's kind has none, or another's has one", "order")
+        if transaction.order is not None and transaction.legs:
+            raise DecodeError("transaction batch", "an account order has legs", "legs")
     orders = [transaction.order.encode() for transaction in transactions if transaction.order is not None]
     legs = [leg.encode() for transaction in transactions for leg in transaction.legs]
     signatures = [one for transaction in transactions for one in transaction.signatures]
@@ -202,7 +254,7 @@ def encode(transactions: Sequence[Transaction]) -> bytes:
         [
             bytes([_VERSION]),
             *(count.to_bytes(4, "little") for count in counts),
-            *(transaction._header(len(transaction.signatures)) for transaction in transactions),
+            *(transaction._header() for transaction in transactions),
             *(transaction.seed for transaction in transactions),
             *legs,
             *(one.key.raw + one.signature for one in signatures),
@@ -211,11 +263,13 @@ def encode(transactions: Sequence[Transaction]) -> bytes:
     )
 
 
-def decode(data: bytes) -> list[Transaction]:
+def decode(data: bytes, network: bytes) -> list[Transaction]:
     """The transactions of a batch in its canonical form; nothing may follow it.
 
+    `network` is the id of the network for which they are taken, 32 bytes: the batch has only the first four of them.
+
     Raises:
-        DecodeError: the bytes are something else.
+        DecodeError: the bytes are something else, or one of the transactions is for another network.
     """
     reader = Reader("transaction batch", data)
     reader.version(_VERSION)
@@ -232,10 +286,13 @@ def decode(data: bytes) -> list[Transaction]:
     if wanted != (leg_count, signer_count) or kinds != order_count:
         raise reader.error("the headers' counts disagree with the columns")
     reader.end()
-    return [
-        Transaction(
+    transactions = []
+    for head, seed in zip(headers, seeds, strict=True):
+        kind, leg_number, participants, signer_number, tag, expiry_ms, uetr, details = head
+        if tag != network[:_TAG_BYTES]:
+            raise reader.error(f"a transaction is for another network than {network.hex()}: its tag is {tag.hex()}")
+        transaction = Transaction(
             kind,
-            participants,
             network,
             expiry_ms,
             UUID(bytes=uetr),
@@ -245,19 +302,22 @@ def decode(data: bytes) -> list[Transaction]:
             tuple(next(signers) for _ in range(signer_number)),
             next(orders) if kind == Kind.ACCOUNT else None,
         )
-        for (kind, leg_number, participants, signer_number, network, expiry_ms, uetr, details), seed in zip(
-            headers, seeds, strict=True
-        )
-    ]
+        if transaction.order is not None and leg_number:
+            raise reader.error("an account order has legs")
+        if participants != len(transaction.participants):
+            has = len(transaction.participants)
+            raise reader.error(f"a header counts {participants} participants, and its transaction has {has}")
+        transactions.append(transaction)
+    return transactions
 
 
-def decode_one(text: str) -> Transaction:
-    """The transaction of a batch of one in hexadecimal.
+def decode_one(text: str, network: bytes) -> Transaction:
+    """The transaction of a batch of one in hexadecimal, for the network of that id.
 
     Raises:
         DecodeError: the text is something else.
     """
-    transactions = decode(from_hex(text, "transaction batch"))
+    transactions = decode(from_hex(text, "transaction batch"), network)
     if len(transactions) != 1:
         raise DecodeError("transaction batch", f"one transaction is wanted, this has {len(transactions)}", "its count")
     return transactions[0]

@@ -108,7 +108,7 @@ def test_nothing_is_handed_in_without_the_keys(tally: Tallystick, running: Runni
     with pytest.raises(errors.DraftError, match="was not given"):
         tally.submit_message(xml, [running.customer(BOB), SigningKey.generate()])
     with pytest.raises(errors.NotFoundError):
-        tally.status(iso20022.read(xml)[0].uetr)
+        tally.status(str(iso20022.read(xml)[0].uetr))
 
 
 def test_a_network_with_other_assets_signs_nothing(tally: Tallystick, running: Running) -> None:

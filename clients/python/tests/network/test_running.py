@@ -1,6 +1,7 @@
 """The client against a network that runs."""
 
 import ssl
+from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -12,6 +13,7 @@ from tallystick.errors import (
     ForbiddenError,
     NotFoundError,
     RefusedError,
+    TooFewWitnessesError,
     UnauthorizedError,
     UnknownNameError,
     UntrustedGatewayError,
@@ -36,8 +38,9 @@ def test_the_network_is_the_one_in_the_directory(tally: Tallystick, running: Run
     known = Network.read(running.directory)
     assert tally.trusted_network == known
     running.command("network", "keys", running.directory, "--out", tmp_path / "keys.toml")
+    # In one process nobody but the operator follows the log: its file of keys asks for no witnesses.
     assert Keys.read(tmp_path / "keys.toml") == Keys.of(known)
-    other = Network(known.id + 1, known.institutions, known.assets, known.longest_validity_ms)
+    other = Network(bytes(32), known.institutions, known.assets, known.longest_validity_ms)
     strict = Tallystick(running.url, token=running.token, ca=running.ca, network=other)
     with strict, pytest.raises(UntrustedNetworkError):
         strict.transfer(f"ALPHDEFF/{ALICE}", "ALPHDEFF/0", "1", "EUR", SigningKey.generate())
@@ -106,7 +109,7 @@ def test_a_payment_between_banks_is_proven_offline(tally: Tallystick, running: R
     outcome = tally.transfer(f"ALPHDEFF/{ALICE}", f"BETAFRPP/{BOB}", "3.21", "EUR", running.customer(ALICE))
     assert tally.status(outcome.uetr) == tally.status(outcome.id) == outcome
     keys = Keys.of(Network.read(running.directory))
-    assert tally.receipt(outcome.uetr).verify(keys.operator) is None
+    assert tally.receipt(outcome.uetr).verify(keys) is None
 
     path = tmp_path / "proof.json"
     path.write_bytes(tally.proof(outcome.uetr, legs=["BETAFRPP", "ALPHDEFF"]).document)
@@ -116,10 +119,16 @@ def test_a_payment_between_banks_is_proven_offline(tally: Tallystick, running: R
     assert [(place, leg.amount) for place, leg in proven.legs] == [(0, -321), (3, 321)]
     assert str(outcome.uetr) in running.command("verify", path)
     assert not tally.proof(outcome.id).verify(keys).legs
+    # Whoever asks for witnesses gets no proof from a network in one process, which has none.
+    assert proven.witnesses == ()
+    with pytest.raises(TooFewWitnessesError):
+        Proof.read(path).verify(keys, witnesses=1)
 
     after = tally.tree_head()
     shown = tally.consistency(before.head.size, after.head.size)
-    shown.joins(before, after, keys.operator)
+    shown.joins(before, after, keys)
+    with pytest.raises(TooFewWitnessesError):
+        tally.consistency(before.head.size, after.head.size, keys=replace(keys, witnesses=1))
 
 
 def test_a_transaction_pays_once(tally: Tallystick, running: Running) -> None:

@@ -16,7 +16,7 @@ PROOF: dict[str, Any] = json.loads((GOLDEN / "proof.json").read_text())
 KEYS = Keys.read(GOLDEN / "keys.json")
 
 NETWORK = Network(
-    id=0x7A110001,
+    id=KEYS.network,
     institutions=tuple(
         Institution(number, bic, KEYS.institutions[number].key)
         for number, bic in enumerate(("CENTDEFF", "BANKDEFF", "BANKFRPP", "BANKESMM"))
@@ -48,7 +48,8 @@ def text(document: object) -> bytes:
 
 
 def signed_head(size: int, root: bytes, timestamp_ms: int) -> dict[str, Any]:
-    message = b"tallystick 2026 log tree head v1" + size.to_bytes(8, "big") + timestamp_ms.to_bytes(8, "big") + root
+    domain = b"tallystick 2026 log tree head v2"
+    message = domain + NETWORK.id + size.to_bytes(8, "big") + timestamp_ms.to_bytes(8, "big") + root
     head = {"size": size, "root": root.hex(), "timestamp_ms": timestamp_ms}
     return {"head": head, "signature": key(0).sign(message).hex()}
 
@@ -70,14 +71,8 @@ def receipt(verdict: int, *, head_ms: int = 1_750_000_000_049) -> dict[str, Any]
 def approval(participant: int, verdict: int, *, index: int = 5, depth: int = 0) -> dict[str, Any]:
     """The answer of a participant to the golden payment, signed at the end of a path of that length."""
     told = PROOF["receipt"]
-    answer = (
-        bytes.fromhex(told["id"])
-        + PROOF["transaction"]["expiry"].to_bytes(8, "little")
-        + index.to_bytes(4, "little")
-        + verdict.to_bytes(2, "little")
-        + bytes([PROOF["transaction"]["participants"]])
-    )
-    root = blake3.blake3(answer.ljust(64, b"\0"), key=b"tallystick 2026 approval leaf 01").digest()
+    answer = bytes.fromhex(told["id"]) + index.to_bytes(4, "little") + verdict.to_bytes(2, "little")
+    root = blake3.blake3(answer.ljust(64, b"\0"), key=b"tallystick 2026 approval leaf 02").digest()
     for _ in range(depth):
         root = batch_node(root, bytes(32))
     statement = (
@@ -87,7 +82,8 @@ def approval(participant: int, verdict: int, *, index: int = 5, depth: int = 0) 
         + participant.to_bytes(2, "little")
         + (9).to_bytes(4, "little")
     )
-    message = blake3.blake3(statement.ljust(64, b"\0"), key=b"tallystick 2026 approval batch 1").digest()
+    statement_key = blake3.blake3(NETWORK.id, derive_key_context="tallystick settlement v2 approval").digest()
+    message = blake3.blake3(statement.ljust(64, b"\0"), key=statement_key).digest()
     signature = key(participant).sign(message).hex()
     fields = {"participant": participant, "verdict": verdict, "index": index, "batch_len": 9}
     return fields | {"path": [{"right": bytes(32).hex()}] * depth, "signature": signature}

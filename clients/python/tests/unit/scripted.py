@@ -83,14 +83,14 @@ def problem(status: int, code: str = "busy", **headers: str) -> Reply:
 
 def network_view(network: Network) -> Reply:
     view = {
-        "id": network.id,
+        "id": network.id.hex(),
         "participants": [
             {"bic": one.bic, "name": "O=X,C=DE", "key": str(one.key), "settlement_floors": [[0, -5]]}
             for one in network.institutions
         ],
         "assets": [
             {"code": one.code, "kind": "currency", "exponent": one.exponent, "settled_at": 0, "largest_payment": 1}
-            for one in network.assets[:1]
+            for one in network.assets
         ],
         "signatures": "required",
         "longest_validity_ms": 1,

@@ -1,6 +1,9 @@
 """Decimals are exact."""
 
+import re
 from decimal import Decimal
+from fractions import Fraction
+from typing import Any
 
 import pytest
 
@@ -20,7 +23,7 @@ def test_decimals_are_exact() -> None:
     ]:
         assert minor_units(text, exponent) == units
     assert minor_units(Decimal("1E+2"), 2) == 10_000
-    assert minor_units(12, 2) == 1200
+    assert minor_units(Decimal(12), 2) == 1200
 
 
 @pytest.mark.parametrize(
@@ -31,9 +34,26 @@ def test_other_texts_are_no_amounts(text: str) -> None:
         minor_units(text, 2)
 
 
-def test_a_float_is_none() -> None:
-    with pytest.raises(TypeError):
-        minor_units(0.1, 2)  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (0.1, "0.1"),
+        (12.0, "12.0"),
+        (12, """write "12" or "0.12"."""),
+        (-5, """write "-5" or "-0.05"."""),
+        (0, """write "0" or "0.00"."""),
+        (True, "bool"),
+        (None, "NoneType"),
+        (b"12", "bytes"),
+        (Fraction(1, 2), "Fraction"),
+    ],
+)
+def test_what_is_no_decimal_says_what_to_write(wrong: Any, says: str) -> None:
+    with pytest.raises(TypeError, match=re.escape(says)):
+        minor_units(wrong, 2)
+
+
+def test_an_infinite_decimal_is_none() -> None:
     with pytest.raises(AmountError):
         minor_units(Decimal("Infinity"), 2)
 

@@ -29,14 +29,14 @@ TOKENS = [
 ]
 
 READERS: dict[str, tuple[Callable[[bytes], object], bytes]] = {
-    "a batch": (decode, encode([payment(), payment()])),
+    "a batch": (lambda data: decode(data, KEYS.network), encode([payment(), payment()])),
     "a proof": (lambda data: Proof.from_json(data).verify_finality(KEYS), PROOF),
     "a receipt": (Receipt.from_json, PROOF[PROOF.index(b'"receipt": ') + 11 : PROOF.index(b'"approvals"') - 4]),
     "a consistency proof": (Consistency.from_json, b'{"first": 1, "second": [], "path": ["00"]}'),
     "keys": (Keys.from_json, (GOLDEN / "keys.json").read_bytes()),
     "keys in TOML": (
         lambda data: Keys.from_toml(data.decode("latin-1")),
-        b'network = "7a110001"\n[[institutions]]\nbic = 1',
+        b'network = "' + KEYS.network.hex().encode() + b'"\n[[institutions]]\nbic = 1',
     ),
     "a message": (iso20022.read, (EXAMPLES / "02-between-two-banks.pacs.008.xml").read_bytes()),
     "a key": (

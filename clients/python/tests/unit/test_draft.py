@@ -48,7 +48,7 @@ def test_the_payment_that_was_asked_for_is_signed() -> None:
 
 def paying(payer: AccountId, payee: AccountId, asset: int = 0, units: int = 1250) -> Transaction:
     legs = payment_legs(NETWORK, payer, payee, asset, units)
-    return replace(payment(), legs=legs, participants=len({leg.participant for leg in legs}))
+    return replace(payment(), legs=legs)
 
 
 LEGS = payment().legs
@@ -63,14 +63,13 @@ OTHERS = {
     "the other way": replace(payment(), legs=tuple(replace(leg, amount=-leg.amount) for leg in LEGS)),
     "one leg more": replace(payment(), legs=(*LEGS[:-1], Leg(1, 0, 7, -1), Leg(1, 0, 9, 1), LEGS[-1])),
     "one leg only": replace(payment(), legs=LEGS[:1]),
-    "no legs": replace(payment(), legs=()),
     "no settlement": replace(payment(), legs=(LEGS[0], LEGS[-1])),
     "an unknown participant": replace(payment(), legs=(*LEGS[:-1], replace(LEGS[-1], participant=9))),
     "an issue": replace(payment(), kind=2),
-    "another network": replace(payment(), network=1),
+    "another network": replace(payment(), network=bytes(32)),
+    "a network that begins alike": replace(payment(), network=NETWORK.id[:31] + bytes([NETWORK.id[31] ^ 1])),
     "another reference": replace(payment(), uetr=uuid4()),
     "other details": replace(payment(), details=bytes(32)),
-    "miscounted participants": replace(payment(), participants=2),
     "later than allowed": replace(payment(), expiry_ms=NOW_MS + NETWORK.longest_validity_ms + 60_001),
     "signed already": payment().signed(key(2)),
 }
@@ -89,11 +88,24 @@ def test_a_participant_that_there_is_not_is_not_paid() -> None:
         check(draft(transaction), UETR, replace(WANTED, payee=None), NOW_MS)
 
 
+def without_legs() -> str:
+    return encode([replace(payment(), legs=())]).hex()
+
+
+def miscounted() -> str:
+    data = bytearray(encode([payment()]))
+    # A byte of version and four counts of four bytes, then kind, legs, participants.
+    data[17 + 2] = 2
+    return data.hex()
+
+
 def test_the_gateways_word_has_to_be_that_of_the_bytes() -> None:
     for made, uetr in (
         (draft(payment(), id=bytes(32).hex()), UETR),
         (draft(payment()).model_copy(update={"transaction": "00"}), UETR),
         (draft(payment()), str(uuid4())),
+        (draft(payment()).model_copy(update={"transaction": without_legs()}), UETR),
+        (draft(payment()).model_copy(update={"transaction": miscounted()}), UETR),
     ):
         with pytest.raises(DraftError):
             check(made, uetr, replace(WANTED, uetr=None), NOW_MS)
@@ -105,6 +117,14 @@ def test_an_institutions_own_account_is_credited_only_by_name() -> None:
     check(draft(transaction), UETR, replace(WANTED, payee_number=own), NOW_MS)
     with pytest.raises(DraftError):
         check(draft(transaction), UETR, replace(WANTED, payee_number=None), NOW_MS)
+
+
+def test_an_institutions_own_account_is_debited_only_by_name() -> None:
+    own = (1 << 31) | 1
+    transaction = paying(AccountId(1, own), AccountId(2, 3))
+    check(draft(transaction), UETR, replace(WANTED, payer_number=own), NOW_MS)
+    with pytest.raises(DraftError, match="own account"):
+        check(draft(transaction), UETR, replace(WANTED, payer_number=None), NOW_MS)
 
 
 def test_every_signer_has_to_be_given() -> None:

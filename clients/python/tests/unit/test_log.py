@@ -1,16 +1,16 @@
 """Merkle trees by their definition, and two heads of one log."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
-from evidence import key, log_root, signed_head, text
+from evidence import KEYS, key, log_root, signed_head, text
 
 from tallystick import Consistency
 from tallystick.errors import ProofError, ProofFault
 from tallystick.merkle import EMPTY_ROOT, batch_node, extends, includes, log_leaf, log_node
 
 LEAVES = [log_leaf(bytes([number])) for number in range(40)]
-OPERATOR = key(0).public_key
 
 
 def path(leaves: list[bytes], index: int) -> list[bytes]:
@@ -72,13 +72,14 @@ def shown(first: int, second: int, first_ms: int = 1, second_ms: int = 2) -> Con
 
 def test_consistency_is_of_the_operators_heads_at_hand() -> None:
     proof = shown(21, 33)
-    proof.verify(OPERATOR)
-    proof.joins(proof.second, proof.first, OPERATOR)
-    wrongs: list[tuple[Callable[[], None], ProofFault]] = [
-        (lambda: proof.verify(key(1).public_key), ProofFault.HEAD),
-        (lambda: proof.joins(shown(30, 33).first, proof.second, OPERATOR), ProofFault.CONSISTENCY),
-        (lambda: Consistency(proof.second, proof.first, proof.path).verify(OPERATOR), ProofFault.CONSISTENCY),
-        (lambda: shown(21, 33, first_ms=3).verify(OPERATOR), ProofFault.TIME),
+    proof.verify(KEYS)
+    proof.joins(proof.second, proof.first, KEYS)
+    wrongs: list[tuple[Callable[[], object], ProofFault]] = [
+        (lambda: proof.verify(replace(KEYS, operator=key(1).public_key)), ProofFault.HEAD),
+        (lambda: proof.verify(replace(KEYS, network=bytes(32))), ProofFault.HEAD),
+        (lambda: proof.joins(shown(30, 33).first, proof.second, KEYS), ProofFault.CONSISTENCY),
+        (lambda: Consistency(proof.second, proof.first, proof.path).verify(KEYS), ProofFault.CONSISTENCY),
+        (lambda: shown(21, 33, first_ms=3).verify(KEYS), ProofFault.TIME),
     ]
     for wrong, expected in wrongs:
         with pytest.raises(ProofError) as caught:

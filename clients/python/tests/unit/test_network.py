@@ -47,7 +47,7 @@ def test_a_network_only_grows() -> None:
     assert NETWORK.includes(NETWORK)
     assert NETWORK.includes(replace(NETWORK, institutions=more))
     assert not replace(NETWORK, institutions=more).includes(NETWORK)
-    assert not NETWORK.includes(replace(NETWORK, id=1))
+    assert not NETWORK.includes(replace(NETWORK, id=NETWORK.id[:4] + bytes(28)))
     swapped = (*more[:1], replace(more[1], key=key(9).public_key), *more[2:])
     assert not NETWORK.includes(replace(NETWORK, institutions=swapped))
     assets = (replace(NETWORK.assets[0], exponent=0), *NETWORK.assets[1:])
@@ -58,9 +58,15 @@ def test_what_a_network_is_made_of_belongs_together() -> None:
     participant = models.Participant(bic="BANKDEFF", name="O=X,C=DE", key=str(key(0).public_key), settlement_floors=[])
     asset = models.Asset(code="EUR", kind=models.AssetKind.CURRENCY, exponent=2, settled_at=0, largest_payment=1)
     policy = models.SignaturePolicy.REQUIRED
-    told = models.Network(id=1, participants=[participant], assets=[asset], signatures=policy, longest_validity_ms=1)
+    told = models.Network(
+        id="0a" * 32, participants=[participant], assets=[asset], signatures=policy, longest_validity_ms=1
+    )
     assert Network.of(told).asset("EUR").exponent == 2
+    assert Network.of(told).id == bytes([10] * 32)
     wrongs: tuple[dict[str, object], ...] = (
+        {"id": "7a110001"},
+        {"id": "0A" * 32},
+        {"id": "0a" * 31},
         {"participants": []},
         {"participants": [participant.model_copy(update={"key": "00"})]},
         {"assets": [asset.model_copy(update={"settled_at": 1})]},
@@ -68,6 +74,22 @@ def test_what_a_network_is_made_of_belongs_together() -> None:
     for wrong in wrongs:
         with pytest.raises(DecodeError):
             Network.of(told.model_copy(update=wrong))
+
+
+def test_a_network_in_a_directory_has_its_whole_id(tmp_path: Path) -> None:
+    def written(identity: object) -> Path:
+        (tmp_path / "network.toml").write_text(
+            f"[network]\nid = {identity}\nlongest_validity_ms = 5\n"
+            f'[[participants]]\nbic = "BANKDEFF"\nkey = "{key(0).public_key}"\n'
+            '[[assets]]\ncode = "EUR"\nexponent = 2\nsettled_at = "BANKDEFF"\n'
+        )
+        return tmp_path
+
+    known = Network.read(written(f'"{NETWORK.id.hex()}"'))
+    assert (known.id, known.longest_validity_ms, known.asset("EUR").exponent) == (NETWORK.id, 5, 2)
+    for wrong in ('"7a110001"', f'"{NETWORK.id.hex().upper()}"', 7, '""', f'"{NETWORK.id.hex()} "'):
+        with pytest.raises(DecodeError, match="64 lower-case hexadecimal digits"):
+            Network.read(written(wrong))
 
 
 def test_refusals_are_the_ledgers() -> None:

@@ -28,15 +28,14 @@ def test_the_id_of_known_transactions() -> None:
     # As in crates/ledger/src/batch/tests.rs.
     known = Transaction(
         kind=Kind.TRANSFER,
-        participants=1,
-        network=7,
+        network=bytes([7] * 32),
         expiry_ms=1000,
         uetr=UUID(bytes=bytes([1] * 16)),
         details=bytes(32),
         seed=bytes([2] * 16),
         legs=(Leg(0, 0, 1, -100), Leg(0, 0, 2, 100)),
     )
-    assert known.id().hex() == "b67d7cf277e0e5fee2fc1daac6227931ad0dfdff96401d8500cbe8907899cfdd"
+    assert known.id().hex() == "6e176d014c1cf5846647d4508c52c40798002f7fe91322461766e6cad3313b11"
     assert payment().id().hex() == PROOF["receipt"]["id"]
 
 
@@ -45,14 +44,15 @@ def test_an_id_commits_to_every_part_but_the_signatures() -> None:
     assert base.signed(key(1)).id() == base.id()
     changes: list[dict[str, object]] = [
         {"kind": 2},
-        {"participants": 2},
-        {"network": 8},
+        {"network": bytes(32)},
+        {"network": NETWORK.id[:31] + bytes([NETWORK.id[31] ^ 1])},
         {"expiry_ms": 1},
         {"uetr": uuid4()},
         {"details": bytes(32)},
         {"seed": bytes(16)},
         {"legs": base.legs[::-1]},
         {"legs": (replace(base.legs[0], amount=-1251), *base.legs[1:])},
+        {"legs": (replace(base.legs[0], participant=3), *base.legs[1:])},
     ]
     for change in changes:
         assert replace(base, **change).id() != base.id(), change  # type: ignore[arg-type]
@@ -66,14 +66,14 @@ def test_signatures_are_over_the_id() -> None:
 
 def test_what_is_written_is_read_and_nothing_shorter_or_longer() -> None:
     data = encode(batch())
-    assert encode(decode(data)) == data
-    assert decode(encode(batch()[:1])) == batch()[:1]
+    assert encode(decode(data, NETWORK.id)) == data
+    assert decode(encode(batch()[:1]), NETWORK.id) == batch()[:1]
     for end in range(len(data)):
         with pytest.raises(DecodeError):
-            decode(data[:end])
+            decode(data[:end], NETWORK.id)
     with pytest.raises(DecodeError):
-        decode(data + b"\0")
-    assert decode(encode([])) == []
+        decode(data + b"\0", NETWORK.id)
+    assert decode(encode([]), NETWORK.id) == []
 
 
 def test_every_changed_byte_is_another_batch_or_none() -> None:
@@ -82,16 +82,46 @@ def test_every_changed_byte_is_another_batch_or_none() -> None:
         other = bytearray(data)
         other[at] ^= 1
         try:
-            assert encode(decode(bytes(other))) == bytes(other)
+            assert encode(decode(bytes(other), NETWORK.id)) == bytes(other)
         except DecodeError:
             continue
 
 
 def test_a_batch_of_one_has_one() -> None:
-    assert decode_one(encode([payment()]).hex()) == payment()
+    assert decode_one(encode([payment()]).hex(), NETWORK.id) == payment()
     for wrong in ("", "0", "zz", " 01", encode([]).hex(), encode([payment()] * 2).hex()):
         with pytest.raises(DecodeError):
-            decode_one(wrong)
+            decode_one(wrong, NETWORK.id)
+
+
+def test_a_batch_has_the_first_bytes_of_the_network_and_its_ids_all() -> None:
+    data = encode([payment()])
+    # A byte of version and four counts of four bytes stand before the headers.
+    assert data[17 + 4 : 17 + 8] == NETWORK.id[:4]
+    near = NETWORK.id[:4] + bytes(28)
+    assert decode(data, near)[0].id() != payment().id()
+    with pytest.raises(DecodeError, match="another network"):
+        decode(data, bytes(32))
+
+
+def test_a_header_counts_its_participants() -> None:
+    for transaction in (payment(), batch()[1]):
+        data = bytearray(encode([transaction]))
+        for count in {*range(5), 255} - {len(transaction.participants)}:
+            data[17 + 2] = count
+            with pytest.raises(DecodeError, match="participants"):
+                decode(bytes(data), NETWORK.id)
+
+
+def test_the_participants_are_those_with_a_leg_or_of_the_order() -> None:
+    assert payment().participants == (0, 1, 2)
+    assert batch()[1].participants == (1,)
+    assert replace(payment(), legs=(Leg(9, 0, 1, 1), Leg(3, 0, 1, 1), Leg(9, 0, 2, -2))).participants == (3, 9)
+    many = tuple(Leg(number, 0, 1, 1) for number in range(31))
+    assert len(replace(payment(), legs=many[:30]).id()) == 32
+    for wrong in (many, ()):
+        with pytest.raises(DecodeError, match="1 to 30 participants"):
+            replace(payment(), legs=wrong).signed(key(1))
 
 
 def test_what_does_not_fit_the_form_is_not_written() -> None:
@@ -99,6 +129,7 @@ def test_what_does_not_fit_the_form_is_not_written() -> None:
         replace(payment(), expiry_ms=-1),
         replace(payment(), legs=(Leg(0, 0, 0, 1 << 63),)),
         replace(payment(), kind=Kind.ACCOUNT),
+        replace(batch()[1], legs=payment().legs),
         replace(batch()[1], order=AccountOrder(1, 3, Open(0, key(0).public_key, alias="x" * 129))),
         replace(batch()[1], order=AccountOrder(1, 1 << 32, Freeze())),
     ):

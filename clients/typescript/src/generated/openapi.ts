@@ -125,8 +125,12 @@ export interface components {
         /** @description Two heads and the proof that the later log extends the earlier one (RFC 9162, section 2.1.4). */
         Consistency: {
             first: components["schemas"]["SignedTreeHead"];
+            /** @description Of witnesses on the first head; left out where there are none. */
+            first_cosignatures?: components["schemas"]["HeadCosignature"][];
             path: string[];
             second: components["schemas"]["SignedTreeHead"];
+            /** @description Of witnesses on the second head; left out where there are none. */
+            second_cosignatures?: components["schemas"]["HeadCosignature"][];
         };
         /** @description What a transaction's id commits to. */
         Contents: {
@@ -143,13 +147,10 @@ export interface components {
              */
             kind: number;
             legs: components["schemas"]["ProvenLeg"][];
-            /** @description The network's id, eight hexadecimal digits. */
+            /** @description The network's id: 64 lower-case hexadecimal digits. */
             network: string;
-            /**
-             * Format: int32
-             * @description How many participants have legs in it.
-             */
-            participants: number;
+            /** @description Participant ids of all whom it concerns, ascending. */
+            participants: number[];
             uetr: string;
         };
         /** @description A transaction that wants signatures. */
@@ -196,6 +197,24 @@ export interface components {
             /** @description Over the 32 bytes of the id: Ed25519 (RFC 8032), in hexadecimal. */
             signature: string;
         };
+        /** @description An institution's signature, as a witness, on the tree head beside which it stands (C2SP tlog-cosignature). */
+        HeadCosignature: {
+            /**
+             * Format: int32
+             * @description Participant id of the witness, which is not the operator.
+             */
+            participant: number;
+            /**
+             * @description Ed25519, in hexadecimal, over the lines `cosignature/v1`, `time` and that time, the log's name
+             *     (`tallystick.settlement/v2/` and the network's id), size, and root in base64, each with a newline.
+             */
+            signature: string;
+            /**
+             * Format: int64
+             * @description When it signed, by its own clock, in seconds since the Unix epoch; below 2^63.
+             */
+            time_s: bigint;
+        };
         /** @description Answer of `GET /health`. */
         HealthView: {
             /** @description Whether payments are taken. */
@@ -240,10 +259,10 @@ export interface components {
             /** @description By asset id. */
             assets: components["schemas"]["Asset"][];
             /**
-             * Format: int32
-             * @description The network's id, which every signature covers.
+             * @description The network's id, to which every signature commits: BLAKE3 of its genesis file, 64
+             *     lower-case hexadecimal digits.
              */
-            id: number;
+            id: string;
             /**
              * Format: int64
              * @description How far ahead an expiry may lie, in milliseconds; so long is every reference remembered.
@@ -363,7 +382,7 @@ export interface components {
             transaction: components["schemas"]["Contents"];
             /**
              * Format: int32
-             * @description 1.
+             * @description 2.
              */
             version: number;
         };
@@ -390,6 +409,8 @@ export interface components {
         Receipt: {
             /** Format: int64 */
             batch: bigint;
+            /** @description Of witnesses on that head; left out where there are none, as in a network that runs in one process. */
+            cosignatures?: components["schemas"]["HeadCosignature"][];
             /**
              * Format: int32
              * @description How many decisions its batch has.

@@ -2,12 +2,14 @@
 
 import { ProofError } from "../errors.js";
 import { domain } from "../hash.js";
-import { fromHex } from "../hex.js";
+import { fromHex, networkIdBytes } from "../hex.js";
 import { verifySignature } from "../key.js";
 import type { Schemas } from "../schema.js";
+import type { Keys } from "./keys.js";
 import { verifyConsistency } from "./tree.js";
+import { verifyCosignatures, type Witness, type WitnessOptions } from "./witness.js";
 
-const DOMAIN = domain("tallystick 2026 log tree head v1");
+const DOMAIN = domain("tallystick 2026 log tree head v2");
 
 /** The state of a log (RFC 9162, section 4.10). */
 export interface TreeHead {
@@ -19,44 +21,61 @@ export interface TreeHead {
   readonly timestampMs: bigint;
 }
 
-/** The bytes that are signed: a domain tag (32), size (8), timestamp (8), root (32); integers big-endian. */
-export function headBytes(head: TreeHead): Uint8Array {
-  const bytes = new Uint8Array(80);
+/** Of which network, and whose signature counts: any {@link Keys} are. */
+export type LogKeys = Pick<Keys, "network" | "operator">;
+
+/** The bytes that are signed: a domain tag (32), the network's id (32), size (8), timestamp (8), root (32); big-endian. */
+export function headBytes(head: TreeHead, network: string): Uint8Array {
+  const bytes = new Uint8Array(112);
   bytes.set(DOMAIN);
+  bytes.set(networkIdBytes(network), 32);
   const view = new DataView(bytes.buffer);
-  view.setBigUint64(32, head.size);
-  view.setBigUint64(40, head.timestampMs);
-  bytes.set(head.root, 48);
+  view.setBigUint64(64, head.size);
+  view.setBigUint64(72, head.timestampMs);
+  bytes.set(head.root, 80);
   return bytes;
 }
 
 /**
- * The head, if the holder of the key signed it.
+ * The head, if the operator signed it for that network.
  *
- * @throws {ProofError} when they did not
+ * @throws {ProofError} when it did not
  */
-export function verifyTreeHead(signed: Schemas["SignedTreeHead"], operator: Uint8Array): TreeHead {
+export function verifyTreeHead(signed: Schemas["SignedTreeHead"], { network, operator }: LogKeys): TreeHead {
   const { size, timestamp_ms: timestampMs } = signed.head;
   const head = { size, timestampMs, root: fromHex(signed.head.root, "the tree head's root", 32) };
-  if (
-    !verifySignature(operator, headBytes(head), fromHex(signed.signature, "the tree head's signature", 64))
-  ) {
-    throw new ProofError("head", `the operator did not sign the tree head of ${size} records`);
+  const signature = fromHex(signed.signature, "the tree head's signature", 64);
+  if (!verifySignature(operator, headBytes(head, network), signature)) {
+    throw new ProofError(
+      "head",
+      `the operator did not sign the tree head of ${size} records for network ${network}`,
+    );
   }
   return head;
 }
 
+/** The institutions that cosigned two heads of one log, by participant; the operator is none of them. */
+export interface WitnessedHeads {
+  /** Those of the earlier head. */
+  readonly first: readonly Witness[];
+  /** Those of the later head. */
+  readonly second: readonly Witness[];
+}
+
 /**
- * Checks that both heads are the operator's and that the later log begins with the whole of the earlier one
- * (RFC 9162, section 2.1.4). With `heads`, such as those of two proofs: that it is about these.
+ * Checks that both heads are the operator's, that the later log begins with the whole of the earlier one
+ * (RFC 9162, section 2.1.4), and that as many institutions as are asked for cosigned each of them. With `heads`, such as those of
+ * two proofs: that it is about these. Returns which institutions cosigned them.
  *
- * @throws {ProofError} when either is not shown
+ * @throws {TooFewWitnessesError} when fewer institutions than the keys or `witnesses` ask for cosigned a head
+ * @throws {ProofError} when any of that is not shown
  */
 export function verifyConsistencyProof(
   consistency: Schemas["Consistency"],
-  operator: Uint8Array,
+  keys: Keys,
   heads: readonly Schemas["SignedTreeHead"][] = [],
-): void {
+  options: WitnessOptions = {},
+): WitnessedHeads {
   for (const { head } of heads) {
     const shown = [consistency.first, consistency.second].some(
       ({ head: { size, root, timestamp_ms } }) =>
@@ -71,11 +90,16 @@ export function verifyConsistencyProof(
       );
     }
   }
-  const first = verifyTreeHead(consistency.first, operator);
-  const second = verifyTreeHead(consistency.second, operator);
+  const first = verifyTreeHead(consistency.first, keys);
+  const second = verifyTreeHead(consistency.second, keys);
+  const witnessed = {
+    first: verifyCosignatures(first, consistency.first_cosignatures ?? [], keys, options),
+    second: verifyCosignatures(second, consistency.second_cosignatures ?? [], keys, options),
+  };
   const path = consistency.path.map((hash) => fromHex(hash, "a hash of the path", 32));
   verifyConsistency(first.size, first.root, second.size, second.root, path);
   if (second.timestampMs < first.timestampMs) {
     throw new ProofError("time", "the later tree head is older than the earlier one");
   }
+  return witnessed;
 }

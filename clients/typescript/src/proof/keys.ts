@@ -3,12 +3,14 @@
 import { parse as parseToml } from "smol-toml";
 import { DecodeError } from "../errors.js";
 import { readFileWithin } from "../file.js";
-import { fromHex } from "../hex.js";
+import { fromHex, networkIdBytes } from "../hex.js";
 import { type Json, parseJson } from "../json.js";
 import type { Network } from "../network.js";
 
 /** The largest file of keys that is read, in bytes: ten thousand institutions fit. */
 const MAX_KEYS_BYTES = 4 << 20;
+/** The most witnesses that can be asked for. */
+export const MAX_WITNESSES = 255;
 
 /** An institution and its key. */
 export interface Institution {
@@ -16,21 +18,29 @@ export interface Institution {
   readonly participant: number;
   /** BIC (ISO 9362). */
   readonly bic: string;
-  /** The key with which it signs approvals, 32 bytes. */
+  /** The key with which it signs approvals, and cosigns heads as a witness, 32 bytes. */
   readonly key: Uint8Array;
 }
 
 /** Whose signatures count. */
 export class Keys {
   /**
-   * @param network the network's id
+   * @param network the network's id: 64 lower-case hexadecimal digits
    * @param operator the key that signs the heads of the log, 32 bytes
+   * @param witnesses how many institutions have to cosign a head of the log before what it has counts, the operator not counted
    */
   constructor(
-    readonly network: number,
+    readonly network: string,
     readonly operator: Uint8Array,
     readonly institutions: readonly Institution[],
-  ) {}
+    readonly witnesses = 0,
+  ) {
+    networkIdBytes(network, "$.network");
+    if (!Number.isInteger(witnesses) || witnesses < 0 || witnesses > MAX_WITNESSES) {
+      const problem = `0 to ${MAX_WITNESSES} witnesses can be asked for, not ${witnesses}`;
+      throw new DecodeError("keys", problem, "$.witnesses");
+    }
+  }
 
   /** Reads what `tally network keys DIR` writes (TOML), or the same as JSON. */
   static parse(text: string): Keys {
@@ -54,8 +64,11 @@ export class Keys {
     return Keys.parse((await readFileWithin(path, MAX_KEYS_BYTES)).toString("utf8"));
   }
 
-  /** The keys in a network's configuration, of which the first participant is the operator. They are as trustworthy as it. */
-  static of(network: Network): Keys {
+  /**
+   * The keys in a network's configuration, of which the first participant is the operator. They are as trustworthy as it. It does
+   * not say how many witnesses to ask for.
+   */
+  static of(network: Network, { witnesses = 0 }: { readonly witnesses?: number } = {}): Keys {
     const institutions = network.configuration.participants.map(({ bic, key }, participant) => ({
       participant,
       bic,
@@ -63,7 +76,7 @@ export class Keys {
     }));
     const [operator] = institutions;
     if (operator === undefined) throw new DecodeError("keys", "the network has no participants", "$");
-    return new Keys(network.id, operator.key, institutions);
+    return new Keys(network.id, operator.key, institutions, witnesses);
   }
 
   /** The institution at that position. */
@@ -76,19 +89,20 @@ class KeysReader {
   constructor(readonly what: string) {}
 
   keys(value: Json): Keys {
-    const { network, operator, institutions } = this.#members(
-      value,
-      ["network", "operator", "institutions"],
-      "$",
-    );
-    if (typeof network !== "string" || !/^[0-9a-f]{8}$/.test(network)) {
-      throw new DecodeError(this.what, "8 lower-case hexadecimal digits are wanted", "$.network");
-    }
+    const {
+      network,
+      operator,
+      witnesses = 0n,
+      institutions,
+    } = this.#members(value, ["network", "operator", "witnesses", "institutions"], "$");
+    if (typeof network !== "string") throw new DecodeError(this.what, "an id is wanted", "$.network");
+    if (typeof witnesses !== "bigint") throw new DecodeError(this.what, "a number is wanted", "$.witnesses");
     if (!Array.isArray(institutions)) throw new DecodeError(this.what, "a list is wanted", "$.institutions");
     return new Keys(
-      Number.parseInt(network, 16),
+      network,
       this.#key(operator, "$.operator"),
       institutions.map((each, at) => this.#institution(each, `$.institutions[${at}]`)),
+      Number(witnesses),
     );
   }
 

@@ -2,7 +2,7 @@
 
 import { DecodeError, ProofError, TallystickError } from "../errors.js";
 import { readFileWithin } from "../file.js";
-import { fromHex, sameBytes, toHex } from "../hex.js";
+import { fromHex, networkIdBytes, sameBytes, toHex } from "../hex.js";
 import { formatJson, parseJson } from "../json.js";
 import { type Refusal, refusal } from "../refusal.js";
 import { conform, type Schemas } from "../schema.js";
@@ -11,10 +11,11 @@ import { type About, verifyApproval } from "./approval.js";
 import { contentsId, shownLeg } from "./contents.js";
 import type { TreeHead } from "./head.js";
 import type { Keys } from "./keys.js";
-import { verifyReceipt } from "./receipt.js";
+import { verifyPlace } from "./receipt.js";
+import { verifyCosignatures, type Witness, type WitnessOptions } from "./witness.js";
 
 /** The version of the form that is read. */
-const VERSION = 1;
+const VERSION = 2;
 /** The largest proof that is read, in bytes. */
 const MAX_PROOF_BYTES = 1 << 20;
 
@@ -30,11 +31,19 @@ export interface Answered {
   readonly refusal: Refusal | null;
 }
 
-/** What was proven. */
+/**
+ * What was proven, and what was not.
+ *
+ * Not shown are the accounts, assets and amounts of `hiddenLegs` legs, the approvals of `notShown` institutions, and the document
+ * behind the hash in the transaction's details. That the hidden legs are of institutions in `concerned` and of no others is not
+ * shown by the proof either: the network refuses a transaction where they are not.
+ */
 export interface Verified {
-  /** The transaction's id, in hexadecimal. */
+  /** The network's id: 64 lower-case hexadecimal digits. */
+  readonly network: string;
+  /** The transaction's id, in hexadecimal: compare it with the id of what was signed. */
   readonly id: string;
-  /** Its end-to-end reference. */
+  /** Its end-to-end reference, which its maker chose; another transaction may have asked for the same before. */
   readonly uetr: string;
   /** Why it was refused, for good; `null`: it is settled, for good. */
   readonly refusal: Refusal | null;
@@ -44,22 +53,33 @@ export interface Verified {
   readonly timestampMs: bigint;
   /** The signed state of the operator's log that has it. */
   readonly head: TreeHead;
+  /** The institutions that cosigned that head, by participant; the operator is none of them. */
+  readonly witnesses: readonly Witness[];
   /** The answers that are shown, by participant. */
   readonly answers: readonly Answered[];
-  /** How many institutions are concerned, all of whom must approve what is settled. */
+  /**
+   * The participants whose approval it needs, ascending, as the id commits to them: those with a leg in it, or of the account
+   * order.
+   */
+  readonly concerned: readonly number[];
+  /** How many institutions are concerned. */
   readonly participants: number;
   /** How many approvals of a settled payment are not shown. */
   readonly notShown: number;
   /** The legs that are shown, with their positions. */
   readonly legs: readonly { readonly position: number; readonly leg: Leg }[];
+  /** How many legs are not shown. */
+  readonly hiddenLegs: number;
 }
 
-/** Reads a proof from JSON text. @throws {DecodeError} when it is no proof */
+/** Reads a proof from JSON text. @throws {DecodeError} when it is none @throws {ProofError} when it is of another version */
 export function parseProof(text: string): Proof {
   if (text.length > MAX_PROOF_BYTES) throw new DecodeError("proof", "the text is too long", 0);
   const value = parseJson(text, "proof");
   // Older files have no list of what is missing; it is only a hint.
   const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
+  // Before its form, which goes with its version.
+  if (isObject && typeof value["version"] === "bigint") checkVersion(value["version"]);
   const whole = isObject && !("missing" in value) ? { ...value, missing: [] } : value;
   return conform("Proof", whole, { strict: true, what: "proof" });
 }
@@ -75,23 +95,25 @@ export function formatProof(proof: Proof): string {
 }
 
 /**
- * Checks that the transaction is final, has its place, and, if it is settled, that every institution concerned approved it.
+ * Checks that the transaction is final, has its place, and, if it is settled, that every institution concerned approved it; and
+ * that as many institutions as the keys or `witnesses` ask for cosigned the head that has it.
  *
- * That these are all institutions concerned rests on the count that the id commits to, which each of them signed; where all
- * legs are shown, it is checked against them.
+ * Who is concerned is in the list of participants that the id commits to and that each of them signed: nobody else's approval
+ * counts, whether or not legs are shown. The legs that are shown are checked against the list.
  *
  * @param finality with `true` the place in the order is enough: approvals that are not shown are counted in
  * {@link Verified.notShown}, and those that are shown are checked
+ * @throws {TooFewWitnessesError} when fewer institutions cosigned the head
  * @throws {ProofError} when any of that is not shown
  */
 export function verifyProof(
   proof: Proof,
   keys: Keys,
-  { finality = false }: { finality?: boolean } = {},
+  { finality = false, ...options }: { finality?: boolean } & WitnessOptions = {},
 ): Verified {
   let verified: Verified;
   try {
-    verified = verify(proof, keys);
+    verified = verify(proof, keys, options);
   } catch (cause) {
     if (cause instanceof ProofError || !(cause instanceof TallystickError)) throw cause;
     // A number or a text that the signed form cannot hold.
@@ -108,77 +130,71 @@ export function verifyProof(
   return verified;
 }
 
-function verify(proof: Proof, keys: Keys): Verified {
+function verify(proof: Proof, keys: Keys, options: WitnessOptions): Verified {
   const { version, transaction: contents, receipt } = proof;
-  if (version !== VERSION) {
-    throw new ProofError("version", `the proof is of version ${version}, and this program reads ${VERSION}`);
-  }
-  const network = fromHex(contents.network, "the network's id", 4);
-  if (new DataView(network.buffer).getUint32(0) !== keys.network) {
+  checkVersion(version);
+  networkIdBytes(contents.network, "$.transaction.network");
+  if (contents.network !== keys.network) {
     throw new ProofError(
       "network",
-      `the proof is of network ${contents.network}, and the keys are of another`,
+      `the proof is of network ${contents.network}, and the keys are of network ${keys.network}`,
     );
   }
-  const id = contentsId(contents, keys.network);
+  const id = contentsId(contents);
   if (!sameBytes(id, fromHex(receipt.id, "the receipt's id", 32))) {
     throw new ProofError("id", `the contents have the id ${toHex(id)}, and the receipt is of ${receipt.id}`);
   }
-  const concerned = concernedBy(contents);
-  if (proof.approvals.length > contents.participants) {
+  // Before any signature is verified: what others hand over must not cost more than it can show.
+  if (proof.approvals.length > contents.participants.length) {
     throw new ProofError("form", "there are more answers than participants");
   }
   let head: TreeHead;
   try {
-    head = verifyReceipt(receipt, keys.operator);
+    head = verifyPlace(receipt, keys);
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause);
     throw new ProofError("receipt", `the payment's place in the global order is not proven: ${why}`, {
       cause,
     });
   }
-  const answers = answersOf(proof, keys, id, concerned);
+  const witnesses = verifyCosignatures(head, receipt.cosignatures ?? [], keys, options);
+  const answers = answersOf(proof, keys, id);
   const isSettled = receipt.verdict === 0;
+  const { length: participants } = contents.participants;
+  const legs = contents.legs.flatMap((proven, position) => {
+    const leg = shownLeg(proven);
+    return leg === null ? [] : [{ position, leg }];
+  });
   return {
+    network: contents.network,
     id: toHex(id),
     uetr: contents.uetr.toLowerCase(),
     refusal: refusal(receipt.verdict),
     sequence: receipt.sequence,
     timestampMs: receipt.timestamp,
     head,
+    witnesses,
     answers,
-    participants: contents.participants,
-    notShown: isSettled ? contents.participants - answers.length : 0,
-    legs: contents.legs.flatMap((proven, position) => {
-      const leg = shownLeg(proven);
-      return leg === null ? [] : [{ position, leg }];
-    }),
+    concerned: [...contents.participants],
+    participants,
+    notShown: isSettled ? participants - answers.length : 0,
+    legs,
+    hiddenLegs: contents.legs.length - legs.length,
   };
 }
 
-/** The participants that are known to be concerned. */
-interface Concerned {
-  readonly shown: ReadonlySet<number>;
-  /** Whether there are no others. */
-  readonly allKnown: boolean;
-}
-
-function concernedBy(contents: Schemas["Contents"]): Concerned {
-  const legs = contents.legs.flatMap((leg) => shownLeg(leg) ?? []);
-  const shown = new Set(legs.map((leg) => leg.participant));
-  const { participants } = contents;
-  const allLegs = legs.length > 0 && legs.length === contents.legs.length;
-  const fits = allLegs ? shown.size === participants : shown.size <= participants;
-  if (participants === 0 || !fits) {
-    throw new ProofError("form", "the legs are of another number of participants than the transaction says");
+function checkVersion(version: number | bigint): void {
+  if (BigInt(version) !== BigInt(VERSION)) {
+    throw new ProofError(
+      "version",
+      `the proof is of version ${version}, and ${VERSION} is read here: take a client that goes with it`,
+    );
   }
-  return { allKnown: shown.size === participants, shown };
 }
 
-function answersOf(proof: Proof, keys: Keys, id: Uint8Array, concerned: Concerned): Answered[] {
+function answersOf(proof: Proof, keys: Keys, id: Uint8Array): Answered[] {
   const { receipt, transaction, approvals } = proof;
-  const { expiry, participants } = transaction;
-  const about: About = { id, expiry, participants, scheduler: receipt.scheduler, batch: receipt.batch };
+  const about: About = { network: keys.network, id, scheduler: receipt.scheduler, batch: receipt.batch };
   const answers = new Map<number, Answered>();
   for (const approval of approvals) {
     const { participant, verdict } = approval;
@@ -191,8 +207,11 @@ function answersOf(proof: Proof, keys: Keys, id: Uint8Array, concerned: Concerne
     }
     const { bic, key } = institution;
     if (answers.has(participant)) throw new ProofError("twice", `the answer of ${bic} is there twice`);
-    if (concerned.allKnown && !concerned.shown.has(participant)) {
-      throw new ProofError("not-concerned", `${bic} answered and has no leg in the transaction`);
+    if (!transaction.participants.includes(participant)) {
+      throw new ProofError(
+        "not-concerned",
+        `${bic} answered and is not among the transaction's participants`,
+      );
     }
     const said = refusal(verdict);
     try {

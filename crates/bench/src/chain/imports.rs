@@ -14,7 +14,8 @@ use super::outcome::{Outcome, Usage};
 use super::reads::Observer;
 use super::registry::{Account, Signed, register};
 use super::{ChainBenchError, GENERATOR};
-use crate::fact::{Ceiling, Fact};
+use crate::ceiling::Ceiling;
+use crate::fact::Fact;
 use crate::processes::{Series, Watch, Watched};
 use crate::published::figure;
 

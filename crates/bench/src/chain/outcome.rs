@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::EXPERIMENT;
-use crate::fact::{Ceiling, Fact};
+use crate::ceiling::Ceiling;
+use crate::fact::Fact;
 use crate::processes::Series;
 use crate::published::Figure;
 use crate::recorder::Recorder;
@@ -109,7 +110,7 @@ impl Outcome {
     /// Its share of what the machine allows.
     #[must_use]
     pub fn share(&self) -> Option<f64> {
-        self.ceiling.as_ref().filter(|ceiling| ceiling.rate > 0.0).map(|ceiling| self.rate / ceiling.rate)
+        self.ceiling.as_ref()?.share(self.rate)
     }
 
     /// What was published of the same quantity.
@@ -145,7 +146,7 @@ impl Outcome {
             record = used(record, &self.usage, process);
         }
         if let Some(ceiling) = &self.ceiling {
-            record = record.against(&ceiling.name, ceiling.rate, self.rate);
+            record = record.against(ceiling, self.rate);
         }
         self.published.iter().fold(record, |record, figure| record.published(figure))
     }

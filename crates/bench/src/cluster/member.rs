@@ -202,9 +202,12 @@ impl Member {
             }
             Some(Role::Approver) => approve::open(cluster, &layout, &network, shard, key()?, now, stop)?,
             Some(Role::Assembler) => assemble::open(cluster, &layout, &network, shard, now, stop)?,
-            Some(Role::Sequencer) => sequence::open(cluster, &layout, keys[0].clone(), now, stop)?,
+            Some(Role::Sequencer) => {
+                sequence::open(cluster, &layout, network.id, keys[0].clone(), now, stop)?
+            }
             Some(Role::Updater) => {
-                update::open(cluster, &layout, &network, shard, self.shape.snapshots_ms, now, stop)?.0
+                let every_ms = self.shape.snapshots_ms;
+                update::open(cluster, &layout, &network, shard, (key()?, every_ms), now, stop)?.0
             }
             Some(Role::Gateway) | None => {
                 return Err(ClusterError::process(&self.role, "no stage has this name"));

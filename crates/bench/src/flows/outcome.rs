@@ -7,7 +7,8 @@ use serde_json::Value;
 use super::EXPERIMENT;
 use super::drive::{Load, Measured, Run};
 use super::meters::{Commits, StepTime};
-pub use crate::fact::{Ceiling, Fact};
+pub use crate::ceiling::Ceiling;
+pub use crate::fact::Fact;
 use crate::processes::Series;
 use crate::published::Figure;
 use crate::result::{Better, Record};
@@ -92,7 +93,7 @@ impl Outcome {
     /// Its share of what the machine allows.
     #[must_use]
     pub fn share(&self) -> Option<f64> {
-        self.ceiling.as_ref().filter(|ceiling| ceiling.rate > 0.0).map(|ceiling| self.rate() / ceiling.rate)
+        self.ceiling.as_ref()?.share(self.rate())
     }
 
     /// The value of a setting.
@@ -120,7 +121,7 @@ impl Outcome {
         if let Some(ceiling) = &self.ceiling
             && self.load.is_some()
         {
-            record = record.against(&ceiling.name, ceiling.rate, self.rate());
+            record = record.against(ceiling, self.rate());
         }
         self.published.iter().fold(record, |record, figure| record.published(figure))
     }

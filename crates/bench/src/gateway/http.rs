@@ -4,10 +4,13 @@ use super::served::Served;
 use super::{Done, GatewayBenchError, INTERVAL};
 use crate::recorder::{Recorder, Throughput};
 use bytes::Bytes;
+use std::future::Future;
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+use tally_gateway::access::Token;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -19,26 +22,16 @@ pub(super) fn pay(
     connections: usize,
     rate: Option<u64>,
 ) -> Result<Done, GatewayBenchError> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .thread_name("client")
-        .enable_all()
-        .build()
-        .map_err(GatewayBenchError::client)?;
+    let clients = Clients::new()?;
     let shared = Arc::new(Shared {
-        head: format!(
-            "POST /v1/transactions HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\ncontent-type: \
-             application/octet-stream\r\ncontent-length: ",
-            served.address,
-            served.token.reveal()
-        ),
+        head: head(served, "/v1/transactions", "application/octet-stream", &served.token),
         payments,
         next: AtomicUsize::new(0),
         interval: rate.map(|rate| Duration::from_secs(1) / u32::try_from(rate).unwrap_or(u32::MAX).max(1)),
         began: Instant::now(),
     });
     let address = served.address;
-    runtime.block_on(async {
+    clients.run(async {
         let clients: Vec<_> =
             (0..connections).map(|_| tokio::spawn(connection(address, Arc::clone(&shared)))).collect();
         let (mut latency, mut series) = (Recorder::new(), Throughput::every(INTERVAL));
@@ -47,9 +40,107 @@ pub(super) fn pay(
             latency.merge(&one);
             series.merge(&done);
         }
-        let took = shared.began.elapsed();
-        Ok(Done { payments: shared.payments.len(), took, latency: Some(latency), series: Some(series) })
+        let (payments, took) = (shared.payments.len(), shared.began.elapsed());
+        Ok(Done { latency: Some(latency), series: Some(series), ..Done::new(payments, took) })
     })
+}
+
+/// What every request of a kind begins with, up to the length of its body.
+pub(super) fn head(served: &Served, path: &str, kind: &str, token: &Token) -> String {
+    format!(
+        "POST {path} HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\ncontent-type: {kind}\r\ncontent-length: ",
+        served.address,
+        token.reveal()
+    )
+}
+
+/// The threads of all clients of one measurement.
+pub(super) struct Clients(tokio::runtime::Runtime);
+
+/// How their names begin.
+const THREADS: &str = "client";
+
+impl Clients {
+    pub(super) fn new() -> Result<Self, GatewayBenchError> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name(THREADS)
+            .enable_all()
+            .build()
+            .map_err(GatewayBenchError::client)?;
+        Ok(Self(runtime))
+    }
+
+    /// Runs the clients, and adds the processor time that they took.
+    pub(super) fn run(
+        &self,
+        clients: impl Future<Output = Result<Done, GatewayBenchError>>,
+    ) -> Result<Done, GatewayBenchError> {
+        let before = Self::cpu()?;
+        let mut done = self.0.block_on(clients)?;
+        // While the threads are there.
+        done.generator = Some(Self::cpu()?.saturating_sub(before));
+        Ok(done)
+    }
+
+    fn cpu() -> Result<Duration, GatewayBenchError> {
+        let threads = tally_ops::process::threads().map_err(GatewayBenchError::client)?;
+        Ok(threads.iter().filter(|thread| thread.name.starts_with(THREADS)).map(|thread| thread.cpu).sum())
+    }
+}
+
+/// A connection that stays.
+pub(super) struct Connection {
+    stream: TcpStream,
+    request: Vec<u8>,
+    answer: Vec<u8>,
+}
+
+impl Connection {
+    pub(super) async fn open(address: SocketAddr) -> Result<Self, GatewayBenchError> {
+        let stream = TcpStream::connect(address).await.map_err(GatewayBenchError::client)?;
+        stream.set_nodelay(true).map_err(GatewayBenchError::client)?;
+        Ok(Self { stream, request: Vec::new(), answer: Vec::new() })
+    }
+
+    /// Sends a request that begins so, with more headers if there are any, and returns the body of an answer of success.
+    pub(super) async fn post(
+        &mut self,
+        head: &str,
+        headers: &str,
+        body: &[u8],
+    ) -> Result<&[u8], GatewayBenchError> {
+        self.request.clear();
+        self.request.extend_from_slice(head.as_bytes());
+        // Writing to memory does not fail.
+        let _ = write!(self.request, "{}\r\n{headers}\r\n", body.len());
+        self.request.extend_from_slice(body);
+        self.stream.write_all(&self.request).await.map_err(GatewayBenchError::client)?;
+        self.answer.clear();
+        loop {
+            if let Some((begin, end)) = body_of(&self.answer)
+                && self.answer.len() >= end
+            {
+                if !self.answer.starts_with(b"HTTP/1.1 200") {
+                    let text = String::from_utf8_lossy(&self.answer).into_owned();
+                    return Err(GatewayBenchError::Refused(text));
+                }
+                return Ok(&self.answer[begin..end]);
+            }
+            if self.stream.read_buf(&mut self.answer).await.map_err(GatewayBenchError::client)? == 0 {
+                return Err(GatewayBenchError::client("the gateway closed a connection"));
+            }
+        }
+    }
+}
+
+/// Whether an answer says that its one payment was settled.
+pub(super) fn settled(body: &[u8]) -> Result<(), GatewayBenchError> {
+    const SETTLED: &[u8] = b"\"status\":\"ACSC\"";
+    if body.windows(SETTLED.len()).any(|window| window == SETTLED) {
+        return Ok(());
+    }
+    Err(GatewayBenchError::Refused(String::from_utf8_lossy(body).into_owned()))
 }
 
 struct Shared {
@@ -66,10 +157,8 @@ async fn connection(
     address: SocketAddr,
     shared: Arc<Shared>,
 ) -> Result<(Recorder, Throughput), GatewayBenchError> {
-    let mut stream = TcpStream::connect(address).await.map_err(GatewayBenchError::client)?;
-    stream.set_nodelay(true).map_err(GatewayBenchError::client)?;
+    let mut connection = Connection::open(address).await?;
     let (mut latency, mut series) = (Recorder::new(), Throughput::every(INTERVAL));
-    let mut answer = Vec::new();
     loop {
         let at = shared.next.fetch_add(1, Ordering::Relaxed);
         let Some(payment) = shared.payments.get(at) else { return Ok((latency, series)) };
@@ -78,37 +167,32 @@ async fn connection(
             None => shared.began.elapsed(),
         };
         tokio::time::sleep_until((shared.began + intended).into()).await;
-        let mut request = format!("{}{}\r\n\r\n", shared.head, payment.len()).into_bytes();
-        request.extend_from_slice(payment);
-        stream.write_all(&request).await.map_err(GatewayBenchError::client)?;
-        read(&mut stream, &mut answer).await?;
+        settled(connection.post(&shared.head, "", payment).await?)?;
         latency.record(intended, shared.began.elapsed());
         series.add(shared.began.elapsed(), 1);
     }
 }
 
-/// Reads one answer, which must say that the payment was settled.
-async fn read(stream: &mut TcpStream, answer: &mut Vec<u8>) -> Result<(), GatewayBenchError> {
-    answer.clear();
-    loop {
-        if let Some(length) = length(answer)
-            && answer.len() >= length
-        {
-            let text = String::from_utf8_lossy(answer);
-            let settled = text.starts_with("HTTP/1.1 200") && text.contains("\"status\":\"ACSC\"");
-            return if settled { Ok(()) } else { Err(GatewayBenchError::Refused(text.into_owned())) };
-        }
-        if stream.read_buf(answer).await.map_err(GatewayBenchError::client)? == 0 {
-            return Err(GatewayBenchError::client("the gateway closed a connection"));
-        }
-    }
-}
-
-/// How long an answer is with its head, once the head is there.
-fn length(answer: &[u8]) -> Option<usize> {
-    let end = answer.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
-    let head = std::str::from_utf8(&answer[..end]).ok()?;
+/// Where the body of an answer begins and ends, once its head is there.
+fn body_of(answer: &[u8]) -> Option<(usize, usize)> {
+    let begin = answer.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
+    let head = std::str::from_utf8(&answer[..begin]).ok()?;
     let mut lines = head.lines().filter_map(|line| line.split_once(':'));
     let (_, value) = lines.find(|(name, _)| name.eq_ignore_ascii_case("content-length"))?;
-    Some(end + value.trim().parse::<usize>().ok()?)
+    Some((begin, begin + value.trim().parse::<usize>().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_as_long_as_its_head_says() {
+        let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbody and more";
+        assert_eq!(body_of(answer), Some((38, 42)));
+        assert_eq!(&answer[38..42], b"body");
+        assert_eq!(body_of(&answer[..30]), None);
+        assert!(settled(b"{\"outcomes\":[{\"status\":\"ACSC\"}]}").is_ok());
+        assert!(settled(b"{\"outcomes\":[{\"status\":\"PDNG\"}]}").is_err());
+    }
 }

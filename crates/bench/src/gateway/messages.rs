@@ -23,7 +23,7 @@ pub(super) fn prepare(served: &Served, run: u64) -> Result<Vec<u8>, GatewayBench
         let draft = payment.draft.as_ref();
         let draft = draft.ok_or_else(|| GatewayBenchError::Refused(format!("{:?}", payment.refused)))?;
         let mut transaction = codec::decode_one(&draft.transaction).map_err(GatewayBenchError::client)?;
-        transaction.sign(&named_key(debtor(position)));
+        transaction.sign(&served.network(), &named_key(debtor(position)));
         let transaction = codec::encode_one(&transaction).map_err(GatewayBenchError::client)?;
         signed.push(SignedDraft { position, transaction });
     }
@@ -42,7 +42,7 @@ pub(super) fn submit(served: &Served, body: &[u8]) -> Result<Done, GatewayBenchE
     if settled != MESSAGE {
         return Err(GatewayBenchError::Refused(format!("{settled} of {MESSAGE} were settled")));
     }
-    Ok(Done { payments: MESSAGE, took, latency: None, series: None })
+    Ok(Done::new(MESSAGE, took))
 }
 
 fn post(served: &Served, path: &str, kind: &str, body: &[u8]) -> Result<Vec<u8>, GatewayBenchError> {

@@ -9,9 +9,11 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tally_crypto::SigningKey;
-use tally_gateway::access::{AccessFile, AuditLog, Gate, Role, Token, UserEntry};
+use tally_gateway::access::{AccessFile, AuditLog, Gate, Quota, Role, Token, UserEntry};
+use tally_gateway::references::References;
 use tally_gateway::server::{self, ServeError};
 use tally_gateway::settings::{Institution, ParticipantKind, Settings};
+use tally_iso20022::Bic;
 use tally_ledger::order::AccountAction;
 use tally_ledger::transaction::Terms;
 use tally_ledger::{
@@ -30,11 +32,19 @@ pub(super) const NAMED: u32 = 200;
 /// What each of them has.
 const OPENING: Amount = Amount(100_000_000);
 
+/// How many users pay with JSON.
+pub(super) const USERS: usize = 8;
+/// What the user may send who hands in signed batches: more than any machine takes, so that no allowance for the first seconds
+/// is part of a figure.
+pub(super) const UNBOUNDED: Quota = Quota { per_second: 100_000_000, burst: 100_000_000 };
+
 /// A gateway that serves.
 pub(super) struct Served {
     pub(super) engine: Arc<Engine>,
     pub(super) address: SocketAddr,
     pub(super) token: Token,
+    /// Tokens of those who pay with JSON.
+    pub(super) users: Vec<Token>,
     workload: Workload,
     keys: Vec<SigningKey>,
     shutdown: Shutdown,
@@ -46,16 +56,26 @@ impl Served {
         setup: Setup,
         directory: &Path,
         workload: &Workload,
+        quota: Quota,
     ) -> Result<Self, GatewayBenchError> {
         let engine = Arc::new(setup.engine);
         let network = engine.network().clone();
         let bic = network.participants[BANK.index()].bic.clone();
         let token = Token::generate().map_err(GatewayBenchError::set_up)?;
-        let entry = UserEntry::with_token("bench", Some(&bic), &[Role::Submit, Role::Read], &token);
+        // Without one the user would act for everybody.
+        let bic = Some(Bic::parse(&bic).expect("the workload's institutions have BICs"));
+        let entry = |name: &str, token: &Token, quota: Quota| UserEntry {
+            quota,
+            ..UserEntry::with_token(name, bic, &[Role::Submit, Role::Read], token)
+        };
+        let users = (0..USERS).map(|_| Token::generate()).collect::<Result<Vec<_>, _>>();
+        let users = users.map_err(GatewayBenchError::set_up)?;
+        let mut user = vec![entry("bench", &token, UNBOUNDED)];
+        user.extend(
+            (0..).zip(&users).map(|(number, token)| entry(&format!("client-{number}"), token, quota)),
+        );
         let access = directory.join("access.toml");
-        AccessFile { user: vec![entry], institution: Vec::new() }
-            .write(&access)
-            .map_err(GatewayBenchError::set_up)?;
+        AccessFile { user, institution: Vec::new() }.write(&access).map_err(GatewayBenchError::set_up)?;
         let audit = AuditLog::beside(&access);
         let gate = Arc::new(Gate::open(access, audit, network.clone()).map_err(GatewayBenchError::set_up)?);
         let institution = Institution { kind: ParticipantKind::Bank, unidentified_account: None };
@@ -63,14 +83,15 @@ impl Served {
             Settings { institutions: vec![institution; network.participants.len()], ..Settings::default() };
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(GatewayBenchError::set_up)?;
         let address = listener.local_addr().map_err(GatewayBenchError::set_up)?;
+        let references = References::generate().map_err(GatewayBenchError::set_up)?;
         let shutdown = Shutdown::new();
         let (desk, stop) = (Arc::clone(&engine), shutdown.clone());
         let server = std::thread::Builder::new()
             .name("gateway".to_owned())
-            .spawn(move || server::serve(listener, desk, settings, gate, &stop))
+            .spawn(move || server::serve(listener, desk, settings, gate, references, &stop))
             .map_err(GatewayBenchError::set_up)?;
         let (workload, keys) = (workload.clone(), setup.keys);
-        Ok(Self { engine, address, token, workload, keys, shutdown, server })
+        Ok(Self { engine, address, token, users, workload, keys, shutdown, server })
     }
 
     /// Signed payments that nobody made before, encoded in batches.
@@ -91,7 +112,7 @@ impl Served {
         })
     }
 
-    fn network(&self) -> NetworkId {
+    pub(super) fn network(&self) -> NetworkId {
         self.engine.network().id
     }
 
@@ -115,7 +136,9 @@ impl Served {
             filled.push(Transaction::new(Kind::Issue, &self.terms(), legs));
         }
         for mut transactions in [opened, filled] {
-            transactions.iter_mut().for_each(|transaction| transaction.sign(&self.keys[BANK.index()]));
+            transactions
+                .iter_mut()
+                .for_each(|transaction| transaction.sign(&self.network(), &self.keys[BANK.index()]));
             // One after the other: numbers follow each other.
             for transaction in transactions {
                 self.make(transaction)?;

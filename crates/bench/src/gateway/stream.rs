@@ -1,5 +1,6 @@
 //! Batches over one stream of gRPC, as fast as they are taken.
 
+use super::http::Clients;
 use super::served::Served;
 use super::{Done, GatewayBenchError, INTERVAL};
 use crate::recorder::Throughput;
@@ -9,13 +10,7 @@ use tally_gateway::grpc::wire::Status;
 use tally_gateway::grpc::{Client, Said};
 
 pub(super) fn pay(served: &Served, batches: Vec<Bytes>) -> Result<Done, GatewayBenchError> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .thread_name("client")
-        .enable_all()
-        .build()
-        .map_err(GatewayBenchError::client)?;
-    runtime.block_on(async {
+    Clients::new()?.run(async {
         let url = format!("http://{}", served.address);
         let client = Client::connect(&url, Some(served.token.reveal()), None)
             .await
@@ -48,6 +43,6 @@ pub(super) fn pay(served: &Served, batches: Vec<Bytes>) -> Result<Done, GatewayB
                 Said::Refused(refused) => return Err(GatewayBenchError::Refused(refused.to_string())),
             }
         }
-        Ok(Done { payments, took: began.elapsed(), latency: None, series: Some(series) })
+        Ok(Done { series: Some(series), ..Done::new(payments, began.elapsed()) })
     })
 }

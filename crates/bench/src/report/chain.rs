@@ -182,8 +182,9 @@ pub fn page(outcomes: &[Outcome], about: Vec<(String, String)>) -> Page {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ceiling::Ceiling;
     use crate::chain::outcome::Usage;
-    use crate::fact::{Ceiling, Fact};
+    use crate::fact::Fact;
     use crate::processes::{Reading, Sample, Series};
     use crate::recorder::Recorder;
     use crate::report::page::tests::assert_well_formed;

@@ -2,8 +2,10 @@
 
 pub mod stages;
 pub mod takeover;
+pub mod witnesses;
 
 use super::page::{Block, Section, Tile};
+use crate::ceiling::Ceiling;
 use crate::cluster::network::{Outcome, Used};
 use crate::cluster::{Through, Traffic, limits};
 use crate::limits::{Limit, find};
@@ -23,6 +25,14 @@ pub struct Hops {
     pub appended: f64,
     /// Bytes read a second, all topics together.
     pub read: f64,
+}
+
+/// What the broker allows where each unit appends and reads so many bytes: bytes appended as a share of what it can take,
+/// and bytes read as a share of what it can give; `units` of them a second were done.
+pub(super) fn broker((appended, read): (f64, f64), units: f64, limits: &[Limit]) -> Option<Ceiling> {
+    let (produce, consume) = (limits::best(limits, "produce")?, limits::best(limits, "consume")?);
+    let each = (appended / produce + read / consume) / units.max(f64::MIN_POSITIVE);
+    Some(Ceiling { name: "the broker's bytes appended and read".to_owned(), rate: 1.0 / each })
 }
 
 impl Hops {
@@ -45,12 +55,10 @@ impl Hops {
         }
     }
 
-    /// The share of the broker's time that the hops use: bytes appended as a share of what it can take, and bytes
-    /// read as a share of what it can give.
+    /// The share of the broker's time that the hops use.
     #[must_use]
     pub fn share(&self, limits: &[Limit]) -> Option<f64> {
-        let (produce, consume) = (limits::best(limits, "produce")?, limits::best(limits, "consume")?);
-        Some(self.appended / produce + self.read / consume)
+        broker((self.appended, self.read), 1.0, limits)?.share(1.0)
     }
 }
 
@@ -211,7 +219,7 @@ pub fn middle(outcomes: &[Outcome]) -> Option<&Outcome> {
 /// Runs of the same network, and what processes and hops took in the one whose rate is the median. `verified` is how many
 /// signatures a second the machine verifies, where payments were signed.
 #[must_use]
-pub fn settlement(outcomes: &[Outcome], limits: &[Limit], verified: Option<f64>) -> Vec<Section> {
+pub fn settlement(outcomes: &[Outcome], limits: &[Limit], verified: Option<&Ceiling>) -> Vec<Section> {
     let titles: Vec<String> = (1..=outcomes.len()).map(|number| format!("run {number}")).collect();
     let table = runs(titles.iter().map(String::as_str).zip(outcomes), limits);
     let Some(middle) = middle(outcomes) else { return Vec::new() };
@@ -235,10 +243,10 @@ pub fn settlement(outcomes: &[Outcome], limits: &[Limit], verified: Option<f64>)
         });
     }
     if let Some(verified) = verified {
-        let share = table::quantity(rate / verified.max(1.0), "share");
+        let share = table::quantity(verified.share(rate).unwrap_or_default(), "share");
         note.push_str(&format!(
             "; signed: {share} of the {} that batch verification alone does here",
-            table::rate(verified)
+            table::rate(verified.rate)
         ));
     }
     note.push('.');
@@ -304,9 +312,16 @@ pub struct Split {
     pub lz4: bool,
 }
 
-/// The record of a run over Kafka.
+/// The record of a run over Kafka. `verified` is how many signatures a second the machine verifies, where payments were
+/// signed.
 #[must_use]
-pub fn record(outcome: &Outcome, run: &Run, split: Split, limits: &[Limit]) -> Record {
+pub fn record(
+    outcome: &Outcome,
+    run: &Run,
+    split: Split,
+    limits: &[Limit],
+    verified: Option<&Ceiling>,
+) -> Record {
     let hops = Hops::of(outcome);
     let mut record = settlement::record("kafka", run, &outcome.run)
         .setting("log", "kafka")
@@ -342,6 +357,13 @@ pub fn record(outcome: &Outcome, run: &Run, split: Split, limits: &[Limit]) -> R
     }
     if let Some(share) = hops.share(limits) {
         record = record.metric("share_of_broker", share, "share", Better::Higher);
+    }
+    let rate = outcome.run.rate;
+    if let Some(broker) = broker((hops.appended, hops.read), rate, limits) {
+        record = record.against(&broker, rate);
+    }
+    if let Some(verified) = verified {
+        record = record.against(verified, rate);
     }
     match crate::published::figure("rln-network-aggregate") {
         Some(figure) => record.published(figure),

@@ -16,7 +16,11 @@ pub fn section(measured: &[Measured]) -> Section {
         ("tx/s", Align::Right),
         ("p50", Align::Right),
         ("p99", Align::Right),
+        ("p99.9", Align::Right),
+        ("max", Align::Right),
         ("CPU each", Align::Right),
+        ("of it the clients", Align::Right),
+        ("their cores", Align::Right),
         ("memory", Align::Right),
         ("bar", Align::Right),
         ("", Align::Left),
@@ -34,17 +38,35 @@ pub fn section(measured: &[Measured]) -> Section {
             table::number(one.rate()),
             shown(latency.map(|of| of.p50_us)),
             shown(latency.map(|of| of.p99_us)),
+            shown(latency.map(|of| of.p99_9_us)),
+            shown(latency.map(|of| of.max_us)),
             table::duration(Duration::from_nanos(each as u64)),
+            crate::statistics::median(&one.generator).map(|ns| table::quantity(ns, "ns")).unwrap_or_default(),
+            one.generator_cores().map(table::number).unwrap_or_default(),
             table::bytes(one.resident_bytes as f64),
             bar,
             passes.map(|passes| if passes { "reached" } else { "missed" }).unwrap_or_default().to_owned(),
             one.share().map(|share| table::quantity(share, "share")).unwrap_or_default(),
-            one.limit.map(|(_, name)| name).unwrap_or_default().to_owned(),
+            one.limit.as_ref().map(|limit| limit.name.clone()).unwrap_or_default(),
         ]);
     }
     let about = "Every payment is signed by its payer and verified; outcomes are told when they are durable. The CPU is that \
                  of the whole process, clients included, which share the cores with the network.";
     let mut blocks = Vec::new();
+    for one in measured {
+        for (part, recorder) in &one.parts {
+            let of = recorder.percentiles();
+            let shown = |us: u64| table::duration(Duration::from_micros(us));
+            blocks.push(Block::Note(format!(
+                "{}: the {part} request alone takes p50 {}, p99 {}, p99.9 {}.",
+                one.title,
+                shown(of.p50_us),
+                shown(of.p99_us),
+                shown(of.p99_9_us)
+            )));
+        }
+        blocks.extend(one.notes.iter().cloned().map(Block::Note));
+    }
     for one in measured {
         if let Some(latency) = &one.latency {
             blocks.push(curves::histogram(&one.title, latency));

@@ -4,7 +4,7 @@ use crate::recovery::Reader;
 use crate::result::Better;
 use crate::settlement;
 use crate::stages::{Measured, Stage};
-use crate::suite::{Ceiling, Plan};
+use crate::suite::Plan;
 use tally_ops::process::{ThreadCpu, Usage};
 
 fn limits() -> Vec<Limit> {
@@ -123,7 +123,7 @@ fn reading_back_and_memory_are_shown() {
     let text = recovery(&[one], &workload, &limits()).text(false);
     assert!(text.contains("unsigned payments of four legs"), "{text}");
     let row = text.lines().nth(1).unwrap();
-    for cell in ["audit", "1,000,000", "2,000,000", "500 ns", "13 hashes + 3 updates + 144 B"] {
+    for cell in ["audit", "1,000,000", "2,000,000", "500 ns", "14 hashes + 3 updates + 144 B"] {
         assert!(row.contains(cell), "{cell} in {row}");
     }
     let memory = super::memory(&Memory {

@@ -5,6 +5,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
 use super::{Record, RecordError, Timestamp};
+use crate::ceiling::BeyondLimit;
 
 /// The longest line that is read, in bytes: room for a day of samples for each second and a histogram.
 pub const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
@@ -72,6 +73,7 @@ pub enum ResultError {
 pub struct ResultWriter {
     path: PathBuf,
     file: File,
+    beyond: Vec<BeyondLimit>,
 }
 
 impl ResultWriter {
@@ -88,13 +90,19 @@ impl ResultWriter {
             .append(true)
             .open(&path)
             .map_err(failed(&path, "open for writing"))?;
-        Ok(Self { path, file })
+        Ok(Self { path, file, beyond: Vec::new() })
     }
 
     /// The file that is written.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// What was appended so far that is beyond its limit: benchmarks that are wrong.
+    #[must_use]
+    pub fn beyond(&self) -> &[BeyondLimit] {
+        &self.beyond
     }
 
     /// Appends one record as one line, in one write.
@@ -106,7 +114,9 @@ impl ResultWriter {
         let io = failed(&self.path, "write");
         let mut line = serde_json::to_vec(record).map_err(|error| io(error.into()))?;
         line.push(b'\n');
-        self.file.write_all(&line).map_err(io)
+        self.file.write_all(&line).map_err(io)?;
+        self.beyond.extend(BeyondLimit::of(record));
+        Ok(())
     }
 }
 

@@ -20,6 +20,7 @@ pub use commit::Commit;
 pub use file::{MAX_LINE_BYTES, ResultError, ResultWriter, read};
 pub use timestamp::Timestamp;
 
+use crate::ceiling::Ceiling;
 use crate::published::Figure;
 use crate::recorder::{Percentiles, Recorder};
 
@@ -206,10 +207,15 @@ impl Record {
         self
     }
 
-    /// Compares `measured` with a limit of the machine, both of the kind of which more is better.
+    /// Compares `measured` with a limit of the machine, both of the kind of which more is better; with nothing where there
+    /// is no limit. Of several limits the one counts that it comes nearest to.
     #[must_use]
-    pub fn against(mut self, name: &str, limit: f64, measured: f64) -> Self {
-        self.limit = Some(LimitShare { name: name.to_owned(), value: limit, share: measured / limit });
+    pub fn against(mut self, limit: &Ceiling, measured: f64) -> Self {
+        if let Some(share) = limit.share(measured)
+            && self.limit.as_ref().is_none_or(|other| other.share < share)
+        {
+            self.limit = Some(LimitShare { name: limit.name.clone(), value: limit.rate, share });
+        }
         self
     }
 

@@ -15,7 +15,7 @@ fn example() -> Record {
         .sampled("throughput", vec![900.5, 1000.0, 1100.0], "tx/s", Better::Higher)
         .metric("bytes", 1e9, "B", Better::Lower)
         .latency(&recorder)
-        .against("ed25519-verify-batch", 4000.0, 1000.0)
+        .against(&Ceiling { name: "ed25519-verify-batch".into(), rate: 4000.0 }, 1000.0)
         .published(published::figure("rln-scheduler-single").unwrap())
         .used_since(&before)
         .unwrap()
@@ -35,6 +35,28 @@ fn what_is_written_is_read_back() {
     assert_eq!(read(&nested).unwrap(), [first, second]);
     assert!(matches!(read(directory.path()), Err(ResultError::Nothing { .. })));
     assert!(matches!(read(&nested.join("absent")), Err(ResultError::Io { action: "read", .. })));
+}
+
+#[test]
+fn records_beyond_their_limit_are_written_and_remembered() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut writer = ResultWriter::create(directory.path()).unwrap();
+    writer.append(&example()).unwrap();
+    assert_eq!(writer.beyond(), []);
+    let limit = Ceiling { name: "memcpy".into(), rate: 10.0 };
+    let wrong = Record::new("settlement", "inside").against(&limit, 11.0);
+    writer.append(&wrong).unwrap();
+    let [found] = writer.beyond() else { panic!("{:?}", writer.beyond()) };
+    assert_eq!((found.benchmark.as_str(), found.figure, found.value), ("settlement inside", 11.0, 10.0));
+    assert_eq!(read(writer.path()).unwrap().len(), 2, "what was found is kept, so that it can be looked at");
+}
+
+#[test]
+fn of_two_limits_the_nearer_one_counts() {
+    let ceiling = |name: &str, rate| Ceiling { name: name.to_owned(), rate };
+    let record =
+        Record::new("x", "y").against(&ceiling("far", 10.0), 1.0).against(&ceiling("near", 2.0), 1.0);
+    assert_eq!(record.against(&ceiling("farthest", 99.0), 1.0).limit.unwrap().name, "near");
 }
 
 #[test]

@@ -34,6 +34,8 @@ pub trait Port {
     /// # Errors
     /// When they cannot be read.
     fn sequence(&mut self) -> Result<Option<Arc<SequenceBatch>>, WorkloadError>;
+    /// Every decision below this number of the sequence is applied by every updater.
+    fn applied(&self) -> u64;
     /// To be taken before looking, for [`Self::wait`] afterwards.
     fn events(&self) -> u64;
     /// Waits until something has happened since `events`, at most so long.
@@ -79,6 +81,10 @@ impl Port for Inside<'_> {
     fn sequence(&mut self) -> Result<Option<Arc<SequenceBatch>>, WorkloadError> {
         let polled = self.port.sequence.poll().map_err(super::refused)?;
         Ok(polled.map(|polled| polled.value))
+    }
+
+    fn applied(&self) -> u64 {
+        self.engine.sequenced()
     }
 
     fn events(&self) -> u64 {

@@ -33,25 +33,45 @@ pub(super) struct Samples {
     pub(super) cpu_ns: Vec<f64>,
 }
 
+/// Work that is done again and again.
+pub(super) trait Rounds {
+    /// Does it once more; how many units it did.
+    fn round(&mut self, watch: &mut Stopwatch) -> u64;
+
+    /// Called after each repetition: panics unless every unit of every round was really done.
+    fn check(&self);
+}
+
+/// Work that checks itself in each round.
+impl<F: FnMut(&mut Stopwatch) -> u64> Rounds for F {
+    fn round(&mut self, watch: &mut Stopwatch) -> u64 {
+        self(watch)
+    }
+
+    fn check(&self) {}
+}
+
 /// Rounds before the first that is measured: tables have grown and memory is mapped.
 const WARM_UP: usize = 6;
 
-/// Repeats `round`, which says how many units it did, as often and as long as `options` say.
-pub(super) fn repeat(options: &Options, mut round: impl FnMut(&mut Stopwatch) -> u64) -> Samples {
+/// Repeats rounds as often and as long as `options` say.
+pub(super) fn repeat(options: &Options, mut rounds: impl Rounds) -> Samples {
     let warm_up = Instant::now();
     for _ in 0..WARM_UP {
-        round(&mut Stopwatch::default());
+        rounds.round(&mut Stopwatch::default());
         if warm_up.elapsed() > options.repetition {
             break;
         }
     }
+    rounds.check();
     let mut samples = Samples { rates: Vec::new(), cpu_ns: Vec::new() };
     for _ in 0..options.repetitions {
         let mut watch = Stopwatch::default();
         let mut done = 0;
         while done == 0 || watch.wall < options.repetition {
-            done += round(&mut watch);
+            done += rounds.round(&mut watch);
         }
+        rounds.check();
         let done = done as f64;
         samples.rates.push(done / watch.wall.as_secs_f64());
         samples.cpu_ns.push(watch.cpu.as_secs_f64() * 1e9 / done);

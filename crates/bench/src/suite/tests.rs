@@ -39,6 +39,30 @@ fn a_network_is_measured_in_closed_and_open_loop() {
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "networks are removed");
 }
 
+/// With a snapshot in every run, and outcomes that count when they are applied, beside the same without either.
+#[test]
+fn settings_of_a_network_in_use_are_measured_beside_those_without() {
+    let directory = tempfile::tempdir().unwrap();
+    let plan = Plan { duration: Duration::from_millis(500), ..plan(directory.path()) };
+    let bare = plan.closed(plan.workload(Mix::Inside, 0));
+    let in_use = plan.in_use(bare.clone());
+    assert_eq!((in_use.workload.validity, in_use.snapshots), (DAY, Some(Duration::from_millis(400))));
+    let longer = plan.in_use(Run { duration: Duration::from_secs(600), ..bare.clone() });
+    assert_eq!(longer.snapshots, Some(Duration::from_secs(60)));
+    let pair = [Outcome::begin("in-use", "in use", &in_use), Outcome::begin("bare", "bare", &bare)];
+    let [in_use, bare] = plan.measure_pair(pair).unwrap();
+    for outcome in [&in_use, &bare] {
+        assert_eq!((outcome.runs.len(), outcome.refused()), (2, 0));
+        assert!(outcome.rate() > 0.0 && outcome.latency().count() > 0);
+    }
+    assert!(in_use.is_in_use() && !bare.is_in_use());
+    assert_eq!((in_use.bar(), bare.bar()), (Some(Bar::Rate(1.5e6)), Some(Bar::Rate(1e6))));
+    let settings = in_use.records(1)[0].settings.clone();
+    assert_eq!((&settings["counted"], &settings["validity_s"]), (&"applied".into(), &86_400.0.into()));
+    let text = crate::report::throughput(&[in_use]).text(false);
+    assert!(text.contains("remembered for 24 h") && text.contains("Left out"), "{text}");
+}
+
 #[test]
 fn signed_payments_are_measured_against_verification() {
     let directory = tempfile::tempdir().unwrap();

@@ -5,7 +5,7 @@ use crate::{PublicKey, Signature, SignatureError, SigningKey, verify};
 use serde::{Deserialize, Serialize};
 
 /// Keeps a tree head's signature from meaning anything else, and the other way round.
-const DOMAIN: &[u8; 32] = b"tallystick 2026 log tree head v1";
+const DOMAIN: &[u8; 32] = b"tallystick 2026 log tree head v2";
 
 /// The state of a log at one moment (RFC 9162 section 4.10).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,19 +21,21 @@ pub struct TreeHead {
 }
 
 impl TreeHead {
-    /// The bytes that are signed: a domain tag (32), size (8, big-endian), timestamp (8,
-    /// big-endian), root (32). One head has one encoding, and two heads never share one.
-    pub fn signing_bytes(&self) -> [u8; 80] {
-        let mut bytes = [0; 80];
+    /// The bytes that are signed for the log of `network`: a domain tag (32), the network's id
+    /// (32), size (8, big-endian), timestamp (8, big-endian), root (32). One head of one network
+    /// has one encoding, and two never share one.
+    pub fn signing_bytes(&self, network: &[u8; 32]) -> [u8; 112] {
+        let mut bytes = [0; 112];
         bytes[..32].copy_from_slice(DOMAIN);
-        bytes[32..40].copy_from_slice(&self.size.to_be_bytes());
-        bytes[40..48].copy_from_slice(&self.timestamp_ms.to_be_bytes());
-        bytes[48..].copy_from_slice(&self.root);
+        bytes[32..64].copy_from_slice(network);
+        bytes[64..72].copy_from_slice(&self.size.to_be_bytes());
+        bytes[72..80].copy_from_slice(&self.timestamp_ms.to_be_bytes());
+        bytes[80..].copy_from_slice(&self.root);
         bytes
     }
 }
 
-/// A tree head and its operator's signature; the key says which log it is.
+/// A tree head and its operator's signature; network and key say which log it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SignedTreeHead {
@@ -44,17 +46,17 @@ pub struct SignedTreeHead {
 }
 
 impl SignedTreeHead {
-    /// Signs `head`.
-    pub fn sign(head: TreeHead, key: &SigningKey) -> Self {
-        Self { head, signature: key.sign(&head.signing_bytes()) }
+    /// Signs `head` as one of the log of `network`.
+    pub fn sign(head: TreeHead, network: &[u8; 32], key: &SigningKey) -> Self {
+        Self { head, signature: key.sign(&head.signing_bytes(network)) }
     }
 
-    /// The head, if the log with this key signed it.
+    /// The head, if the holder of `key` signed it for the log of `network`.
     ///
     /// # Errors
     /// [`SignatureError`] when it did not.
-    pub fn verify(&self, key: &PublicKey) -> Result<&TreeHead, SignatureError> {
-        verify(key, &self.head.signing_bytes(), &self.signature)?;
+    pub fn verify(&self, network: &[u8; 32], key: &PublicKey) -> Result<&TreeHead, SignatureError> {
+        verify(key, &self.head.signing_bytes(network), &self.signature)?;
         Ok(&self.head)
     }
 }

@@ -227,42 +227,51 @@ fn frontier_decoder_is_strict() {
     assert_eq!(largest.len(), (1 << 62) + 1);
 }
 
+const NETWORK: [u8; 32] = [0xa5; 32];
+
 fn head() -> TreeHead {
     TreeHead { size: 8, root: unhex(REFERENCE_ROOTS[8]), timestamp_ms: 1_767_225_600_000 }
 }
 
 #[test]
 fn golden_tree_head() {
-    let bytes = head().signing_bytes();
-    assert_eq!(&bytes[..32], b"tallystick 2026 log tree head v1");
-    assert_eq!(bytes[32..40], [0, 0, 0, 0, 0, 0, 0, 8]);
-    assert_eq!(bytes[40..48], [0, 0, 0x01, 0x9b, 0x76, 0xda, 0xa8, 0x00]);
-    assert_eq!(bytes[48..], unhex::<32>(REFERENCE_ROOTS[8]));
+    let bytes = head().signing_bytes(&NETWORK);
+    assert_eq!(&bytes[..32], b"tallystick 2026 log tree head v2");
+    assert_eq!(bytes[32..64], NETWORK);
+    assert_eq!(bytes[64..72], [0, 0, 0, 0, 0, 0, 0, 8]);
+    assert_eq!(bytes[72..80], [0, 0, 0x01, 0x9b, 0x76, 0xda, 0xa8, 0x00]);
+    assert_eq!(bytes[80..], unhex::<32>(REFERENCE_ROOTS[8]));
 
     let key = SigningKey::from_seed([3; 32]);
-    let signed = SignedTreeHead::sign(head(), &key);
+    let signed = SignedTreeHead::sign(head(), &NETWORK, &key);
     assert_eq!(
         signed.signature.to_string(),
-        "efa208e5c2914c09d7319edf9195e8503aae7a2ed28c6540af7be0421af6a9d9b1cf7edbee2600930df7dd6fd9fd582bc3152a3b33abe214248e74450183f001"
+        "bed0a32f4d007de901a01ba4fe01f23169cd701458de0a4295f782901af92594ea3d9ebbe52673b95e7f347852a6a8e43bee4ca5bb3d9a4c8849e989b6bb3a03"
     );
-    assert_eq!(signed.verify(&key.public_key()), Ok(&head()));
+    assert_eq!(signed.verify(&NETWORK, &key.public_key()), Ok(&head()));
     let json = serde_json::to_string(&signed).unwrap();
     assert!(json.contains(REFERENCE_ROOTS[8]), "{json}");
     assert_eq!(serde_json::from_str::<SignedTreeHead>(&json).unwrap(), signed);
 }
 
 #[test]
-fn a_changed_head_or_another_key_does_not_verify() {
+fn a_changed_head_another_network_or_another_key_does_not_verify() {
     let key = SigningKey::from_seed([3; 32]);
-    let signed = SignedTreeHead::sign(head(), &key);
+    let signed = SignedTreeHead::sign(head(), &NETWORK, &key);
     let changes: [fn(&mut TreeHead); 3] =
         [|head| head.size += 1, |head| head.timestamp_ms += 1, |head| head.root[31] ^= 1];
     for change in changes {
         let mut changed = signed;
         change(&mut changed.head);
-        assert!(changed.verify(&key.public_key()).is_err());
+        assert!(changed.verify(&NETWORK, &key.public_key()).is_err());
     }
-    assert!(signed.verify(&SigningKey::from_seed([4; 32]).public_key()).is_err());
+    // Any byte of the network's id: also networks whose ids begin alike are two.
+    for byte in 0..32 {
+        let mut other = NETWORK;
+        other[byte] ^= 1;
+        assert!(signed.verify(&other, &key.public_key()).is_err());
+    }
+    assert!(signed.verify(&NETWORK, &SigningKey::from_seed([4; 32]).public_key()).is_err());
 }
 
 proptest! {

@@ -72,6 +72,16 @@ pub enum Act {
     },
 }
 
+impl Act {
+    /// The transaction by which it is done, where it is done by one.
+    pub fn transaction(&self) -> Option<TransactionId> {
+        match self {
+            Self::AccountOrder { transaction, .. } | Self::Issuance { transaction, .. } => Some(*transaction),
+            Self::Grant { .. } | Self::Revoke { .. } | Self::Limit { .. } | Self::AccessFile { .. } => None,
+        }
+    }
+}
+
 /// A line of the log.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -9,6 +9,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 use tally_crypto::Hash;
+use tally_iso20022::Bic;
 use tally_ledger::{Network, Timestamp};
 
 /// The largest access file that is read, in bytes: ten thousand users fit.
@@ -73,17 +74,17 @@ pub enum AccessError {
         /// Who.
         user: String,
         /// The BIC.
-        institution: String,
+        institution: Bic,
     },
     /// A role that only the operator of the network can have.
     #[error("user {0}: `operate` is for users of no institution: it shows all of them")]
     Operate(String),
     /// A quota of an institution that is not there.
     #[error("institution {0}: the network has no such participant")]
-    NoInstitution(String),
+    NoInstitution(Bic),
     /// Two quotas of one institution.
     #[error("institution {0} is there twice")]
-    InstitutionTwice(String),
+    InstitutionTwice(Bic),
     /// It cannot be recorded who may come in.
     #[error(transparent)]
     Audit(#[from] AuditError),
@@ -114,7 +115,8 @@ pub struct AccessFile {
 #[serde(deny_unknown_fields)]
 pub struct InstitutionEntry {
     /// Its BIC.
-    pub bic: String,
+    #[serde(with = "bic")]
+    pub bic: Bic,
     /// How much all its users may send together.
     pub quota: Quota,
 }
@@ -126,8 +128,8 @@ pub struct UserEntry {
     /// What others call the user.
     pub name: String,
     /// BIC of the institution that the user acts for; none for the operator of the network.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub institution: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "optional_bic")]
+    pub institution: Option<Bic>,
     /// What the user may do.
     pub roles: BTreeSet<Role>,
     /// What is kept of the user's token, see [`Token::kept`].
@@ -142,6 +144,42 @@ pub struct UserEntry {
     /// How much the user may send.
     #[serde(default)]
     pub quota: Quota,
+}
+
+/// BICs as text: of 8 or 11 characters where they are read, in their shortest form where they are written.
+mod bic {
+    use serde::{Deserialize, Deserializer, Serializer};
+    use tally_iso20022::Bic;
+
+    pub(super) fn serialize<S: Serializer>(bic: &Bic, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(bic)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Bic, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Bic::parse(&text).ok_or_else(|| {
+            let shown: String = text.chars().take(64).collect();
+            serde::de::Error::custom(format!("'{shown}' is not a BIC such as ALPHDEFF"))
+        })
+    }
+}
+
+/// As [`bic`], where there may be none.
+mod optional_bic {
+    use serde::{Deserializer, Serializer};
+    use tally_iso20022::Bic;
+
+    pub(super) fn serialize<S: Serializer>(bic: &Option<Bic>, serializer: S) -> Result<S::Ok, S::Error> {
+        match bic {
+            Some(bic) => super::bic::serialize(bic, serializer),
+            None => serializer.serialize_none(),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Bic>, D::Error> {
+        // What is not there is left to the default.
+        super::bic::deserialize(deserializer).map(Some)
+    }
 }
 
 /// SHA-256 of a certificate in DER form (RFC 5280).
@@ -221,7 +259,7 @@ impl AccessFile {
         }
         let mut institutions = BTreeSet::new();
         match self.institution.iter().find(|one| !institutions.insert(&one.bic)) {
-            Some(one) => Err(AccessError::InstitutionTwice(one.bic.clone())),
+            Some(one) => Err(AccessError::InstitutionTwice(one.bic)),
             None => Ok(()),
         }
     }
@@ -242,9 +280,9 @@ impl AccessFile {
     }
 
     /// Says how much all users of an institution may send together; without a quota, as much as each of them may.
-    pub fn limit(&mut self, bic: &str, quota: Option<Quota>) {
+    pub fn limit(&mut self, bic: Bic, quota: Option<Quota>) {
         self.institution.retain(|one| one.bic != bic);
-        self.institution.extend(quota.map(|quota| InstitutionEntry { bic: bic.to_owned(), quota }));
+        self.institution.extend(quota.map(|quota| InstitutionEntry { bic, quota }));
     }
 
     /// Takes a user away; whether there was one.
@@ -278,17 +316,17 @@ impl AccessFile {
 }
 
 /// Makes it durable that a file is in its folder.
-pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
+pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     fs::File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 impl UserEntry {
     /// A user who comes in with this token.
-    pub fn with_token(name: &str, institution: Option<&str>, roles: &[Role], token: &Token) -> Self {
+    pub fn with_token(name: &str, institution: Option<Bic>, roles: &[Role], token: &Token) -> Self {
         Self {
             name: name.to_owned(),
-            institution: institution.map(str::to_owned),
+            institution,
             roles: roles.iter().copied().collect(),
             token: Some(token.kept()),
             certificate: None,
@@ -309,10 +347,9 @@ impl UserEntry {
         let scope = match &self.institution {
             None => Scope::Network,
             Some(bic) => {
-                let found = network.participant(bic).ok_or_else(|| AccessError::Institution {
-                    user: self.name.clone(),
-                    institution: bic.clone(),
-                })?;
+                let found = network
+                    .participant(bic.as_str())
+                    .ok_or_else(|| AccessError::Institution { user: self.name.clone(), institution: *bic })?;
                 Scope::Institution(found.0)
             }
         };

@@ -1,16 +1,19 @@
 //! The access file of a running gateway: what changes in it takes effect without a restart.
 
 use super::quota::{Bucket, Buckets};
-use super::{Access, AccessError, AccessFile, AuditLog, Denied, User};
+use super::{Access, AccessError, AccessFile, Act, AuditError, AuditLog, Denied, User};
+use std::collections::{HashSet, VecDeque};
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
-use tally_ledger::Network;
+use tally_ledger::{Network, TransactionId};
 
 /// How soon a change of the file takes effect at the latest, while requests come.
 const FRESH: Duration = Duration::from_millis(500);
+/// Acts that are known to be recorded: those of the longest request fit.
+const MAX_RECORDED: usize = 1 << 16;
 /// How often it is looked for somebody who is not known.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
@@ -23,6 +26,28 @@ pub struct Gate {
     current: RwLock<Arc<Access>>,
     seen: Mutex<Seen>,
     buckets: Buckets,
+    recorded: Mutex<Recorded>,
+}
+
+/// Acts that were recorded last, by user and transaction: to send the same again is no other act.
+#[derive(Debug, Default)]
+struct Recorded {
+    known: HashSet<(String, TransactionId)>,
+    /// In the order in which they came.
+    order: VecDeque<(String, TransactionId)>,
+}
+
+impl Recorded {
+    fn add(&mut self, act: (String, TransactionId)) {
+        if self.known.insert(act.clone()) {
+            self.order.push_back(act);
+        }
+        if self.order.len() > MAX_RECORDED
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+    }
 }
 
 /// Which file was read, and when it was last looked at.
@@ -51,12 +76,35 @@ impl Gate {
             current: RwLock::new(Arc::new(access)),
             seen: Mutex::new(Seen { stamp, at: Instant::now() }),
             buckets: Buckets::default(),
+            recorded: Mutex::default(),
         })
     }
 
     /// Where administrative acts are recorded.
     pub fn audit(&self) -> &AuditLog {
         &self.audit
+    }
+
+    /// Records a user's acts before they are done, as [`AuditLog::record`] does, and none that was recorded before: whoever has to
+    /// try an act again, because the network was busy or the answer was lost, tries the same one.
+    ///
+    /// # Errors
+    /// As for that.
+    pub fn record(&self, by: &str, acts: Vec<Act>) -> Result<(), AuditError> {
+        // Held while it is written: who tries the same at the same time goes on when it is there.
+        let mut recorded = self.recorded.lock().unwrap_or_else(PoisonError::into_inner);
+        let identity = |act: &Act| act.transaction().map(|transaction| (by.to_owned(), transaction));
+        let mut own = HashSet::new();
+        let is_new =
+            |act: &Act| identity(act).is_none_or(|act| !recorded.known.contains(&act) && own.insert(act));
+        let new: Vec<Act> = acts.into_iter().filter(is_new).collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        let identities: Vec<_> = new.iter().filter_map(identity).collect();
+        self.audit.record(by, new)?;
+        identities.into_iter().for_each(|act| recorded.add(act));
+        Ok(())
     }
 
     /// Everybody who may come in now. A file that cannot be used changes nothing, and is told in the log.
@@ -94,7 +142,7 @@ impl Gate {
     /// [`Denied::Quota`] when there is no room; nothing is taken then.
     pub fn charge(&self, user: &User, cost: u32, now: Instant) -> Result<(), Denied> {
         let of_user = (Bucket::User(user.name.clone()), user.quota);
-        let shared = user.shared.iter().map(|(bic, quota)| (Bucket::Institution(bic.clone()), *quota));
+        let shared = user.shared.iter().map(|(bic, quota)| (Bucket::Institution(*bic), *quota));
         let taken = self.buckets.take(std::iter::once(of_user).chain(shared), cost, now);
         taken.map_err(|(bucket, wait)| Denied::Quota { user: bucket.into_name(), wait })
     }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use tally_iso20022::Bic;
 
 /// What was agreed with a user. A request costs one; each payment in it beyond the first costs one more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -26,31 +27,40 @@ impl Default for Quota {
 pub(super) enum Bucket {
     /// A user's, by name.
     User(String),
-    /// That of all users of an institution, by BIC.
-    Institution(String),
+    /// That of all users of an institution.
+    Institution(Bic),
 }
 
 impl Bucket {
     pub(super) fn into_name(self) -> String {
         match self {
-            Self::User(name) | Self::Institution(name) => name,
+            Self::User(name) => name,
+            Self::Institution(bic) => bic.to_string(),
         }
     }
 }
 
+/// Parts of a request that a level counts: what one request a second gives in a nanosecond, so that nothing is rounded off
+/// however often is asked.
+const PARTS: u64 = 1_000_000_000;
+
 #[derive(Debug)]
 struct Level {
-    /// In thousandths.
+    /// In [`PARTS`] of a request.
     level: u64,
     filled: Instant,
 }
 
 impl Level {
+    fn full(quota: Quota) -> u64 {
+        u64::from(quota.burst) * PARTS
+    }
+
     /// Fills it with what came in until `now`.
     fn fill(&mut self, quota: Quota, now: Instant) {
-        let full = u64::from(quota.burst) * 1000;
-        let gained = now.saturating_duration_since(self.filled).as_millis() * u128::from(quota.per_second);
-        self.level = full.min(self.level.saturating_add(u64::try_from(gained).unwrap_or(u64::MAX)));
+        let gained = now.saturating_duration_since(self.filled).as_nanos() * u128::from(quota.per_second);
+        let level = self.level.saturating_add(u64::try_from(gained).unwrap_or(u64::MAX));
+        self.level = level.min(Self::full(quota));
         self.filled = self.filled.max(now);
     }
 }
@@ -67,17 +77,17 @@ impl Buckets {
         cost: u32,
         now: Instant,
     ) -> Result<(), (Bucket, Duration)> {
-        let cost = u64::from(cost) * 1000;
+        let cost = u64::from(cost) * PARTS;
         let mut buckets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut enough = Vec::new();
         for (bucket, quota) in wanted {
-            let full = Level { level: u64::from(quota.burst) * 1000, filled: now };
-            let level = buckets.entry(bucket.clone()).or_insert(full);
+            let level =
+                buckets.entry(bucket.clone()).or_insert(Level { level: Level::full(quota), filled: now });
             level.fill(quota, now);
             if let Some(missing) = cost.checked_sub(level.level).filter(|missing| *missing > 0) {
                 return Err((
                     bucket,
-                    Duration::from_millis(missing / u64::from(quota.per_second.max(1)) + 1),
+                    Duration::from_nanos(missing.div_ceil(u64::from(quota.per_second.max(1)))),
                 ));
             }
             enough.push(bucket);

@@ -13,16 +13,27 @@ fn network() -> Network {
         settlement_floors: Vec::new(),
     };
     Network {
-        id: NetworkId(7),
-        participants: ["TSCBDEFF", "ALPHDEFF"].map(participant).into(),
+        id: NetworkId([7; 32]),
+        participants: ["TSCBDEFF", "ALPHDEFF", "BETAFRPP"].map(participant).into(),
         assets: Vec::new(),
         signatures: SignaturePolicy::Required,
         longest_validity_ms: 1000,
     }
 }
 
+fn bic(text: &str) -> Bic {
+    Bic::parse(text).unwrap()
+}
+
 fn entry(name: &str, token: &Token) -> UserEntry {
-    UserEntry::with_token(name, Some("ALPHDEFF"), &[Role::Read], token)
+    UserEntry::with_token(name, Some(bic("ALPHDEFF")), &[Role::Read], token)
+}
+
+/// A user of that institution of [`network`]; the operator, where none is named.
+pub(crate) fn user_of(institution: &str) -> User {
+    let token = Token::generate().unwrap();
+    let entry = UserEntry::with_token("user", Bic::parse(institution), &Role::ALL, &token);
+    entry.user(&network()).unwrap()
 }
 
 const NOW: Timestamp = Timestamp(1_700_000_000_000);
@@ -79,7 +90,15 @@ fn a_file_that_does_not_fit_is_refused_with_the_reason() {
     assert!(matches!(with(&|user| user.token = None), AccessError::NoWayIn(_)));
     assert!(matches!(with(&|user| user.roles.clear()), AccessError::NoRoles(_)));
     assert!(matches!(with(&|user| user.roles.extend([Role::Operate])), AccessError::Operate(_)));
-    assert!(matches!(with(&|user| user.institution = Some("X".into())), AccessError::Institution { .. }));
+    let nowhere = Some(bic("NOWHDEFF"));
+    assert!(matches!(with(&|user| user.institution = nowhere), AccessError::Institution { .. }));
+    for what in [
+        "[[user]]\nname = \"a\"\ninstitution = \"X\"\nroles = [\"read\"]\n",
+        "[[institution]]\nbic = \"X\"\n",
+    ] {
+        let wrong = AccessFile::parse(what, Path::new("x"));
+        assert!(matches!(wrong, Err(AccessError::Form { .. })), "{what}");
+    }
     assert!(matches!(with(&|user| user.expires = Some("soon".into())), AccessError::Time { .. }));
     let unknown = AccessFile::parse("[[user]]\nname = \"a\"\nroles = [\"king\"]\n", Path::new("x"));
     assert!(matches!(unknown, Err(AccessError::Form { .. })));
@@ -147,6 +166,31 @@ fn a_file_that_changed_counts_soon_and_one_that_cannot_be_used_does_not() {
 }
 
 #[test]
+fn time_fills_a_quota_once() {
+    let buckets = quota::Buckets::default();
+    let now = Instant::now();
+    let take = |cost, now| {
+        let wanted = (Bucket::User("a".to_owned()), Quota { per_second: 10, burst: 20 });
+        buckets.take([wanted], cost, now).is_ok()
+    };
+    assert!(take(20, now));
+    let later = now + Duration::from_secs(1);
+    assert!(take(10, later));
+    assert!(!take(1, later));
+    assert!(!take(1, now), "a clock that goes back fills nothing");
+}
+
+#[test]
+fn what_one_bucket_refuses_is_taken_out_of_none() {
+    let buckets = quota::Buckets::default();
+    let now = Instant::now();
+    let user = || (Bucket::User("a".to_owned()), Quota { per_second: 1, burst: 10 });
+    let shared = (Bucket::User("everybody".to_owned()), Quota { per_second: 1, burst: 5 });
+    assert!(buckets.take([user(), shared], 6, now).is_err());
+    assert!(buckets.take([user()], 10, now).is_ok());
+}
+
+#[test]
 fn a_quota_is_filled_with_time_and_what_is_refused_costs_nothing() {
     let buckets = quota::Buckets::default();
     let quota = Quota { per_second: 10, burst: 20 };
@@ -165,6 +209,106 @@ fn a_quota_is_filled_with_time_and_what_is_refused_costs_nothing() {
 }
 
 #[test]
+fn a_user_who_asks_all_the_time_is_served_at_the_agreed_rate_again() {
+    // Once a bucket is empty, a question every 10 us gains less than a thousandth of a request at a time.
+    let buckets = quota::Buckets::default();
+    let (now, quota) = (Instant::now(), Quota { per_second: 100, burst: 20 });
+    let mut served = Vec::new();
+    for step in 0..300_000_u32 {
+        let at = Duration::from_micros(10) * step;
+        if buckets.take([(Bucket::User("a".to_owned()), quota)], 1, now + at).is_ok() {
+            served.push(at);
+        }
+    }
+    // Three seconds at 100 a second, after the burst; the last one at 3 s has not come yet.
+    assert_eq!(served.len(), 20 + 299);
+    for pair in served[20..].windows(2) {
+        assert_eq!(pair[1] - pair[0], Duration::from_millis(10));
+    }
+}
+
+/// A request by a user whose institution shares a quota: after how many nanoseconds, which user, how much.
+type Asked = (u64, bool, u32);
+
+/// Buckets as the agreement has them: each nanosecond gives `per_second` billionths of a request, to the burst at most.
+struct Model {
+    levels: [u128; 3],
+}
+
+impl Model {
+    const UNIT: u128 = 1_000_000_000;
+
+    fn pass(&mut self, quotas: [Quota; 3], nanoseconds: u64) {
+        for _ in 0..nanoseconds {
+            for (level, quota) in self.levels.iter_mut().zip(quotas) {
+                let full = u128::from(quota.burst) * Self::UNIT;
+                *level = full.min(*level + u128::from(quota.per_second));
+            }
+        }
+    }
+
+    /// Takes from both or from neither.
+    fn take(&mut self, user: usize, cost: u32) -> bool {
+        let cost = u128::from(cost) * Self::UNIT;
+        let fits = self.levels[user] >= cost && self.levels[2] >= cost;
+        if fits {
+            self.levels[user] -= cost;
+            self.levels[2] -= cost;
+        }
+        fits
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn quotas_are_those_of_an_exact_model(
+        rates in proptest::collection::vec((0..2_000_000_000_u32, 1..30_u32), 3),
+        asked in proptest::collection::vec((0..400_u64, proptest::bool::ANY, 0..12_u32), 1..200),
+    ) {
+        let asked: Vec<Asked> = asked;
+        let quota = |at: usize| Quota { per_second: rates[at].0, burst: rates[at].1 };
+        let quotas = [quota(0), quota(1), quota(2)];
+        let mut model = Model { levels: quotas.map(|quota| u128::from(quota.burst) * Model::UNIT) };
+        let buckets = quota::Buckets::default();
+        let bucket = |at: usize| match at {
+            2 => (Bucket::Institution(bic("ALPHDEFF")), quotas[2]),
+            _ => (Bucket::User(at.to_string()), quotas[at]),
+        };
+        let mut now = Instant::now();
+        // A bucket is made, full, by the first who asks.
+        for user in [0, 1] {
+            proptest::prop_assert!(buckets.take([bucket(user), bucket(2)], 0, now).is_ok());
+        }
+        for (after, other, cost) in asked {
+            let user = usize::from(other);
+            now += Duration::from_nanos(after);
+            model.pass(quotas, after);
+            let taken = buckets.take([bucket(user), bucket(2)], cost, now);
+            proptest::prop_assert_eq!(taken.is_ok(), model.take(user, cost), "{:?}", taken);
+            let Err((short, wait)) = taken else { continue };
+            // After the time that was named there is room in the bucket that was short, and not a nanosecond before.
+            let at = if short == bucket(2).0 { 2 } else { user };
+            let (cost, quota) = (u128::from(cost) * Model::UNIT, quotas[at]);
+            if cost > u128::from(quota.burst) * Model::UNIT || quota.per_second == 0 {
+                continue;
+            }
+            let gained = |wait: Duration| wait.as_nanos() * u128::from(quota.per_second);
+            proptest::prop_assert!(model.levels[at] + gained(wait) >= cost);
+            proptest::prop_assert!(model.levels[at] + gained(wait - Duration::from_nanos(1)) < cost);
+        }
+    }
+}
+
+#[test]
+fn the_time_to_wait_is_not_cut_off() {
+    let denied = |wait| Denied::Quota { user: "a".to_owned(), wait };
+    for (wait, text) in [(1, "1 s"), (1000, "1 s"), (1001, "2 s"), (2500, "3 s")] {
+        let told = denied(Duration::from_millis(wait)).to_string();
+        assert!(told.ends_with(&format!("send it again in {text}")), "{wait}: {told}");
+    }
+}
+
+#[test]
 fn users_of_an_institution_share_what_was_agreed_with_it() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("access.toml");
@@ -173,9 +317,9 @@ fn users_of_an_institution_share_what_was_agreed_with_it() {
     for (name, institution, token) in
         [("a", Some("ALPHDEFF"), &tokens[0]), ("b", Some("ALPHDEFF"), &tokens[1]), ("c", None, &tokens[2])]
     {
-        file.grant(UserEntry::with_token(name, institution, &[Role::Read], token)).unwrap();
+        file.grant(UserEntry::with_token(name, institution.map(bic), &[Role::Read], token)).unwrap();
     }
-    file.limit("ALPHDEFF", Some(Quota { per_second: 1, burst: 10 }));
+    file.limit(bic("ALPHDEFF"), Some(Quota { per_second: 1, burst: 10 }));
     file.write(&path).unwrap();
     let gate = Gate::open(path.clone(), AuditLog::beside(&path), network()).unwrap();
     let charge = |token: &Token, cost| {
@@ -189,11 +333,49 @@ fn users_of_an_institution_share_what_was_agreed_with_it() {
     let user = gate.current().by_token(tokens[0].reveal(), Timestamp(0)).unwrap();
     assert_eq!(user.most_at_once(), 10);
 
-    file.limit("NOWHDEFF", Some(Quota::default()));
+    file.limit(bic("NOWHDEFF"), Some(Quota::default()));
     assert!(matches!(Access::new(&file, &network()), Err(AccessError::NoInstitution(_))));
     file.institution.push(file.institution[0].clone());
     assert!(matches!(
         file.write(&path).and_then(|()| AccessFile::read(&path)),
         Err(AccessError::InstitutionTwice(_))
     ));
+}
+
+#[test]
+fn a_head_office_has_two_spellings_and_is_one_institution() {
+    let token = Token::generate().unwrap();
+    let file = |user: &str, institution: &str| {
+        let text = format!(
+            "[[user]]\nname = \"a\"\ninstitution = \"{user}\"\nroles = [\"read\"]\ntoken = \"{}\"\n\
+             [[institution]]\nbic = \"{institution}\"\nquota = {{ per_second = 1, burst = 3 }}\n",
+            token.kept()
+        );
+        AccessFile::parse(&text, Path::new("x"))
+    };
+    for (user, institution) in
+        [("ALPHDEFF", "ALPHDEFFXXX"), ("ALPHDEFFXXX", "ALPHDEFF"), ("ALPHDEFFXXX", "ALPHDEFFXXX")]
+    {
+        let mut file = file(user, institution).unwrap();
+        let access = Access::new(&file, &network()).unwrap();
+        let found = access.by_token(token.reveal(), NOW).unwrap();
+        assert_eq!(found.scope, Scope::Institution(ParticipantId(1)), "{user}");
+        assert_eq!(
+            found.most_at_once(),
+            3,
+            "what was agreed with {institution} counts for the users of {user}"
+        );
+        file.limit(bic("ALPHDEFFXXX"), None);
+        assert!(
+            file.institution.is_empty(),
+            "the limit of {institution} is taken away under its other spelling"
+        );
+    }
+    let mut twice = file("ALPHDEFF", "ALPHDEFF").unwrap();
+    twice.institution.push(InstitutionEntry { bic: bic("ALPHDEFFXXX"), quota: Quota::default() });
+    let text = toml::to_string(&twice).unwrap();
+    assert!(matches!(AccessFile::parse(&text, Path::new("x")), Err(AccessError::InstitutionTwice(_))));
+    // A branch is another institution.
+    let branch = file("ALPHDEFF001", "ALPHDEFF").unwrap();
+    assert!(matches!(Access::new(&branch, &network()), Err(AccessError::Institution { .. })));
 }

@@ -1,10 +1,10 @@
 //! Messages that move money: payments, and payments that go back.
 
-use super::{Order, reference};
+use super::Order;
+use crate::references::References;
 use tally_iso20022::{
     AppHeader, Document, Limits, Message, Outcome, ParseError, PaymentReturn, Reason, ReportContext,
-    ReportError, STATUS_REPORT_DEFINITION, answer, answer_definition, derived_return_uetr, derived_uetr,
-    return_status_report, with_header,
+    ReportError, STATUS_REPORT_DEFINITION, answer, answer_definition, return_status_report, with_header,
 };
 use tally_ledger::Uetr;
 
@@ -49,21 +49,19 @@ impl Instructions {
         self.len() == 0
     }
 
-    /// The reference of the payment at that position: the sender's, or one derived from the message; that of a return
-    /// follows from the payment that goes back, which therefore goes back once.
-    pub fn uetr(&self, position: usize) -> Uetr {
-        let found = match self {
-            Self::Payments(message) => {
-                let given = message.payments.get(position).and_then(|payment| payment.uetr);
-                given.or_else(|| derived_uetr(message, position))
-            }
-            Self::Returns(message, _) => {
-                let original =
-                    message.returns.get(position).and_then(|returned| reference(&returned.original));
-                original.map(|original| derived_return_uetr(&original.0))
-            }
-        };
-        Uetr(found.unwrap_or_default())
+    /// The reference that the sender gave to the payment at that position. A payment without one gets one from the gateway
+    /// ([`References`](crate::references::References)), and so does every return.
+    pub fn stated(&self, position: usize) -> Option<Uetr> {
+        match self {
+            Self::Payments(message) => message.payments.get(position)?.uetr.map(Uetr),
+            Self::Returns(..) => None,
+        }
+    }
+
+    /// Whether a draft of the payment at that position may have that reference: the one that the sender gave, or where there
+    /// is none, one that a gateway gave.
+    pub fn may_be(&self, position: usize, reference: Uetr) -> bool {
+        self.stated(position).map_or_else(|| References::is_given(reference), |stated| stated == reference)
     }
 
     /// The header that came with it.

@@ -38,6 +38,7 @@ impl Gateway<'_> {
     /// The accounts of a pain.001 or pacs.008.
     pub(super) fn customers(&self, transfer: &Transfer) -> Result<(AccountId, AccountId), Reason> {
         let debtor_agent = self.agent(transfer.debtor_agent.as_ref(), Side::Debtor)?;
+        self.may_debit(debtor_agent)?;
         let from = self.account(debtor_agent, &transfer.debtor, Side::Debtor)?;
         let creditor_agent = match &transfer.creditor_agent {
             Some(agent) => self.agent(Some(agent), Side::Creditor)?,
@@ -68,9 +69,13 @@ impl Gateway<'_> {
     ) -> Result<AccountId, Reason> {
         let participant = party.bic.and_then(|bic| self.network.participant(bic.as_str()));
         match (participant, agent) {
-            (Some((participant, _)), _) => Ok(own(participant, asset)),
+            (Some((participant, _)), _) => {
+                self.may_pay(participant, side)?;
+                Ok(own(participant, asset))
+            }
             (None, Some(agent)) => {
                 let agent = self.agent(Some(agent), side)?;
+                self.may_pay(agent, side)?;
                 self.account(agent, party, side)
             }
             (None, None) => {
@@ -81,6 +86,11 @@ impl Gateway<'_> {
                 ))
             }
         }
+    }
+
+    /// Where it is the debtor, that the user may have it pay.
+    fn may_pay(&self, participant: ParticipantId, side: Side) -> Result<(), Reason> {
+        if side == Side::Debtor { self.may_debit(participant) } else { Ok(()) }
     }
 
     fn agent(&self, agent: Option<&Agent>, side: Side) -> Result<ParticipantId, Reason> {

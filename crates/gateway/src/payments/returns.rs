@@ -1,28 +1,60 @@
 //! Payments that go back: the legs of the payment, the other way round.
 
-use super::{Gateway, Order, Said};
+use super::{Gateway, Instructions, Order, Said};
 use crate::codec;
+use std::collections::HashMap;
 use tally_iso20022::{
     Date, OriginalPayment, PaymentReturn, Reason, ReturnOrder, ReturnedPayment, StatusReason,
-    derived_return_uetr,
 };
 use tally_ledger::{AccountId, Amount, AssetId, Leg, Uetr};
 use tally_settlement::path;
 
-/// The most returns of one message: each payment that goes back is looked up in the journal.
-const MAX_RETURNS: usize = 100;
+/// The most returns of one message: each payment that goes back is looked up in the journal, once.
+pub(super) const MAX_RETURNS: usize = 16;
+
+/// What was looked up for one message, by reference.
+type Found = HashMap<Uetr, Result<Option<Vec<Leg>>, Reason>>;
 
 impl Gateway<'_> {
     /// For each return of the message, in order: what makes it, or why it is refused.
+    ///
+    /// What the request itself says is judged first. A payment in which the user's institution has no part is answered
+    /// as one that there is not, before anything of it is looked at; and of the others only the institution that was paid is
+    /// told the amount.
     pub fn returns(&self, message: &PaymentReturn, today: Date) -> Vec<Result<Order, Reason>> {
         if message.returns.len() > MAX_RETURNS {
             let text = format!("at most {MAX_RETURNS} payments go back in one message");
             return vec![Err(Reason::new(StatusReason::AG03, text)); message.returns.len()];
         }
+        if let Err(reason) = self.may_instruct(message) {
+            return vec![Err(reason); message.returns.len()];
+        }
+        let mut found = Found::new();
         message
             .instructions()
-            .map(|(returned, order)| self.give_back(message, returned, order.map_err(Clone::clone)?, today))
+            .map(|(returned, order)| {
+                self.give_back(message, returned, order.map_err(Clone::clone)?, today, &mut found)
+            })
             .collect()
+    }
+
+    /// Whether the journal is searched for what the message is about: it says itself that it may be.
+    pub fn searches(&self, instructions: &Instructions) -> bool {
+        match instructions {
+            Instructions::Payments(_) => false,
+            Instructions::Returns(message, _) => {
+                message.returns.len() <= MAX_RETURNS && self.may_instruct(message).is_ok()
+            }
+        }
+    }
+
+    /// That the user acts for the institution that the message says instructs, if that is one of the network.
+    fn may_instruct(&self, message: &PaymentReturn) -> Result<(), Reason> {
+        let stated = message.instructing_agent.as_ref().and_then(|agent| agent.bic);
+        match stated.and_then(|bic| self.network.participant(bic.as_str())) {
+            Some((participant, _)) => self.may_debit(participant),
+            None => Ok(()),
+        }
     }
 
     fn give_back(
@@ -31,6 +63,7 @@ impl Gateway<'_> {
         returned: &ReturnedPayment,
         order: &ReturnOrder,
         today: Date,
+        found: &mut Found,
     ) -> Result<Order, Reason> {
         let date = order.settlement_date.or(message.settlement_date);
         if let Some(date) = date.filter(|date| *date > today) {
@@ -42,11 +75,18 @@ impl Gateway<'_> {
                         identification, and the message states neither";
             return Err(Reason::new(StatusReason::NARR, text));
         };
-        let legs = self.accounts.settled(original)?;
+        let legs =
+            found.entry(original).or_insert_with(|| self.accounts.settled(self.user, original)).clone()?;
+        let has_part = |legs: &Vec<Leg>| legs.iter().any(|leg| self.user.acts_for(leg.participant));
+        let legs = legs.filter(has_part).ok_or_else(|| {
+            let text = format!("the network settled no payment with the reference {original}");
+            Reason::new(StatusReason::NARR, text)
+        })?;
         let made = self.made(&legs).ok_or_else(|| {
             let text = format!("the transaction {original} is no payment from one account to one other");
             Reason::new(StatusReason::NARR, text)
         })?;
+        self.may_debit(made.to.participant)?;
         let asset = &self.network.assets[made.asset.index()];
         let code = order.amount.currency_code();
         if code != asset.code {
@@ -61,7 +101,7 @@ impl Gateway<'_> {
         }
         let legs = path::payment(self.network, made.to, made.from, made.asset, amount);
         let signers = self.signers(&legs);
-        let uetr = Uetr(derived_return_uetr(&original.0));
+        let uetr = self.references.of_return(self.institution_of(Some(made.to.participant)), original);
         let said = Said::by_return(message, returned, order);
         Ok(Order { uetr, legs, signers, details: said.hash(), said: Some(said) })
     }

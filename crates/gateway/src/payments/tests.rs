@@ -1,12 +1,20 @@
 use super::*;
+use crate::access::tests::user_of;
 use crate::settings::{Institution, ParticipantKind};
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::sync::LazyLock;
 use tally_crypto::SigningKey;
 use tally_iso20022::{Coded, EntryDetails, Party};
 use tally_ledger::{Asset, NetworkId, Participant, SignaturePolicy};
 
 /// Accounts by participant and alias; each is owned by the key of its alias.
-struct Known(HashMap<(u16, &'static str), u32>);
+struct Known {
+    accounts: HashMap<(u16, &'static str), u32>,
+    /// How often payments were searched for, and accounts looked up, by participant.
+    searches: Cell<usize>,
+    looks: RefCell<Vec<u16>>,
+}
 
 fn key(name: &str) -> PublicKey {
     SigningKey::from_seed(*tally_crypto::hash(name.as_bytes()).as_bytes()).public_key()
@@ -14,21 +22,25 @@ fn key(name: &str) -> PublicKey {
 
 impl Accounts for Known {
     fn by_alias(&self, participant: ParticipantId, alias: &str) -> Option<AccountId> {
-        let number = self.0.iter().find(|((of, name), _)| *of == participant.0 && *name == alias)?.1;
+        self.looks.borrow_mut().push(participant.0);
+        let number = self.accounts.iter().find(|((of, name), _)| *of == participant.0 && *name == alias)?.1;
         Some(AccountId { participant, number: AccountNumber(*number) })
     }
     fn owner(&self, account: AccountId) -> Option<PublicKey> {
-        let mut known = self.0.iter();
+        let mut known = self.accounts.iter();
         let found =
             known.find(|((of, _), number)| *of == account.participant.0 && **number == account.number.0)?;
         Some(key(found.0.1))
     }
-    fn settled(&self, uetr: Uetr) -> Result<Vec<Leg>, Reason> {
-        match uetr {
-            PAID => Ok(path::payment(&network(), self.account(1), self.account(2), AssetId(0), Amount(500))),
-            CHANGED => Ok(vec![leg(1, AccountNumber(0), -500), leg(2, AccountNumber(0), 400)]),
-            _ => Err(Reason::new(StatusReason::NARR, format!("no payment {uetr}"))),
-        }
+    fn settled(&self, _: &User, uetr: Uetr) -> Result<Option<Vec<Leg>>, Reason> {
+        self.searches.set(self.searches.get() + 1);
+        Ok(match uetr {
+            PAID => {
+                Some(path::payment(&network(), self.account(1), self.account(2), AssetId(0), Amount(500)))
+            }
+            CHANGED => Some(vec![leg(1, AccountNumber(0), -500), leg(2, AccountNumber(0), 400)]),
+            _ => None,
+        })
     }
 }
 
@@ -62,7 +74,7 @@ fn network() -> Network {
         settlement_floors: Vec::new(),
     };
     Network {
-        id: NetworkId(7),
+        id: NetworkId([7; 32]),
         participants: ["TSCBDEFF", "ALPHDEFF", "BETAFRPP"].map(participant).into(),
         assets: vec![Asset {
             code: "EUR".to_owned(),
@@ -77,19 +89,41 @@ fn network() -> Network {
 }
 
 fn known() -> Known {
-    Known(HashMap::from([
+    let accounts = HashMap::from([
         ((1, "DE20999000010000000001"), 0),
         ((1, "lost"), 1),
         ((2, "FR7699999000010000000000115"), 0),
         ((2, "bob"), 0),
-    ]))
+    ]);
+    Known { accounts, searches: Cell::default(), looks: RefCell::default() }
 }
 
 fn orders(message: &str) -> Vec<Result<Order, Reason>> {
-    let (settings, network, accounts) = (settings(), network(), known());
-    let gateway = Gateway { network: &network, settings: &settings, accounts: &accounts };
+    orders_of("", message).0
+}
+
+/// What a user of that institution may make of a message; of the operator's, where none is named.
+fn orders_of(institution: &str, message: &str) -> (Vec<Result<Order, Reason>>, Known) {
+    orders_with(&references(), institution, message)
+}
+
+fn orders_with(
+    references: &References,
+    institution: &str,
+    message: &str,
+) -> (Vec<Result<Order, Reason>>, Known) {
+    let (settings, network, accounts, user) = (settings(), network(), known(), user_of(institution));
+    let gateway =
+        Gateway { network: &network, settings: &settings, accounts: &accounts, user: &user, references };
     let message = gateway.read(message.as_bytes()).unwrap();
-    gateway.instructed(&message, Date::parse("2025-03-03").unwrap())
+    let orders = gateway.instructed(&message, Date::parse("2025-03-03").unwrap());
+    (orders, accounts)
+}
+
+/// The same for all tests.
+fn references() -> References {
+    static REFERENCES: LazyLock<References> = LazyLock::new(|| References::generate().unwrap());
+    REFERENCES.clone()
 }
 
 const AGENT_A: &str = "<FinInstnId><BICFI>ALPHDEFF</BICFI></FinInstnId>";
@@ -183,7 +217,8 @@ fn a_signature_commits_to_what_the_sender_wrote() {
     let network = network();
     let draft = order.draft(&network, Timestamp(10), [3; 16]);
     assert!(order.is_made_by(&draft));
-    assert_eq!(draft.header.expiry, Timestamp(1010));
+    // A tenth of the longest validity is left for a clock that is behind.
+    assert_eq!(draft.header.expiry, Timestamp(910));
     let mut other = draft.clone();
     other.legs[0].account = AccountNumber(0);
     assert!(!order.is_made_by(&other));
@@ -209,12 +244,10 @@ fn a_payment_goes_back_the_way_it_came() {
     assert_eq!(order.legs[0], leg(2, AccountNumber(0), -499));
     assert_eq!(order.legs[3], leg(1, AccountNumber(0), 499));
     assert_eq!(order.legs.len(), 4);
-    assert_eq!(
-        order.uetr.0,
-        tally_iso20022::derived_return_uetr(&PAID.0),
-        "whatever the message is called, once"
-    );
-    assert_eq!(Instructions::read(message.as_bytes()).unwrap().uetr(0), order.uetr);
+    let back = references().of_return(Bic::parse("BETAFRPP"), PAID);
+    assert_eq!(order.uetr, back, "whatever the message is called, once");
+    let read = Instructions::read(message.as_bytes()).unwrap();
+    assert!(read.may_be(0, order.uetr) && !read.may_be(0, PAID) && read.stated(0).is_none());
     // What has no UETR of the standard's is called by the network's reference, as in its statements.
     let named = format!("<OrgnlTxId>{}</OrgnlTxId>", codec::to_hex(&PAID.0));
     assert_eq!(orders(&pacs004(&named, "4.99")).remove(0).unwrap().uetr, order.uetr);
@@ -235,6 +268,157 @@ fn a_payment_goes_back_the_way_it_came() {
         let refused = orders(&pacs004(&original, amount)).remove(0).unwrap_err();
         assert_eq!(refused.code, code, "{original} {amount}: {refused:?}");
     }
+}
+
+/// A message with so many returns of payments with these references.
+fn pacs004_of(originals: &[Uetr], header: &str) -> String {
+    let one = pacs004("<OrgnlUETR>X</OrgnlUETR>", "1.00");
+    let (head, rest) = one.split_once("<TxInf>").unwrap();
+    let (entry, end) = rest.split_once("</TxInf>").unwrap();
+    let entries: String = originals
+        .iter()
+        .map(|uetr| format!("<TxInf>{}</TxInf>", entry.replace('X', &uetr.to_string())))
+        .collect();
+    let head = head.replace("<NbOfTxs>1<", &format!("<NbOfTxs>{}<", originals.len()));
+    let head = head.replace("</SttlmInf>", &format!("</SttlmInf>{header}"));
+    format!("{head}{entries}{end}")
+}
+
+const UNKNOWN: Uetr = Uetr([7, 7, 7, 7, 7, 7, 0x47, 7, 0x87, 7, 7, 7, 7, 7, 7, 7]);
+
+#[test]
+fn a_return_tells_nothing_of_payments_in_which_the_user_has_no_part() {
+    // CHANGED and PAID are between Alpha and Beta; Alpha, Beta, and for PAID the central bank have a part.
+    let told = |institution: &str, uetr: Uetr, amount: &str, currency: &str| {
+        let message = pacs004(&format!("<OrgnlUETR>{uetr}</OrgnlUETR>"), amount);
+        let message = message.replace("Ccy='EUR'", &format!("Ccy='{currency}'"));
+        let (mut orders, known) = orders_of(institution, &message);
+        assert!(known.looks.borrow().is_empty() && known.searches.get() <= 1);
+        orders
+            .remove(0)
+            .map(|order| order.legs.len())
+            .map_err(|reason| (reason.code, reason.text.replace(&uetr.to_string(), "REF")))
+    };
+    let nothing = |institution: &str| told(institution, UNKNOWN, "1.00", "EUR").unwrap_err();
+    assert_eq!(nothing("BETAFRPP").0, StatusReason::NARR);
+    // The central bank has no part in CHANGED. Right amounts, wrong ones, other currencies: one answer.
+    for (amount, currency) in
+        [("1.00", "EUR"), ("5.00", "EUR"), ("5.01", "EUR"), ("1.001", "EUR"), ("1.00", "USD")]
+    {
+        for uetr in [CHANGED, UNKNOWN] {
+            assert_eq!(
+                told("TSCBDEFF", uetr, amount, currency).unwrap_err(),
+                nothing("TSCBDEFF"),
+                "{amount} {currency}"
+            );
+        }
+    }
+    assert_eq!(nothing("TSCBDEFF").1, nothing("BETAFRPP").1);
+    // Who was not paid has no amount told: whatever is asked for, one answer.
+    for institution in ["ALPHDEFF", "TSCBDEFF"] {
+        for (amount, currency) in [("1.00", "EUR"), ("5.01", "EUR"), ("1.00", "USD")] {
+            let (code, text) = told(institution, PAID, amount, currency).unwrap_err();
+            assert_eq!(
+                (code, text.as_str()),
+                (StatusReason::AG01, "user does not act for BETAFRPP"),
+                "{amount}"
+            );
+        }
+    }
+    // Who was paid sends it back, and is told.
+    assert_eq!(told("BETAFRPP", PAID, "5.00", "EUR"), Ok(4));
+    assert_eq!(told("BETAFRPP", PAID, "5.01", "EUR").unwrap_err().0, StatusReason::AM09);
+    assert_eq!(told("BETAFRPP", PAID, "5.00", "USD").unwrap_err().0, StatusReason::AM03);
+}
+
+#[test]
+fn a_return_is_searched_for_once_and_only_for_those_who_may_ask() {
+    let searches = |institution: &str, message: &str| {
+        let (orders, known) = orders_of(institution, message);
+        let codes: Vec<_> =
+            orders.into_iter().map(|order| order.map(drop).map_err(|reason| reason.code)).collect();
+        (codes, known.searches.get())
+    };
+    let different = |count: u8| {
+        (0..count)
+            .map(|n| Uetr([n; 16]))
+            .map(|mut uetr| {
+                (uetr.0[6], uetr.0[8]) = (0x40, 0x80);
+                uetr
+            })
+            .collect::<Vec<_>>()
+    };
+    let most = returns::MAX_RETURNS;
+    let (codes, count) = searches("BETAFRPP", &pacs004_of(&different(u8::try_from(most).unwrap()), ""));
+    assert_eq!((codes.len(), count), (most, most));
+    let (codes, count) = searches("BETAFRPP", &pacs004_of(&different(u8::try_from(most + 1).unwrap()), ""));
+    assert_eq!((codes[0], count), (Err(StatusReason::AG03), 0), "more than is searched for");
+    let (codes, count) = searches("BETAFRPP", &pacs004_of(&[PAID; 10], ""));
+    assert_eq!((codes, count), (vec![Ok(()); 10], 1), "one payment, however often it is named");
+    // The message says who instructs: nobody else's returns are looked for.
+    let by = |bic: &str| {
+        pacs004_of(&[PAID], &format!("<InstgAgt><FinInstnId><BICFI>{bic}</BICFI></FinInstnId></InstgAgt>"))
+    };
+    assert_eq!(searches("BETAFRPP", &by("BETAFRPPXXX")), (vec![Ok(())], 1));
+    assert_eq!(searches("BETAFRPP", &by("ALPHDEFF")), (vec![Err(StatusReason::AG01)], 0));
+    assert_eq!(searches("ALPHDEFF", &by("BETAFRPP")), (vec![Err(StatusReason::AG01)], 0));
+}
+
+#[test]
+fn nothing_is_looked_up_in_the_books_of_who_does_not_pay_by_the_user() {
+    let debtor = |name: &str| {
+        account("DbtrAcct", &format!("<IBAN>{name}</IBAN>")) + &format!("<DbtrAgt>{AGENT_A}</DbtrAgt>")
+    };
+    // An account that there is, one that there is not, and one with wrong check digits.
+    for name in ["DE20999000010000000001", "DE90999000010000000002", "DE21999000010000000001"] {
+        let (mut orders, known) = orders_of("BETAFRPP", &pacs008(&debtor(name), &account("CdtrAcct", BOB)));
+        let refused = orders.remove(0).unwrap_err();
+        assert_eq!(
+            (refused.code, refused.text.as_str()),
+            (StatusReason::AG01, "user does not act for ALPHDEFF")
+        );
+        assert_eq!(*known.looks.borrow(), [0; 0], "{name}");
+    }
+    let (orders, known) =
+        orders_of("ALPHDEFF", &pacs008(&debtor("DE20999000010000000001"), &account("CdtrAcct", BOB)));
+    assert!(orders[0].is_ok() && *known.looks.borrow() == [1, 2]);
+}
+
+#[test]
+fn a_derived_reference_is_the_institutions_own_and_needs_the_secret() {
+    let agent = format!("<DbtrAgt>{AGENT_A}</DbtrAgt>");
+    let message = pacs008(&agent, &account("CdtrAcct", BOB));
+    let of = |references: &References, institution: &str, message: &str| {
+        orders_with(references, institution, message).0.remove(0).unwrap().uetr
+    };
+    let own = of(&references(), "ALPHDEFF", &message);
+    assert_eq!(own, of(&references(), "ALPHDEFF", &message), "sent again");
+    assert_eq!(own, of(&references(), "", &message), "by the operator for the same payer");
+    assert_ne!(own, of(&References::generate().unwrap(), "ALPHDEFF", &message), "without the secret");
+    // What is refused is called by a reference of the asker's own institution, and never by the other's.
+    let (settings, network, accounts) = (settings(), network(), known());
+    let told = |institution: &str, message: &str| {
+        let (user, references) = (user_of(institution), references());
+        let gateway = Gateway {
+            network: &network,
+            settings: &settings,
+            accounts: &accounts,
+            user: &user,
+            references: &references,
+        };
+        gateway.refused_reference(&gateway.read(message.as_bytes()).unwrap(), 0)
+    };
+    assert_ne!(told("BETAFRPP", &message), own);
+    assert_ne!(told("BETAFRPP", &message), told("TSCBDEFF", &message));
+    let back = pacs004(&format!("<OrgnlUETR>{PAID}</OrgnlUETR>"), "1.00");
+    assert_ne!(told("ALPHDEFF", &back), of(&references(), "BETAFRPP", &back));
+    let stated = message
+        .replace("<EndToEndId>E</EndToEndId>", &format!("<EndToEndId>E</EndToEndId><UETR>{PAID}</UETR>"));
+    assert_eq!(
+        (told("BETAFRPP", &stated), of(&references(), "ALPHDEFF", &stated)),
+        (PAID, PAID),
+        "the sender's own"
+    );
 }
 
 #[test]

@@ -12,7 +12,7 @@ use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
 use std::sync::Arc;
-use tally_ledger::{AccountId, Participant, ParticipantId};
+use tally_ledger::{AccountId, AccountNumber, Participant, ParticipantId};
 use tally_settlement::engine::AccountView;
 use tally_settlement::statement::Movements;
 use utoipa::{IntoParams, ToSchema};
@@ -62,11 +62,13 @@ pub(super) async fn books(
     Named(bic): Named<String>,
     Asked(when): Asked<When>,
 ) -> Result<Json<BooksView>, Failure> {
-    catching_up(app, move |app| {
+    let (participant, institution) = participant(&app, &bic)?;
+    let institution = institution.bic.clone();
+    by.acts_for(&app, participant)?;
+    catching_up(app, by.user(), move |app| {
         catch_up(app, when.consistency)?;
-        let (participant, found) = participant(app, &by, &bic)?;
         let next = app.desk.next_account(participant).map_or(0, |number| number.0);
-        Ok(Json(BooksView { institution: found.bic.clone(), next_account: next }))
+        Ok(Json(BooksView { institution, next_account: next }))
     })
     .await
 }
@@ -89,9 +91,10 @@ pub(super) async fn account(
     Named((bic, name)): Named<(String, String)>,
     Asked(when): Asked<When>,
 ) -> Result<Json<AccountBody>, Failure> {
-    catching_up(app, move |app| {
+    let asked = Account::asked(&app, &by, &bic, name)?;
+    catching_up(app, by.user(), move |app| {
         catch_up(app, when.consistency)?;
-        let (view, alias) = find(app, &by, &bic, &name)?;
+        let (view, alias) = asked.find(app)?;
         Ok(Json(body(app, &view, alias)))
     })
     .await
@@ -135,9 +138,10 @@ pub(super) async fn statement(
         return Err(Failure::form(format!("limit: 1 to {MAX_ENTRIES} entries can be asked for")));
     }
     let consistency = page.consistency;
-    catching_up(Arc::clone(&app), move |app| catch_up(app, consistency)).await?;
-    looking_up(app, move |app| {
-        let (view, alias) = find(app, &by, &bic, &name)?;
+    let asked = Account::asked(&app, &by, &bic, name)?;
+    catching_up(Arc::clone(&app), by.user(), move |app| catch_up(app, consistency)).await?;
+    looking_up(app, by.user(), move |app| {
+        let (view, alias) = asked.find(app)?;
         let wanted = Movements::latest(limit).before(page.before);
         let entries = app.desk.statement(view.id, &wanted)?.entries;
         let account = body(app, &view, alias);
@@ -158,35 +162,49 @@ pub(super) async fn statement(
     .await
 }
 
-/// The participant of that BIC, for which the user must act.
-fn participant<'a>(
-    app: &'a App,
-    by: &By<Reads>,
-    bic: &str,
-) -> Result<(ParticipantId, &'a Participant), Failure> {
+/// The participant of that BIC. Who takes part is known to everybody who reads.
+fn participant<'a>(app: &'a App, bic: &str) -> Result<(ParticipantId, &'a Participant), Failure> {
     let found = app.desk.network().participant(bic);
-    let found =
-        found.ok_or_else(|| Failure::new(404, "RC01", format!("the network has no participant {bic}")))?;
-    by.acts_for(app, found.0)?;
-    Ok(found)
+    found.ok_or_else(|| Failure::new(404, "RC01", format!("the network has no participant {bic}")))
 }
 
-/// The account of that alias, number or role, with its alias if it was found by that.
-pub(super) fn find(
-    app: &App,
-    by: &By<Reads>,
-    bic: &str,
-    name: &str,
-) -> Result<(AccountView, Option<String>), Failure> {
-    let (participant, _) = participant(app, by, bic)?;
-    let by_alias = app.desk.account_by_alias(participant, name);
-    let id = by_alias.or_else(|| {
-        let number = account_number(app.desk.network(), name)?;
-        Some(AccountId { participant, number })
-    });
-    let view = id.and_then(|id| app.desk.account(id));
-    let view = view.ok_or_else(|| Failure::new(404, "AC01", format!("{bic} has no account {name}")))?;
-    Ok((view, by_alias.map(|_| name.to_owned())))
+/// An account that the user may ask about; whether there is one is not known yet.
+pub(super) struct Account {
+    participant: ParticipantId,
+    /// Its institution, as the user calls it.
+    institution: String,
+    /// Its alias, number or role, as the user calls it.
+    name: String,
+    /// What its name says without a look into the books.
+    number: Option<AccountNumber>,
+    /// Whether the user may ask about every account of the institution, and so about aliases.
+    is_own: bool,
+}
+
+impl Account {
+    /// That the user may ask about the account of that alias, number or role. Nothing is looked up: what is not the user's to
+    /// ask about is refused in the same way whether it is there or not.
+    pub(super) fn asked(app: &App, by: &By<Reads>, bic: &str, name: String) -> Result<Self, Failure> {
+        let (participant, _) = participant(app, bic)?;
+        let number = account_number(app.desk.network(), &name);
+        let is_own = by.user().acts_for(participant);
+        match number {
+            Some(number) => by.reads(app, AccountId { participant, number })?,
+            None => by.acts_for(app, participant)?,
+        }
+        Ok(Self { participant, institution: bic.to_owned(), name, number, is_own })
+    }
+
+    /// The account, with its alias if it was found by that.
+    pub(super) fn find(&self, app: &App) -> Result<(AccountView, Option<String>), Failure> {
+        let Self { participant, institution, name, number, is_own } = self;
+        // Somebody else's alias may look like the name of the account that the user may ask about.
+        let by_alias = if *is_own { app.desk.account_by_alias(*participant, name) } else { None };
+        let id = by_alias.or(number.map(|number| AccountId { participant: *participant, number }));
+        let view = id.and_then(|id| app.desk.account(id));
+        let none = || Failure::new(404, "AC01", format!("{institution} has no account {name}"));
+        Ok((view.ok_or_else(none)?, by_alias.map(|_| name.clone())))
+    }
 }
 
 fn exponent(app: &App, view: &AccountView) -> u8 {

@@ -10,7 +10,9 @@ use axum::http::{Extensions, HeaderMap, header};
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Instant;
-use tally_ledger::{AccountRole, Kind, Leg, ParticipantId, Timestamp};
+use tally_crypto::verify;
+use tally_ledger::{AccountId, AccountRole, Kind, Leg, ParticipantId, Timestamp, Transaction};
+use tally_settlement::recent::Reference;
 
 /// A role as a type.
 pub(super) trait Right: Send {
@@ -130,9 +132,22 @@ impl<R> By<R> {
         if self.user.acts_for(participant) {
             return Ok(());
         }
+        Err(self.denied(app, participant))
+    }
+
+    /// That the user may ask about that account: the institution's that keeps it, and a settlement account also its
+    /// holder's.
+    pub(super) fn reads(&self, app: &App, account: AccountId) -> Result<(), Failure> {
+        match account.number.role() {
+            AccountRole::Settlement(_, holder) if self.user.acts_for(holder) => Ok(()),
+            _ => self.acts_for(app, account.participant),
+        }
+    }
+
+    fn denied(&self, app: &App, participant: ParticipantId) -> Failure {
         let found = app.desk.network().participants.get(participant.index());
         let institution = found.map_or_else(|| participant.0.to_string(), |found| found.bic.clone());
-        Err(Denied::Institution { user: self.user.name.clone(), institution }.into())
+        Denied::Institution { user: self.user.name.clone(), institution }.into()
     }
 
     /// That the user may hand that transaction in: it takes from an account of an institution that the user acts for, or
@@ -154,8 +169,49 @@ impl<R> By<R> {
         payer.map_or(Ok(()), |payer| self.acts_for(app, payer))
     }
 
+    /// That the user may hand that transaction in as it is. Its reference belongs to the institution that it debits first, and
+    /// is used up by it: where that is another than the user's, the owner of the account there must have signed.
+    pub(super) fn hands_in_signed(
+        &self,
+        app: &App,
+        kind: Kind,
+        transaction: &Transaction,
+    ) -> Result<(), Failure> {
+        self.hands_in(app, kind, &transaction.legs)?;
+        let Some(payer) = Reference::payer(transaction).filter(|leg| !self.user.acts_for(leg.participant))
+        else {
+            return Ok(());
+        };
+        let id = AccountId { participant: payer.participant, number: payer.account };
+        let owner = match payer.account.role() {
+            AccountRole::Customer => app.desk.account(id).and_then(|account| account.owner),
+            _ => app.desk.network().participants.get(payer.participant.index()).map(|found| found.key),
+        };
+        let signed = owner.and_then(|owner| transaction.signers.iter().find(|signer| signer.key == owner));
+        let id = transaction.id(&app.desk.network().id);
+        if signed.is_some_and(|by| verify(&by.key, id.as_bytes(), &by.signature).is_ok()) {
+            return Ok(());
+        }
+        // What else there is to say of the account is not the user's to know.
+        let text = "the reference belongs to the institution of the account that is debited first; this is another, and that \
+                    account's owner has not signed";
+        Err(Failure::new(403, "forbidden", text))
+    }
+
+    /// That the user may ever send so many payments at once: it would not even be let in after a pause.
+    pub(super) fn fits(&self, payments: usize) -> Result<(), Failure> {
+        let most = self.user.most_at_once();
+        if u32::try_from(payments).is_ok_and(|payments| payments <= most) {
+            return Ok(());
+        }
+        let text =
+            format!("{} may send {most} transactions in a request; this has {payments}", self.user.name);
+        Err(Failure::new(429, "quota", text))
+    }
+
     /// Takes the cost of so many payments, beyond the request itself.
     pub(super) fn charge(&self, app: &App, payments: usize) -> Result<(), Failure> {
+        self.fits(payments)?;
         let more = u32::try_from(payments.saturating_sub(1)).unwrap_or(u32::MAX);
         Ok(app.access.charge(&self.user, more, Instant::now())?)
     }

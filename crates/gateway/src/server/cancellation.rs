@@ -6,6 +6,7 @@ use super::failure::Failure;
 use super::messages::{XML, is_xml, message_id, unwritten};
 use super::refusals::Refusals;
 use super::{App, blocking, looking_up};
+use crate::access::Scope;
 use crate::codec;
 use crate::payments::reference;
 use axum::extract::State;
@@ -20,9 +21,11 @@ use tally_iso20022::{
 use tally_ledger::{Kind, Refusal, Uetr};
 use tally_settlement::desk::Accepted;
 use tally_settlement::engine::Outcome;
+use tally_settlement::proof::Wanted;
+use tally_settlement::recent::Reference;
 
-/// The most cancellations of one request.
-const MAX_CANCELLATIONS: usize = 100;
+/// The most cancellations of one request: the journal is searched for each.
+const MAX_CANCELLATIONS: usize = 16;
 /// How often it is looked what became of a payment that is to be cancelled.
 const ASK_AGAIN: Duration = Duration::from_millis(50);
 /// How long it rests between two looks in the end: a look reads what was accepted since.
@@ -132,8 +135,9 @@ async fn look(
         return Ok(not_found("payments are found by their UETR alone, and the request does not state it"));
     };
     let (by, known) = (Arc::clone(by), open.take());
+    let user = Arc::clone(by.user());
     let (found, accepted) =
-        looking_up(Arc::clone(app), move |app| app.withdraw_if_open(&by, uetr, known)).await?;
+        looking_up(Arc::clone(app), &user, move |app| app.withdraw_if_open(&by, uetr, known)).await?;
     *open = accepted;
     let (code, text) = match found {
         Found::Nothing => {
@@ -167,7 +171,7 @@ enum Found {
     Nothing,
     /// A payment, and what became of it.
     Outcome(Outcome),
-    /// One that is not decided, and not the user's to cancel.
+    /// One in which the user's institution has a part, which is not decided, and not the user's to cancel.
     Another,
 }
 
@@ -180,14 +184,26 @@ impl App {
         uetr: Uetr,
         open: Option<Accepted>,
     ) -> Result<(Found, Option<Accepted>), Failure> {
-        match self.desk.status(uetr)?.map(|found| found.outcome) {
-            None => return Ok((Found::Nothing, None)),
-            Some(Outcome::Pending) => {}
-            Some(outcome) => return Ok((Found::Outcome(outcome), None)),
+        // The payment that the user may cancel is the one that the user's institution debits, whoever else has used its reference.
+        let own = match by.user().scope {
+            Scope::Institution(participant) => Wanted::Of(Reference { participant, uetr }),
+            Scope::Network => Wanted::Uetr(uetr),
+        };
+        let Some(found) = self.desk.status(own)? else {
+            // To those who have no part in it, it is as one that there is not.
+            let found = match self.status_for(by.user(), Wanted::Uetr(uetr))?.map(|found| found.outcome) {
+                None => Found::Nothing,
+                Some(Outcome::Pending) => Found::Another,
+                Some(outcome) => Found::Outcome(outcome),
+            };
+            return Ok((found, None));
+        };
+        if found.outcome != Outcome::Pending {
+            return Ok((Found::Outcome(found.outcome), None));
         }
         let open = match open {
             Some(open) => Some(open),
-            None => self.desk.accepted(uetr)?,
+            None => self.desk.accepted(own)?,
         };
         if let Some(open) = &open {
             let transaction = &open.transaction;

@@ -58,8 +58,10 @@ pub(crate) enum EventKind {
 #[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "the shape is what counts")]
 pub(crate) struct Network {
-    /// The network's id, which every signature covers.
-    id: u32,
+    /// The network's id, to which every signature commits: BLAKE3 of its genesis file, 64
+    /// lower-case hexadecimal digits.
+    #[schema(pattern = "^[0-9a-f]{64}$")]
+    id: String,
     /// By participant id.
     participants: Vec<Participant>,
     /// By asset id.
@@ -176,6 +178,23 @@ pub(crate) struct Receipt {
     /// From the batch to the root of the Merkle log, from below; SHA-256, in hexadecimal.
     tree_path: Vec<String>,
     head: SignedTreeHead,
+    /// Of witnesses on that head; left out where there are none, as in a network that runs in one process.
+    #[serde(default)]
+    cosignatures: Vec<HeadCosignature>,
+}
+
+/// An institution's signature, as a witness, on the tree head beside which it stands (C2SP tlog-cosignature).
+#[derive(ToSchema, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "the shape is what counts")]
+pub(crate) struct HeadCosignature {
+    /// Participant id of the witness, which is not the operator.
+    participant: u16,
+    /// When it signed, by its own clock, in seconds since the Unix epoch; below 2^63.
+    time_s: u64,
+    /// Ed25519, in hexadecimal, over the lines `cosignature/v1`, `time` and that time, the log's name
+    /// (`tallystick.settlement/v2/` and the network's id), size, and root in base64, each with a newline.
+    signature: String,
 }
 
 /// Proof that a transaction has its outcome, for whoever holds the network's public keys.
@@ -183,7 +202,7 @@ pub(crate) struct Receipt {
 #[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "the shape is what counts")]
 pub(crate) struct Proof {
-    /// 1.
+    /// 2.
     version: u32,
     transaction: Contents,
     receipt: Receipt,
@@ -200,9 +219,10 @@ pub(crate) struct Proof {
 pub(crate) struct Contents {
     /// 1 transfer, 2 issue, 3 redeem, 4 account order.
     kind: u8,
-    /// How many participants have legs in it.
-    participants: u8,
-    /// The network's id, eight hexadecimal digits.
+    /// Participant ids of all whom it concerns, ascending.
+    participants: Vec<u16>,
+    /// The network's id: 64 lower-case hexadecimal digits.
+    #[schema(pattern = "^[0-9a-f]{64}$")]
     network: String,
     /// Milliseconds since the Unix epoch.
     expiry: u64,
@@ -260,6 +280,12 @@ pub(crate) struct Consistency {
     first: SignedTreeHead,
     second: SignedTreeHead,
     path: Vec<String>,
+    /// Of witnesses on the first head; left out where there are none.
+    #[serde(default)]
+    first_cosignatures: Vec<HeadCosignature>,
+    /// Of witnesses on the second head; left out where there are none.
+    #[serde(default)]
+    second_cosignatures: Vec<HeadCosignature>,
 }
 
 #[cfg(test)]
@@ -293,19 +319,30 @@ mod tests {
             largest_payment: Amount(7),
         };
         fits::<Network>(tally_ledger::Network {
-            id: NetworkId(u32::MAX),
+            id: NetworkId([0xff; 32]),
             participants: vec![participant],
             assets: vec![asset],
             signatures: tally_ledger::SignaturePolicy::InstitutionsOnly,
             longest_validity_ms: 1,
         });
         fits::<AccountStatus>(tally_ledger::AccountStatus::Frozen);
-        let text = include_str!("../../../proof/tests/golden/proof.json");
-        let proof: tally_proof::Proof = serde_json::from_str(text).unwrap();
-        fits::<Receipt>(&proof.receipt);
-        let head = proof.receipt.head;
-        fits::<Consistency>(tally_proof::Consistency { first: head, second: head, path: Vec::new() });
-        fits::<Proof>(proof);
+        // With cosignatures, and without.
+        for text in [
+            include_str!("../../../proof/tests/golden/proof.json"),
+            include_str!("../../../proof/tests/golden/cosigned_proof.json"),
+        ] {
+            let proof: tally_proof::Proof = serde_json::from_str(text).unwrap();
+            fits::<Receipt>(&proof.receipt);
+            let (head, cosignatures) = (proof.receipt.head, proof.receipt.cosignatures.clone());
+            fits::<Consistency>(tally_proof::Consistency {
+                first: head,
+                second: head,
+                path: Vec::new(),
+                first_cosignatures: cosignatures.clone(),
+                second_cosignatures: cosignatures,
+            });
+            fits::<Proof>(proof);
+        }
     }
 
     #[test]

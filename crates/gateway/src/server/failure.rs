@@ -1,6 +1,6 @@
 //! Answers that are errors: problem details (RFC 9457).
 
-use crate::access::Denied;
+use crate::access::{Denied, whole_seconds};
 use crate::wire::ProblemDetails;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -88,7 +88,9 @@ impl Failure {
 impl From<EngineError> for Failure {
     fn from(error: EngineError) -> Self {
         match &error {
-            EngineError::Busy(_) => Self::new(503, "AB10", error.to_string()).retry_after(1),
+            EngineError::Busy(_) | EngineError::Share(_) => {
+                Self::new(503, "AB10", error.to_string()).retry_after(1)
+            }
             EngineError::Behind => Self::new(503, "behind", error.to_string()).retry_after(1),
             EngineError::NotKept(_) => Self::new(503, "AB10", error.to_string()).retry_after(1),
             EngineError::Stopped(_) => Self::new(503, "AB04", error.to_string()),
@@ -103,7 +105,7 @@ impl From<Denied> for Failure {
         match denied {
             Denied::Nobody | Denied::Unknown | Denied::Expired { .. } => Self::new(401, "unknown", detail),
             Denied::Role { .. } | Denied::Institution { .. } => Self::new(403, "forbidden", detail),
-            Denied::Quota { wait, .. } => Self::new(429, "quota", detail).retry_after(wait.as_secs().max(1)),
+            Denied::Quota { wait, .. } => Self::new(429, "quota", detail).retry_after(whole_seconds(wait)),
         }
     }
 }

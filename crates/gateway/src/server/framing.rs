@@ -1,5 +1,5 @@
-//! Requests whose length or receiver two readers could understand differently: refused, for a proxy in front may be the
-//! other reader (RFC 9112, sections 3.2, 6.1 and 11.2).
+//! Requests whose length, receiver or meaning two readers could understand differently: refused, for a proxy in front, or the
+//! next part of the gateway, may be the other reader (RFC 9112, sections 3.2, 6.1 and 11.2; RFC 9110, section 5.3).
 
 use super::failure::Failure;
 use axum::extract::Request;
@@ -14,11 +14,23 @@ pub(super) async fn check(request: Request, next: Next) -> Response {
     }
 }
 
+/// Headers that say one thing, and what is answered where one is there more than once: the first and the last may not say the
+/// same.
+const SINGLE: [(&str, &str); 5] = [
+    ("authorization", "authorization: it is there more than once"),
+    ("idempotency-key", "Idempotency-Key: it is there more than once"),
+    ("last-event-id", "Last-Event-ID: it is there more than once"),
+    ("content-type", "content-type: it is there more than once"),
+    ("content-length", "content-length: it is there more than once"),
+];
+
 /// What is unclear about a request's head.
 fn unclear(version: Version, headers: &HeaderMap) -> Option<&'static str> {
     let count = |name| headers.get_all(name).iter().count();
-    if count(header::AUTHORIZATION) > 1 {
-        return Some("authorization: it is there more than once");
+    for (name, twice) in SINGLE {
+        if headers.get_all(name).iter().count() > 1 {
+            return Some(twice);
+        }
     }
     if version >= Version::HTTP_2 {
         return None;
@@ -58,7 +70,12 @@ mod tests {
         assert!(!is_clear(Version::HTTP_11, &[host.clone(), host.clone()]));
         assert!(!is_clear(Version::HTTP_11, &[host.clone(), encoded("identity, chunked")]));
         assert!(!is_clear(Version::HTTP_11, &[host.clone(), encoded("chunked"), encoded("chunked")]));
-        let token = (header::AUTHORIZATION, "Bearer x");
-        assert!(!is_clear(Version::HTTP_2, &[token.clone(), token]));
+        for (name, _) in SINGLE {
+            let name = header::HeaderName::from_static(name);
+            assert!(is_clear(Version::HTTP_2, &[(name.clone(), "1")]), "{name}");
+            for second in ["1", "2"] {
+                assert!(!is_clear(Version::HTTP_2, &[(name.clone(), "1"), (name.clone(), second)]), "{name}");
+            }
+        }
     }
 }

@@ -108,8 +108,30 @@ where
     parts.extensions.insert(Arc::clone(&memory));
     let body = Metered::new(body, memory, &app);
     match service.call(Request::from_parts(parts, body)).await {
-        Ok(response) => response.map(Body::new),
+        Ok(response) => refused_unread(&response).unwrap_or_else(|| response.map(Body::new)),
         Err(never) => match never {},
+    }
+}
+
+/// What is answered in place of a response that says that the request could not be read: that is the client's doing.
+///
+/// Failures of the gateway's own have details, which its refusals all have; a refusal without is the library's, which has one
+/// code for a message that it cannot decode and for a server that broke.
+fn refused_unread<T>(response: &http::Response<T>) -> Option<Response> {
+    let refused = Status::from_header_map(response.headers())?;
+    let is_of_library =
+        refused.details().is_empty() && matches!(refused.code(), Code::Internal | Code::OutOfRange);
+    is_of_library.then(|| unread(refused, MAX_QUESTION).into_http::<Body>())
+}
+
+/// How a call ends whose message cannot be read: too large, or no message at all.
+fn unread(status: Status, most: usize) -> Status {
+    match status.code() {
+        Code::OutOfRange => {
+            self::status(Failure::new(413, "FF01", format!("the request is larger than {most} bytes")))
+        }
+        Code::Internal => self::status(Failure::form(status.message())),
+        _ => status,
     }
 }
 

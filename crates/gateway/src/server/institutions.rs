@@ -14,13 +14,14 @@ use axum::response::Response;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::sync::Arc;
+use tally_iso20022::Bic;
 use tally_ledger::Network;
 
 /// What a network is made of, which stays as it is while a gateway runs.
 pub(super) struct Register {
     institutions: Tagged,
     assets: Tagged,
-    by_bic: HashMap<String, Tagged>,
+    by_bic: HashMap<Bic, Tagged>,
     by_code: HashMap<String, Tagged>,
 }
 
@@ -51,7 +52,10 @@ impl Register {
             })
             .collect();
         Self {
-            by_bic: institutions.iter().map(|view| (view.bic.clone(), tagged(view))).collect(),
+            by_bic: institutions
+                .iter()
+                .filter_map(|view| Some((Bic::parse(&view.bic)?, tagged(view))))
+                .collect(),
             by_code: assets.iter().map(|view| (view.code.clone(), tagged(view))).collect(),
             institutions: tagged(&InstitutionsBody { institutions }),
             assets: tagged(&AssetsBody { assets }),
@@ -89,7 +93,8 @@ pub(super) async fn institution(
     headers: HeaderMap,
 ) -> Result<Response, Failure> {
     let none = || Failure::new(404, "RC01", format!("the network has no participant {bic}"));
-    Ok(app.register.by_bic.get(&bic).ok_or_else(none)?.answer(&headers))
+    let found = Bic::parse(&bic).and_then(|bic| app.register.by_bic.get(&bic));
+    Ok(found.ok_or_else(none)?.answer(&headers))
 }
 
 /// What accounts can hold

@@ -4,10 +4,11 @@ use super::body::{Body, content_type};
 use super::caller::{By, Submits};
 use super::failure::Failure;
 use super::refusals::Refusals;
-use super::{App, blocking, outcome};
+use super::{App, blocking, looking_up, making, outcome, part};
+use crate::access::User;
 use crate::account_name::account_text;
 use crate::payments::{self, Accounts, Gateway, Instructions, Order, Orders};
-use crate::wire::{Draft, LegView, PreparedBody, PreparedPayment, Problem, SubmitBody};
+use crate::wire::{Draft, LegView, PreparedBody, PreparedPayment, Problem, SignedDraft, SubmitBody};
 use crate::{codec, random};
 use axum::Json;
 use axum::extract::State;
@@ -21,8 +22,7 @@ use tally_iso20022::{
     Outcome as Reported, ParseError, Reason, ReportContext, ReportError, StatusReason, group_answer,
 };
 use tally_ledger::{AccountId, Kind, Leg, ParticipantId, Transaction, Uetr};
-use tally_proof::Proof;
-use tally_settlement::engine::{Answer, Outcome};
+use tally_settlement::engine::{Answer, EngineError, Outcome};
 use tally_settlement::proof::Wanted;
 
 impl Accounts for App {
@@ -32,19 +32,25 @@ impl Accounts for App {
     fn owner(&self, account: AccountId) -> Option<PublicKey> {
         self.desk.account(account)?.owner
     }
-    fn settled(&self, uetr: Uetr) -> Result<Vec<Leg>, Reason> {
-        let none = |text| Reason::new(StatusReason::NARR, format!("{text} with the reference {uetr}"));
-        let everybody: Vec<_> =
-            (0..).map(ParticipantId).take(self.desk.network().participants.len()).collect();
-        let found = self.desk.proof(Wanted::Uetr(uetr), &everybody).map_err(|error| {
+    fn settled(&self, user: &User, uetr: Uetr) -> Result<Option<Vec<Leg>>, Reason> {
+        let failed = |error: EngineError| {
             tracing::error!(%error, "a payment could not be looked up");
             Reason::new(StatusReason::MS03, "the payment that goes back cannot be looked up now")
-        })?;
-        let made =
-            |proof: &Proof| proof.receipt.verdict == 0 && proof.transaction.kind == Kind::Transfer.number();
-        let proof = found.filter(made).ok_or_else(|| none("the network settled no payment"))?;
-        let legs: Option<Vec<_>> = proof.transaction.legs.iter().map(|leg| leg.leg()).collect();
-        legs.ok_or_else(|| none("this gateway does not know all accounts of the payment"))
+        };
+        let Some(Answer { id, outcome: Outcome::Final(finality), .. }) =
+            self.desk.status(part::by(user, Wanted::Uetr(uetr))).map_err(failed)?
+        else {
+            return Ok(None);
+        };
+        if finality.verdict.is_err() {
+            return Ok(None);
+        }
+        let made = self.desk.transaction(finality.sequence).map_err(failed)?;
+        let made = Some(made.ok_or(EngineError::Behind).map_err(failed)?);
+        let is_it = |made: &Transaction| {
+            made.id(&self.desk.network().id) == id && made.header.kind == Kind::Transfer.number()
+        };
+        Ok(made.filter(is_it).map(|made| made.legs))
     }
 }
 
@@ -68,21 +74,34 @@ pub(super) async fn prepare(
 ) -> Result<Json<PreparedBody>, Failure> {
     is_xml(&headers)?;
     let memory = app.reading.memory(body.bytes.len(), app.answer_timeout()).await?;
-    blocking(app, move |app| {
-        let read = app.gateway().read(&body.bytes);
+    let by = Arc::new(by);
+    let reader = Arc::clone(&by);
+    let read = blocking(Arc::clone(&app), move |app| {
+        let read = app.gateway(reader.user()).read(&body.bytes);
         drop(memory);
-        let message = match read {
-            Ok(message) => message,
-            Err(error) => {
-                let refused = Some(problem(&error.to_reason()));
-                return Ok(Json(PreparedBody { refused, payments: Vec::new() }));
-            }
-        };
-        let orders = app.orders(&message, &by)?;
-        let payments = (0..).zip(orders).map(|(position, order)| app.prepared(&message, position, order));
-        Ok(Json(PreparedBody { refused: None, payments: payments.collect::<Result<_, _>>()? }))
+        if let Ok(message) = &read {
+            reader.charge(app, message.len())?;
+        }
+        Ok(read)
     })
-    .await
+    .await?;
+    let message = match read {
+        Ok(message) => message,
+        Err(error) => {
+            let refused = Some(problem(&error.to_reason()));
+            return Ok(Json(PreparedBody { refused, payments: Vec::new() }));
+        }
+    };
+    let user = Arc::clone(by.user());
+    let searches = app.gateway(&user).searches(&message);
+    let prepare = move |app: &App| {
+        let orders = app.orders(&message, &by)?;
+        let gateway = app.gateway(by.user());
+        let payments =
+            (0..).zip(orders).map(|(position, order)| app.prepared(&gateway, &message, position, order));
+        Ok(Json(PreparedBody { refused: None, payments: payments.collect::<Result<_, _>>()? }))
+    };
+    if searches { looking_up(app, &user, prepare).await } else { blocking(app, prepare).await }
 }
 
 /// Makes the payments of a message whose drafts are signed
@@ -106,18 +125,37 @@ pub(super) async fn submit(
     body: Body,
 ) -> Result<impl IntoResponse, Failure> {
     let memory = app.reading.memory(body.bytes.len(), app.answer_timeout()).await?;
-    blocking(app, move |app| {
+    let by = Arc::new(by);
+    let reader = Arc::clone(&by);
+    let (read, signed) = blocking(Arc::clone(&app), move |app| {
         let body: SubmitBody = body.json()?;
         let message = base64::engine::general_purpose::STANDARD
             .decode(&body.message)
             .map_err(|error| Failure::form(format!("message: not base64: {error}")))?;
-        let read = app.gateway().read(&message);
+        let read = app.gateway(reader.user()).read(&message);
         drop(memory);
-        let xml = match read {
-            Ok(message) => app.settle(&message, &body, &by)?,
-            Err(error) => app.refuse(&error)?,
-        };
-        Ok((XML, xml))
+        if let Ok(message) = &read {
+            reader.charge(app, message.len())?;
+        }
+        Ok((read, body.signed))
+    })
+    .await?;
+    let message = match read {
+        Ok(message) => message,
+        Err(error) => return Ok((XML, app.refuse(&error)?)),
+    };
+    let user = Arc::clone(by.user());
+    let (orders, message) = if app.gateway(&user).searches(&message) {
+        let asks = Arc::clone(&by);
+        let look_up = move |app: &App| Ok((app.orders(&message, &asks)?, message));
+        let (orders, message) = looking_up(Arc::clone(&app), &user, look_up).await?;
+        (Some(orders), message)
+    } else {
+        (None, message)
+    };
+    making(app, &user, move |app| {
+        let orders = orders.map_or_else(|| app.orders(&message, &by), Ok)?;
+        Ok((XML, app.settle(&message, orders, &signed, &by)?))
     })
     .await
 }
@@ -133,24 +171,30 @@ pub(super) fn is_xml(headers: &HeaderMap) -> Result<(), Failure> {
 }
 
 impl App {
-    fn gateway(&self) -> Gateway<'_> {
-        Gateway { network: self.desk.network(), settings: &self.settings, accounts: self }
+    fn gateway<'a>(&'a self, user: &'a User) -> Gateway<'a> {
+        let (settings, references) = (&self.settings, &self.references);
+        Gateway { network: self.desk.network(), settings, accounts: self, user, references }
     }
 
     /// The payments of a message that the user may make. An account that is not known here may have been opened elsewhere
     /// a moment ago.
     fn orders(&self, message: &Instructions, by: &By<Submits>) -> Result<Orders, Failure> {
-        by.charge(self, message.len())?;
         let allowed = |order: Order| match by.hands_in(self, Kind::Transfer, &order.legs) {
             Ok(()) => Ok(order),
             Err(failure) => Err(Reason::new(StatusReason::AG01, failure.detail())),
         };
         let read = || -> Vec<_> {
-            let orders = self.gateway().instructed(message, payments::today(self.desk.now()));
+            let gateway = self.gateway(by.user());
+            let orders = gateway.instructed(message, payments::today(self.desk.now()));
             orders.into_iter().map(|order| order.and_then(allowed)).collect()
         };
+        if self.gateway(by.user()).searches(message) {
+            // What a search finds does not change by looking again.
+            self.catch_up()?;
+            return Ok(read());
+        }
         let orders = read();
-        if orders.iter().all(Result::is_ok) {
+        if !orders.iter().any(may_be_behind) {
             return Ok(orders);
         }
         self.catch_up()?;
@@ -159,16 +203,19 @@ impl App {
 
     fn prepared(
         &self,
+        gateway: &Gateway<'_>,
         message: &Instructions,
         position: usize,
         order: Result<Order, Reason>,
     ) -> Result<PreparedPayment, Failure> {
-        let uetr = message.uetr(position).to_string();
         let order = match order {
             Ok(order) => order,
-            Err(reason) => return Ok(PreparedPayment { uetr, refused: Some(problem(&reason)), draft: None }),
+            Err(reason) => {
+                let uetr = gateway.refused_reference(message, position).to_string();
+                return Ok(PreparedPayment { uetr, refused: Some(problem(&reason)), draft: None });
+            }
         };
-        Ok(PreparedPayment { uetr, refused: None, draft: Some(self.draft(&order)?) })
+        Ok(PreparedPayment { uetr: order.uetr.to_string(), refused: None, draft: Some(self.draft(&order)?) })
     }
 
     /// What is signed to make a payment.
@@ -186,7 +233,7 @@ impl App {
             }
         });
         Ok(Draft {
-            id: transaction.id().to_string(),
+            id: transaction.id(&network.id).to_string(),
             legs: legs.collect(),
             signers: order.signers.clone(),
             transaction: codec::encode_one(&transaction).map_err(|error| Failure::internal(&error))?,
@@ -194,14 +241,19 @@ impl App {
     }
 
     /// Makes the payments of a message that were signed and reports on all.
-    fn settle(&self, message: &Instructions, body: &SubmitBody, by: &By<Submits>) -> Result<String, Failure> {
+    fn settle(
+        &self,
+        message: &Instructions,
+        orders: Orders,
+        drafts: &[SignedDraft],
+        by: &By<Submits>,
+    ) -> Result<String, Failure> {
         let mut signed: HashMap<usize, &str> = HashMap::new();
-        for draft in &body.signed {
+        for draft in drafts {
             if signed.insert(draft.position, &draft.transaction).is_some() {
                 return Err(Failure::form(format!("signed: position {} is there twice", draft.position)));
             }
         }
-        let orders = self.orders(message, by)?;
         let mut transactions = Vec::new();
         let mut results: Vec<Result<Order, Reason>> = Vec::with_capacity(orders.len());
         for (position, order) in orders.into_iter().enumerate() {
@@ -221,7 +273,11 @@ impl App {
         if !said.is_empty() {
             self.desk.keep(said)?;
         }
-        let mut answers = self.make(transactions)?.into_iter();
+        let mut answers = self.make(transactions)?;
+        if part::tells_of_others(&answers) {
+            self.own(by.user(), &mut answers)?;
+        }
+        let mut answers = answers.into_iter();
         let is_copy = message.header().is_some_and(|header| header.possible_duplicate);
         let mut outcomes = Vec::with_capacity(results.len());
         for result in results {
@@ -294,6 +350,13 @@ fn fitting(order: &Order, signed: Option<&str>) -> Result<Transaction, Reason> {
         ));
     }
     Ok(transaction)
+}
+
+/// Whether an order was refused for an account that others may know by now.
+pub(super) fn may_be_behind(order: &Result<Order, Reason>) -> bool {
+    const NO_ACCOUNT: [StatusReason; 4] =
+        [StatusReason::AC01, StatusReason::AC02, StatusReason::AC03, StatusReason::RC04];
+    order.as_ref().is_err_and(|reason| NO_ACCOUNT.contains(&reason.code))
 }
 
 pub(super) fn problem(reason: &Reason) -> Problem {

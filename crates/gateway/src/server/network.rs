@@ -12,6 +12,7 @@ use axum::http::StatusCode;
 use serde::Deserialize;
 use std::sync::Arc;
 use tally_crypto::log::SignedTreeHead;
+use tally_ledger::{AssetId, Network, ParticipantId};
 use tally_log::Health;
 use tally_proof::Consistency;
 use utoipa::IntoParams;
@@ -69,7 +70,7 @@ pub(super) struct Sizes {
 )]
 pub(super) async fn consistency(
     State(app): State<Arc<App>>,
-    _: By<Reads>,
+    by: By<Reads>,
     Asked(sizes): Asked<Sizes>,
 ) -> Result<Json<Consistency>, Failure> {
     let Sizes { first, second } = sizes;
@@ -78,7 +79,7 @@ pub(super) async fn consistency(
             "first and second: 1 or more are wanted, and second is not the smaller one",
         ));
     }
-    looking_up(app, move |app| {
+    looking_up(app, by.user(), move |app| {
         let none = || Failure::not_found(format!("the log has not {second} leaves yet"));
         Ok(Json(app.desk.consistency(first, second)?.ok_or_else(none)?))
     })
@@ -130,6 +131,21 @@ fn health_view(app: &App) -> HealthView {
     }
 }
 
+/// The network without what concerns others alone: how far below zero a settlement account may go is its holder's and the
+/// settling institution's business.
+fn known_to(network: &Network, by: &By<Reads>) -> Network {
+    let settles = |asset: AssetId| {
+        network.assets.get(asset.index()).is_some_and(|asset| by.user().acts_for(asset.settled_at))
+    };
+    let mut known = network.clone();
+    for (holder, participant) in (0..).map(ParticipantId).zip(&mut known.participants) {
+        if !by.user().acts_for(holder) {
+            participant.settlement_floors.retain(|(asset, _)| settles(*asset));
+        }
+    }
+    known
+}
+
 fn view(app: &App, by: &By<Reads>) -> NetworkView {
     let network = app.desk.network();
     let totals = app
@@ -151,7 +167,7 @@ fn view(app: &App, by: &By<Reads>) -> NetworkView {
         })
         .collect();
     NetworkView {
-        network: network.clone(),
+        network: known_to(network, by),
         kinds: app.settings.institutions.iter().map(|institution| institution.kind).collect(),
         totals,
         sequence: app.desk.sequenced(),

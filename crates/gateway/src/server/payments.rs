@@ -3,16 +3,16 @@
 use super::body::Body;
 use super::caller::{By, Submits};
 use super::failure::Failure;
-use super::messages::problem;
+use super::messages::{may_be_behind, problem};
 use super::refusals::Refusals;
-use super::{App, FEW, blocking, outcome};
+use super::{App, FEW, blocking, looking_up, making, outcome, part};
 use crate::account_name::account_number;
 use crate::payments::{Accounts as _, Order, signers};
 use crate::wire::{
     AccountName, OutcomesBody, PaymentsBody, PreparedBody, PreparedPayment, SignedPayment,
     SignedPaymentsBody, WantedPayment,
 };
-use crate::{codec, random_uetr, uuid};
+use crate::{codec, random_uetr};
 use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -32,12 +32,12 @@ const FEW_BYTES: usize = 16 << 10;
 const MAX_KEY: usize = 64;
 /// The most signatures that one transaction can have.
 const MAX_SIGNATURES: usize = 255;
-const UETR_KEY: &[u8; 32] = b"tallystick idempotent payment v1";
 
 /// Turns payments into drafts to sign
 ///
 /// For each a draft, or why it is refused. Nothing is kept. With an `Idempotency-Key`, payments without a reference get one that
-/// follows from user, key and position, so that the same request prepares the same payments however often it is sent.
+/// follows from the payer's institution, user, key and position and a secret of the network's gateways, so that the same request
+/// prepares the same payments however often it is sent, and to whichever gateway.
 #[utoipa::path(
     post,
     path = "/v1/payments/prepare",
@@ -62,7 +62,12 @@ pub(super) async fn prepare(
             (Some(uetr), _) => {
                 uetr.parse().map_err(|error| Failure::form(format!("payments[{position}].uetr: {error}")))
             }
-            (None, Some(key)) => Ok(idempotent(&by.user().name, key, position)),
+            (None, Some(key)) => {
+                let network = app.desk.network();
+                let payer = network.participant(&payment.from.institution).map(|(payer, _)| payer);
+                let user = by.user();
+                Ok(app.references.of_request(user.institution(network, payer), &user.name, key, position))
+            }
             (None, None) => random_uetr().map_err(|error| Failure::internal(&error)),
         };
         let references = body.payments.iter().enumerate();
@@ -73,7 +78,7 @@ pub(super) async fn prepare(
             orders.map(|(payment, uetr)| app.wanted(payment, *uetr, &by)).collect()
         };
         let mut orders = read();
-        if orders.iter().any(Result::is_err) {
+        if orders.iter().any(may_be_behind) {
             // An account that is not known here may have been opened elsewhere a moment ago.
             app.catch_up()?;
             orders = read();
@@ -111,6 +116,7 @@ pub(super) async fn submit(
 ) -> Result<Json<OutcomesBody>, Failure> {
     let is_repeatable = idempotency_key(&headers)?.is_some();
     let few = body.bytes.len() <= FEW_BYTES;
+    let user = Arc::clone(by.user());
     let read = move |app: &App| {
         let body: SignedPaymentsBody = body.json()?;
         count(body.payments.len())?;
@@ -118,7 +124,7 @@ pub(super) async fn submit(
         let one = |(position, payment): (usize, &SignedPayment)| {
             let wrong = |what: String| Failure::form(format!("payments[{position}].{what}"));
             let transaction = signed(payment).map_err(wrong)?;
-            by.hands_in(app, Kind::Transfer, &transaction.legs)?;
+            by.hands_in_signed(app, Kind::Transfer, &transaction)?;
             Ok(transaction)
         };
         body.payments.iter().enumerate().map(one).collect::<Result<Vec<_>, Failure>>()
@@ -131,11 +137,11 @@ pub(super) async fn submit(
     let mut answers = if transactions.len() <= FEW {
         Arc::clone(&app).make_few(transactions).await?
     } else {
-        blocking(Arc::clone(&app), |app| app.make(transactions)).await?
+        making(Arc::clone(&app), &user, |app| app.make(transactions)).await?
     };
-    let repeats = |answer: &Answer| matches!(&answer.outcome, Outcome::Duplicate { first: Some(_) });
-    if is_repeatable && answers.iter().any(repeats) {
-        answers = blocking(app, move |app| {
+    if part::tells_of_others(&answers) {
+        answers = looking_up(app, &Arc::clone(&user), move |app| {
+            app.own(&user, &mut answers)?;
             for (answer, legs) in answers.iter_mut().zip(&legs) {
                 if let Outcome::Duplicate { first: Some(first) } = &answer.outcome {
                     *answer = app.first(legs, first)?;
@@ -163,14 +169,18 @@ impl App {
         if amount < Amount::ZERO {
             return Err(Reason::new(StatusReason::AM12, "an amount above zero is wanted"));
         }
-        let from = self.named(&payment.from, StatusReason::RC03, StatusReason::AC02)?;
-        let to = self.named(&payment.to, StatusReason::RC04, StatusReason::AC03)?;
+        let refused = |failure: Failure| Reason::new(StatusReason::AG01, failure.detail());
+        let payer = self.institution(&payment.from, StatusReason::RC03)?;
+        // Asked before anything is looked up in its books.
+        by.acts_for(self, payer).map_err(refused)?;
+        let from = self.named(payer, &payment.from, StatusReason::AC02)?;
+        let payee = self.institution(&payment.to, StatusReason::RC04)?;
+        let to = self.named(payee, &payment.to, StatusReason::AC03)?;
         if from == to {
             return Err(Reason::new(StatusReason::AC03, "debtor and creditor have the same account"));
         }
         let legs = path::payment(network, from, to, asset, amount);
-        let allowed = by.hands_in(self, Kind::Transfer, &legs);
-        allowed.map_err(|failure| Reason::new(StatusReason::AG01, failure.detail()))?;
+        by.hands_in(self, Kind::Transfer, &legs).map_err(refused)?;
         let signers = signers(network, &legs, &|account| self.owner(account));
         let details = payment.details.as_ref().map_or(Ok(Hash::ZERO), |text| text.parse());
         let details = details.map_err(|_| {
@@ -179,18 +189,22 @@ impl App {
         Ok(Order { uetr, legs, signers, details, said: None })
     }
 
-    /// The account of that name.
+    /// The institution of an account's name.
+    fn institution(&self, name: &AccountName, none: StatusReason) -> Result<ParticipantId, Reason> {
+        let found = self.desk.network().participant(&name.institution);
+        found.map(|(participant, _)| participant).ok_or_else(|| {
+            Reason::new(none, format!("the network has no participant {}", shown(&name.institution)))
+        })
+    }
+
+    /// The account of that name in the institution's books.
     fn named(
         &self,
+        participant: ParticipantId,
         name: &AccountName,
-        no_agent: StatusReason,
         no_account: StatusReason,
     ) -> Result<AccountId, Reason> {
         let network = self.desk.network();
-        let (participant, _) = network.participant(&name.institution).ok_or_else(|| {
-            let text = format!("the network has no participant {}", shown(&name.institution));
-            Reason::new(no_agent, text)
-        })?;
         let number =
             || account_number(network, &name.account).map(|number| AccountId { participant, number });
         let found = self.desk.account_by_alias(participant, &name.account).or_else(number);
@@ -264,35 +278,9 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<&str>, Failure> {
     key.map(Some).ok_or_else(wrong)
 }
 
-/// The reference of the payment at that position of a user's request under that key: a UUID of version 8 (RFC 9562, section
-/// 5.8) whose other 122 bits are their keyed BLAKE3 hash.
-fn idempotent(user: &str, key: &str, position: usize) -> Uetr {
-    let mut input = Vec::new();
-    for text in [user, key] {
-        input.extend_from_slice(&(text.len() as u64).to_le_bytes());
-        input.extend_from_slice(text.as_bytes());
-    }
-    input.extend_from_slice(&(position as u64).to_le_bytes());
-    let hash = tally_crypto::keyed(UETR_KEY, &input);
-    let bytes = hash.as_bytes().first_chunk().expect("a hash has 32 bytes");
-    uuid(*bytes, 8)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_reference_follows_from_user_key_and_position() {
-        let first = idempotent("ann", "k1", 0);
-        assert_eq!(first, idempotent("ann", "k1", 0));
-        let others = [("ann", "k1", 1), ("ann", "k2", 0), ("bob", "k1", 0), ("annk", "1", 0)];
-        for (user, key, position) in others {
-            assert_ne!(first, idempotent(user, key, position));
-        }
-        assert_eq!((first.0[6] >> 4, first.0[8] >> 6), (8, 2));
-        assert_eq!(random_uetr().unwrap().0[6] >> 4, 4);
-    }
 
     #[test]
     fn keys_are_visible_and_short() {

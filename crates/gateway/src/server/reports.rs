@@ -1,6 +1,6 @@
 //! `GET /v1/accounts/{bic}/{account}/camt.053` and `…/camt.054`
 
-use super::accounts::{catch_up, find};
+use super::accounts::{Account, catch_up};
 use super::asked::{Asked, Named};
 use super::caller::{By, Reads};
 use super::failure::Failure;
@@ -134,9 +134,10 @@ async fn report(
     if from > to {
         return Err(Failure::form("from: the period ends before it begins"));
     }
-    catching_up(Arc::clone(&app), |app| catch_up(app, Default::default())).await?;
-    looking_up(app, move |app| {
-        let (view, alias) = find(app, &by, &bic, &name)?;
+    let asked = Account::asked(&app, &by, &bic, name)?;
+    catching_up(Arc::clone(&app), by.user(), |app| catch_up(app, Default::default())).await?;
+    looking_up(app, by.user(), move |app| {
+        let (view, alias) = asked.find(app)?;
         let message_id = message_id()?;
         let created = codec::time(app.desk.now());
         let period = app.period(&view, alias, (from, to), &message_id, &created)?;

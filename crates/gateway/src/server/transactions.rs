@@ -5,7 +5,7 @@ use super::body::{Body, content_type};
 use super::caller::{Approves, By, Reads, Submits};
 use super::failure::Failure;
 use super::refusals::Refusals;
-use super::{App, FEW, blocking, document, looking_up, outcome};
+use super::{App, FEW, document, looking_up, making, outcome, part};
 use crate::access::Act;
 use crate::codec;
 use crate::wire::{OutcomeView, OutcomesBody};
@@ -53,9 +53,9 @@ pub(super) fn may_hand_in(app: &App, by: &By<Submits>, transactions: &[Transacti
             (Some(Kind::Account), _) | (_, Some(_)) => {
                 return Err(Failure::form("account orders go to /v1/accounts"));
             }
-            (Some(kind), None) => by.hands_in(app, kind, &transaction.legs)?,
+            (Some(kind), None) => by.hands_in_signed(app, kind, transaction)?,
             // The scheduler says what is wrong with it.
-            (None, None) => by.hands_in(app, Kind::Transfer, &transaction.legs)?,
+            (None, None) => by.hands_in_signed(app, Kind::Transfer, transaction)?,
         }
     }
     Ok(())
@@ -100,7 +100,8 @@ pub(super) fn acts(app: &App, transactions: &[Transaction]) -> Vec<Act> {
         network.participants.get(participant.index()).map_or_else(String::new, |found| found.bic.clone())
     };
     let act = |transaction: &Transaction| {
-        let issuance = |order: &str| Act::Issuance { order: order.to_owned(), transaction: transaction.id() };
+        let id = || transaction.id(&network.id);
+        let issuance = |order: &str| Act::Issuance { order: order.to_owned(), transaction: id() };
         match (Kind::from_number(transaction.header.kind)?, &transaction.order) {
             (Kind::Issue, _) => Some(issuance("issue")),
             (Kind::Redeem, _) => Some(issuance("redeem")),
@@ -108,7 +109,7 @@ pub(super) fn acts(app: &App, transactions: &[Transaction]) -> Vec<Act> {
                 institution: bic(order.participant),
                 account: order.number.0,
                 order: codec::action(&order.action),
-                transaction: transaction.id(),
+                transaction: id(),
             }),
             _ => None,
         }
@@ -116,12 +117,12 @@ pub(super) fn acts(app: &App, transactions: &[Transaction]) -> Vec<Act> {
     transactions.iter().filter_map(act).collect()
 }
 
-/// Records acts before they are handed in.
+/// Records acts before they are handed in, each of them once, however often it is tried.
 pub(super) fn record<R>(app: &App, by: &By<R>, acts: Vec<Act>) -> Result<(), Failure> {
     if acts.is_empty() {
         return Ok(());
     }
-    app.access.audit().record(&by.user().name, acts).map_err(|error| {
+    app.access.record(&by.user().name, acts).map_err(|error| {
         tracing::error!(%error, cause = ?std::error::Error::source(&error), "an act was refused, for it cannot be recorded");
         Failure::new(503, "audit", "the audit log cannot be written now; nothing was done")
     })
@@ -129,7 +130,7 @@ pub(super) fn record<R>(app: &App, by: &By<R>, acts: Vec<Act>) -> Result<(), Fai
 
 /// What became of a transaction
 ///
-/// Whoever may read and knows the reference is told the outcome: it shows no account and no amount.
+/// The institutions that have a part in it are told, and the operator. To everybody else it is as one that there is not.
 #[utoipa::path(
     get,
     path = "/v1/transactions/{transaction}",
@@ -139,15 +140,13 @@ pub(super) fn record<R>(app: &App, by: &By<R>, acts: Vec<Act>) -> Result<(), Fai
 )]
 pub(super) async fn status(
     State(app): State<Arc<App>>,
-    _: By<Reads>,
+    by: By<Reads>,
     Named(transaction): Named<String>,
 ) -> Result<Json<OutcomeView>, Failure> {
     let wanted = wanted(&transaction)?;
-    looking_up(app, move |app| {
-        let answer = match wanted {
-            Wanted::Uetr(uetr) => app.desk.status(uetr)?,
-            Wanted::Id(id) => app.desk.status_by_id(id)?,
-        };
+    let user = Arc::clone(by.user());
+    looking_up(app, by.user(), move |app| {
+        let answer = app.status_for(&user, wanted)?;
         let answer = answer.ok_or_else(|| Failure::not_found(format!("there is no transaction {wanted}")))?;
         Ok(Json(outcome::view(&answer)))
     })
@@ -166,13 +165,16 @@ pub(super) async fn status(
 )]
 pub(super) async fn receipt(
     State(app): State<Arc<App>>,
-    _: By<Reads>,
+    by: By<Reads>,
     Named(transaction): Named<String>,
 ) -> Result<Json<Receipt>, Failure> {
     let uetr = reference(&transaction)?;
-    looking_up(app, move |app| {
-        let receipt = app.desk.receipt(uetr)?;
+    let user = Arc::clone(by.user());
+    looking_up(app, by.user(), move |app| {
         let none = || Failure::not_found(format!("no transaction with the reference {uetr} has an outcome"));
+        let wanted = Wanted::Uetr(uetr);
+        app.status_for(&user, wanted)?.ok_or_else(none)?;
+        let receipt = app.desk.receipt(part::by(&user, wanted))?;
         Ok(Json(receipt.ok_or_else(none)?))
     })
     .await
@@ -199,10 +201,13 @@ pub(super) async fn proof(
     Asked(asked): Asked<Legs>,
 ) -> Result<Json<Proof>, Failure> {
     let wanted = wanted(&transaction)?;
-    looking_up(app, move |app| {
-        let shown = participants(app, &by, &asked.legs)?;
-        let proof = app.desk.proof(wanted, &shown)?;
-        Ok(Json(proof.ok_or_else(|| Failure::not_found(format!("no transaction {wanted} has an outcome")))?))
+    let shown = participants(&app, &by, &asked.legs)?;
+    let user = Arc::clone(by.user());
+    looking_up(app, by.user(), move |app| {
+        let none = || Failure::not_found(format!("no transaction {wanted} has an outcome"));
+        app.status_for(&user, wanted)?.ok_or_else(none)?;
+        let proof = app.desk.proof(part::by(&user, wanted), &shown)?;
+        Ok(Json(proof.ok_or_else(none)?))
     })
     .await
 }
@@ -271,14 +276,22 @@ async fn settle<R: Send + 'static>(
     transactions: Vec<Transaction>,
 ) -> Result<Json<OutcomesBody>, Failure> {
     let acts = acts(&app, &transactions);
-    let answers = if transactions.len() <= FEW && acts.is_empty() {
-        app.make_few(transactions).await?
+    let user = Arc::clone(by.user());
+    let mut answers = if transactions.len() <= FEW && acts.is_empty() {
+        Arc::clone(&app).make_few(transactions).await?
     } else {
-        blocking(app, move |app| {
+        making(Arc::clone(&app), &user, move |app| {
             record(app, &by, acts)?;
             app.make(transactions)
         })
         .await?
     };
+    if part::tells_of_others(&answers) {
+        answers = looking_up(app, &Arc::clone(&user), move |app| {
+            app.own(&user, &mut answers)?;
+            Ok(answers)
+        })
+        .await?;
+    }
     Ok(Json(OutcomesBody { outcomes: answers.iter().map(outcome::view).collect() }))
 }

@@ -175,6 +175,7 @@ fn envelopes_of_all_kinds_are_opened() {
 
 #[test]
 fn a_reference_is_derived_from_what_names_the_payment() {
+    let derived_uetr = |message: &Message, index| derived_uetr(&[1; 32], Some("ALPHDEFF"), message, index);
     let message = read(&batch(2)).expect("a message");
     let first = derived_uetr(&message, 0).expect("a reference");
     assert_eq!((first[6] >> 4, first[8] >> 6), (8, 2), "a UUID of version 8");
@@ -192,6 +193,10 @@ fn a_reference_is_derived_from_what_names_the_payment() {
     ] {
         let other = read(&changed(from, to)).expect("a message");
         assert_ne!(derived_uetr(&other, 0), Some(first), "{from} counts");
+    }
+    for (secret, institution) in [([2; 32], Some("ALPHDEFF")), ([1; 32], Some("BETAFRPP")), ([1; 32], None)] {
+        let other = crate::derived_uetr(&secret, institution, &message, 0);
+        assert_ne!(other, Some(first), "the secret and the institution {institution:?} count");
     }
     let layout = read(&INITIATION.replace("  ", "\t")).expect("a message");
     let one = read(INITIATION).expect("a message");

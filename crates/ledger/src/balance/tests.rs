@@ -25,7 +25,7 @@ fn network() -> Network {
         largest_payment: Amount::MAX_LEG,
     };
     Network {
-        id: NetworkId(1),
+        id: NetworkId([1; 32]),
         participants: ["CENTDEFF", "DEPODEFF", "BANKDEFA", "BANKDEFB"].map(participant).to_vec(),
         assets: vec![
             asset("EUR", AssetKind::Currency, CENTRAL),

@@ -1,5 +1,7 @@
 //! A payment between two banks over a central bank, with everything that its proof is made of.
 
+pub(crate) mod flip;
+
 use tally_crypto::log::{MerkleLog, SignedTreeHead, TreeHead};
 use tally_crypto::{Hash, SigningKey, merkle};
 use tally_ledger::transaction::Terms;
@@ -10,7 +12,16 @@ use tally_proof::approval::{Answer, Sibling, Statement};
 use tally_proof::sequence::{self, BatchLeaf};
 use tally_proof::{Approval, Consistency, Contents, Institution, Keys, Proof, Receipt};
 
-pub(crate) const NETWORK: NetworkId = NetworkId(0x7a11_0001);
+pub(crate) const NETWORK: NetworkId = NetworkId([
+    0xdf, 0x84, 0x0a, 0x30, 0x4e, 0x77, 0x2e, 0xf4, 0xcd, 0xfb, 0x23, 0x29, 0x3d, 0x8a, 0xda, 0xdd, 0xe8,
+    0xd4, 0x35, 0x67, 0xbd, 0xe4, 0xb0, 0x19, 0x0c, 0x3d, 0x95, 0x4f, 0x69, 0x6f, 0x0b, 0x0a,
+]);
+/// Another network, whose id begins with the same four bytes.
+pub(crate) const NAMESAKE: NetworkId = {
+    let mut id = NETWORK.0;
+    id[4] ^= 1;
+    NetworkId(id)
+};
 pub(crate) const BICS: [&str; 4] = ["CENTDEFF", "BANKDEFF", "BANKFRPP", "BANKESMM"];
 const SCHEDULER: u64 = 1;
 const BATCH: u64 = 40;
@@ -29,7 +40,12 @@ pub(crate) fn keys() -> Keys {
         bic: bic.to_owned(),
         key: key(number).public_key(),
     });
-    Keys { network: NETWORK, operator: key(0).public_key(), institutions: institutions.collect() }
+    Keys {
+        network: NETWORK,
+        operator: key(0).public_key(),
+        witnesses: 0,
+        institutions: institutions.collect(),
+    }
 }
 
 pub(crate) fn payment() -> Transaction {
@@ -66,7 +82,11 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     pub(crate) fn new(verdict: u16, leaves: u64) -> Self {
-        let id = payment().id();
+        Self::of(NETWORK, payment().id(&NETWORK), verdict, leaves)
+    }
+
+    /// The same of another network, or with another transaction in the payment's place.
+    pub(crate) fn of(network: NetworkId, id: Hash, verdict: u16, leaves: u64) -> Self {
         let other = |n: u64| tally_crypto::hash(&n.to_le_bytes());
         let (mut tree, mut heads, mut receipt) = (MerkleLog::new(), Vec::new(), None);
         for number in 0..leaves {
@@ -88,7 +108,7 @@ impl Ledger {
             };
             let at = tree.append(&leaf.data());
             let head = TreeHead { size: tree.len(), root: tree.root(), timestamp_ms: leaf.timestamp.0 };
-            heads.push(SignedTreeHead::sign(head, &key(0)));
+            heads.push(SignedTreeHead::sign(head, &network.0, &key(0)));
             if ours {
                 receipt = Some(Receipt {
                     id,
@@ -104,6 +124,7 @@ impl Ledger {
                     leaf: at,
                     tree_path: Vec::new(),
                     head: heads[0],
+                    cosignatures: Vec::new(),
                 });
             }
         }
@@ -127,20 +148,25 @@ impl Ledger {
             first: head(first),
             second: head(second),
             path: path.into_iter().map(Hash::from_bytes).collect(),
+            first_cosignatures: Vec::new(),
+            second_cosignatures: Vec::new(),
         }
     }
 }
 
 /// The answer of a participant, the third of the six that it signed together.
 pub(crate) fn approval(participant: u8, verdict: u16) -> Approval {
-    let payment = payment();
+    approval_of(&NETWORK, payment().id(&NETWORK), participant, verdict)
+}
+
+/// The same on another network, or to another transaction.
+pub(crate) fn approval_of(network: &NetworkId, id: Hash, participant: u8, verdict: u16) -> Approval {
     let answers: Vec<Hash> = (0u32..6)
         .map(|n| {
             let other = tally_crypto::hash(&[participant, 77, u8::try_from(n).unwrap()]);
-            let id = if n == 2 { payment.id() } else { other };
-            let (index, expiry) = (if n == 2 { INDEX } else { n }, payment.header.expiry);
+            let (id, index) = if n == 2 { (id, INDEX) } else { (other, n) };
             let verdict = if n == 2 { verdict } else { 0 };
-            Answer { id, expiry, index, verdict, participants: 3 }.leaf()
+            Answer { id, index, verdict }.leaf()
         })
         .collect();
     let statement = Statement {
@@ -156,7 +182,7 @@ pub(crate) fn approval(participant: u8, verdict: u16) -> Approval {
         index: INDEX,
         batch_len: BATCH_LEN,
         path: Sibling::path(&answers, 2).unwrap(),
-        signature: key(participant).sign(statement.hash().as_bytes()),
+        signature: key(participant).sign(statement.hash(network).as_bytes()),
     }
 }
 
@@ -164,7 +190,7 @@ pub(crate) fn approval(participant: u8, verdict: u16) -> Approval {
 pub(crate) fn proof() -> Proof {
     Proof {
         version: tally_proof::proof::VERSION,
-        transaction: Contents::of(&payment(), |leg| leg.participant == ParticipantId(1)),
+        transaction: Contents::of(NETWORK, &payment(), |leg| leg.participant == ParticipantId(1)),
         receipt: Ledger::new(0, 50).receipt(50),
         approvals: (0..3).map(|participant| approval(participant, 0)).collect(),
         missing: Vec::new(),

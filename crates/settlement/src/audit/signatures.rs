@@ -1,162 +1,160 @@
-//! The clients' signatures of a journal, verified beside its replay on all processors.
+//! The signatures of what was made, verified beside the pass on all processors.
 
-use crate::message::{AcceptedBatch, Source};
-use crate::stage::scheduler::KNOWN_KEYS;
+use super::finding::Change;
+use super::item::Place;
 use std::panic::resume_unwind;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
-use tally_crypto::{BatchVerifier, Hash, Signed};
-use tally_log::Ticket;
+use tally_crypto::{BatchVerifier, Signed};
+use tally_ledger::{AccountId, Uetr};
 
 /// Signatures that are verified together: as many as a full batch has, also where the journal's batches are small.
 const LOT: usize = 4096;
+/// Signers' keys that a verifier remembers in decoded form: about 16 MiB.
+const KNOWN_KEYS: usize = 1 << 16;
 
-/// A batch with signatures that do not verify.
-pub(super) struct Finding {
-    pub(super) ticket: Ticket,
-    pub(super) finding: String,
+/// What a signature is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Claim {
+    /// Where the transaction was decided.
+    pub(super) place: Place,
+    /// Its reference; its id is what is signed.
+    pub(super) uetr: Uetr,
+    /// The first change that rests on the signature, and the account that it is on; none if nothing does.
+    pub(super) rests: Option<(Change, AccountId)>,
 }
 
-/// Signatures of some batches, one after the other.
+/// Signatures that do not verify, in the order of the journal.
+#[derive(Default)]
+pub(super) struct Wrong {
+    /// The first of them.
+    pub(super) first: Vec<(Claim, Signed)>,
+    /// How many there are beyond those.
+    pub(super) more: u64,
+}
+
 #[derive(Default)]
 struct Lot {
     signed: Vec<Signed>,
-    /// Where each batch's begin, and which it is.
-    batches: Vec<(usize, Ticket, Source)>,
+    /// One for each.
+    claims: Vec<Claim>,
 }
 
 /// The verifiers and what waits for them.
 pub(super) struct Signatures {
     lot: Lot,
     lots: SyncSender<Lot>,
-    verifiers: Vec<JoinHandle<Option<Finding>>>,
+    verifiers: Vec<JoinHandle<Wrong>>,
 }
 
 impl Signatures {
-    /// Starts as many verifiers as there are processors.
-    pub(super) fn new() -> Self {
+    /// Starts as many verifiers as there are processors; each keeps the first `most` that do not verify.
+    pub(super) fn new(most: usize) -> Self {
         let processors = thread::available_parallelism().map_or(1, usize::from);
         // Bounded: a journal is read faster than its signatures are verified.
         let (lots, receiver) = sync_channel(processors);
         let receiver = Arc::new(Mutex::new(receiver));
         let verifiers = (0..processors).map(|_| {
             let receiver = Arc::clone(&receiver);
-            thread::spawn(move || verify(&receiver))
+            thread::spawn(move || verify(&receiver, most))
         });
         Self { lot: Lot::default(), lots, verifiers: verifiers.collect() }
     }
 
-    /// Hands in a batch's signatures, by the ids of its transactions; batches come in the journal's order.
-    pub(super) fn add(&mut self, ticket: Ticket, source: Source, accepted: &AcceptedBatch, ids: &[Hash]) {
-        let batch = &accepted.batch;
-        self.lot.batches.push((self.lot.signed.len(), ticket, source));
-        for (place, id) in batch.places().zip(ids) {
-            self.lot.signed.extend(batch.signers[place.signers].iter().map(|signer| signer.signed(*id)));
-        }
+    /// Hands in a signature; they come in the order of the journal.
+    #[inline]
+    pub(super) fn add(&mut self, signed: Signed, claim: Claim) {
+        self.lot.signed.push(signed);
+        self.lot.claims.push(claim);
         if self.lot.signed.len() >= LOT {
             self.hand_in();
         }
     }
 
-    /// Waits for the verifiers; the first batch of the journal with signatures that do not verify, if there is one.
-    pub(super) fn finish(mut self) -> Option<Finding> {
+    /// Waits for the verifiers.
+    pub(super) fn finish(mut self) -> Wrong {
         self.hand_in();
         drop(self.lots);
-        let findings = self
-            .verifiers
-            .into_iter()
-            .filter_map(|verifier| verifier.join().unwrap_or_else(|p| resume_unwind(p)));
-        findings.min_by_key(|finding| finding.ticket)
+        let mut all = Wrong::default();
+        for verifier in self.verifiers {
+            let Wrong { first, more } = verifier.join().unwrap_or_else(|p| resume_unwind(p));
+            all.first.extend(first);
+            all.more += more;
+        }
+        all.first.sort_by_key(|(claim, _)| claim.place.ticket);
+        all
     }
 
     fn hand_in(&mut self) {
+        let next = Lot { signed: Vec::with_capacity(LOT), claims: Vec::with_capacity(LOT) };
         // A verifier ends early only by a panic, which `finish` passes on.
-        let _ = self.lots.send(std::mem::take(&mut self.lot));
+        let _ = self.lots.send(std::mem::replace(&mut self.lot, next));
     }
 }
 
-/// Verifies lots until there are no more; lots come in the journal's order, so that the first finding is the one.
-fn verify(lots: &Mutex<Receiver<Lot>>) -> Option<Finding> {
+/// Verifies lots until there are no more.
+fn verify(lots: &Mutex<Receiver<Lot>>, most: usize) -> Wrong {
     let mut verifier = BatchVerifier::new(KNOWN_KEYS);
-    let mut finding = None;
+    let mut found = Wrong::default();
     loop {
         let next = lots.lock().expect("no verifier panics while it takes a lot").recv();
-        let Ok(lot) = next else { return finding };
-        if finding.is_none() {
-            finding = verifier.verify(&lot.signed).err().and_then(|wrong| first(&lot, &wrong));
+        let Ok(lot) = next else { return found };
+        let Err(wrong) = verifier.verify(&lot.signed) else { continue };
+        for at in wrong {
+            if found.first.len() < most {
+                found.first.push((lot.claims[at], lot.signed[at]));
+            } else {
+                found.more += 1;
+            }
         }
     }
-}
-
-/// The first batch that has any of the signatures at positions `wrong`, which ascend.
-fn first(lot: &Lot, wrong: &[usize]) -> Option<Finding> {
-    let position = wrong.first()?;
-    let after = lot.batches.partition_point(|(start, ..)| start <= position);
-    let (_, ticket, source) = lot.batches.get(after.checked_sub(1)?)?;
-    let end = lot.batches.get(after).map_or(lot.signed.len(), |(start, ..)| *start);
-    let count = wrong.iter().filter(|position| **position < end).count();
-    Some(Finding { ticket: *ticket, finding: format!("{count} signatures of {source:?} do not verify") })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message::Source;
     use tally_crypto::SigningKey;
-    use tally_ledger::transaction::Terms;
-    use tally_ledger::{Kind, NetworkId, Timestamp, Transaction, TransactionBatch, Uetr};
+    use tally_ledger::Timestamp;
+    use tally_log::Ticket;
 
-    /// A batch of signed transactions, and their ids; those at `forged` are signed by another than they say.
-    fn batch(number: u64, size: u8, forged: &[u8]) -> (AcceptedBatch, Vec<Hash>) {
-        let (mut batch, mut ids) = (TransactionBatch::default(), Vec::new());
-        for at in 0..size {
-            let terms = Terms {
-                network: NetworkId(1),
-                uetr: Uetr([at; 16]),
-                expiry: Timestamp(number),
-                details: Hash::ZERO,
-                seed: [at; 16],
-            };
-            let mut transaction = Transaction::new(Kind::Transfer, &terms, Vec::new());
-            transaction.sign(&SigningKey::from_seed([at; 32]));
-            if forged.contains(&at) {
-                transaction.signers[0].key = SigningKey::from_seed([255; 32]).public_key();
-            }
-            ids.push(transaction.id());
-            assert!(batch.push(&transaction));
-        }
-        (AcceptedBatch { accepted_at: Timestamp(0), batch }, ids)
+    fn claim(number: u64) -> Claim {
+        let place = Place {
+            ticket: Ticket(number),
+            sequence: number,
+            timestamp: Timestamp(0),
+            source: Source::new(0, number),
+            index: 0,
+        };
+        Claim { place, uetr: Uetr([0; 16]), rests: None }
     }
 
-    fn audited(batches: &[(u8, &[u8])]) -> Option<(Ticket, String)> {
-        let mut signatures = Signatures::new();
-        for (number, (size, forged)) in (0..).zip(batches) {
-            let (accepted, ids) = batch(number, *size, forged);
-            signatures.add(Ticket(10 + number), Source::new(0, number), &accepted, &ids);
+    fn verified(count: u64, forged: &[u64], most: usize) -> (Vec<u64>, u64) {
+        let key = SigningKey::from_seed([1; 32]);
+        let mut signatures = Signatures::new(most);
+        for number in 0..count {
+            let message = tally_crypto::hash(&number.to_le_bytes());
+            let over = if forged.contains(&number) { tally_crypto::Hash::ZERO } else { message };
+            let signature = key.sign(over.as_bytes());
+            signatures.add(Signed { key: key.public_key(), message, signature }, claim(number));
         }
-        signatures.finish().map(|Finding { ticket, finding }| (ticket, finding))
+        let Wrong { first, more } = signatures.finish();
+        (first.iter().map(|(claim, _)| claim.place.sequence).collect(), more)
     }
 
     #[test]
     fn good_signatures_are_found_in_order() {
-        assert_eq!(audited(&[]), None);
-        assert_eq!(audited(&[(0, &[]), (1, &[]), (200, &[])]), None);
+        assert_eq!(verified(0, &[], 3), (vec![], 0));
+        assert_eq!(verified(200, &[], 3), (vec![], 0));
     }
 
     #[test]
-    fn the_first_batch_with_a_forged_signature_is_named_whatever_lot_it_is_in() {
-        let finding = |number: u64, count: usize| {
-            let source = Source::new(0, number);
-            Some((Ticket(10 + number), format!("{count} signatures of {source:?} do not verify")))
-        };
-        assert_eq!(audited(&[(1, &[0])]), finding(0, 1));
-        assert_eq!(audited(&[(5, &[]), (0, &[]), (7, &[6]), (0, &[])]), finding(2, 1));
-        assert_eq!(audited(&[(5, &[]), (7, &[0, 3]), (9, &[1])]), finding(1, 2));
-        // Lots are full after some batches; findings in a later one do not hide those before it.
-        let mut many: Vec<(u8, &[u8])> = vec![(250, &[]); 60];
-        many[41].1 = &[7, 8, 249];
-        many[20].1 = &[249];
-        many[59].1 = &[0];
-        assert_eq!(audited(&many), finding(20, 1));
+    fn each_forged_signature_is_named_whatever_lot_it_is_in() {
+        assert_eq!(verified(1, &[0], 3), (vec![0], 0));
+        // Lots are full after some; one in a later lot does not hide those before it.
+        assert_eq!(verified(10_000, &[4095, 4096, 9_999], 9), (vec![4095, 4096, 9_999], 0));
+        let (first, more) = verified(5_000, &[1, 2, 3, 4], 2);
+        assert_eq!((first, more), (vec![1, 2], 2));
     }
 }

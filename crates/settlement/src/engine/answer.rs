@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 use tally_ledger::batch::{Hashed, Hasher};
-use tally_ledger::{Refusal, Timestamp, Transaction, TransactionBatch, TransactionId, Uetr};
+use tally_ledger::{NetworkId, Refusal, Timestamp, Transaction, TransactionBatch, TransactionId, Uetr};
 
 /// What has become of a transaction.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -129,13 +129,13 @@ pub(crate) struct Expected {
 /// From how many on transactions are hashed together.
 const TOGETHER: usize = 4;
 
-/// The ids of transactions, which are those of `batch` where they fit one.
-fn ids(transactions: &[Transaction], batch: &TransactionBatch) -> Vec<TransactionId> {
+/// The ids of transactions of `network`, which are those of `batch` where they fit one.
+fn ids(network: &NetworkId, transactions: &[Transaction], batch: &TransactionBatch) -> Vec<TransactionId> {
     if transactions.len() < TOGETHER || batch.len() < transactions.len() {
-        return transactions.iter().map(Transaction::id).collect();
+        return transactions.iter().map(|transaction| transaction.id(network)).collect();
     }
     let mut hashed = Hashed::default();
-    Hasher::default().hash(batch, &mut hashed);
+    Hasher::new(network).hash(batch, &mut hashed);
     hashed.ids
 }
 
@@ -146,13 +146,18 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// Hands transactions in: each goes to `take` with the one who waits for it, but for those that fit no batch.
-    pub(crate) fn hand_in(transactions: Vec<Transaction>, mut take: impl FnMut(Transaction, Waiter)) -> Self {
+    /// Hands transactions of `network` in: each goes to `take` with the one who waits for it, but
+    /// for those that fit no batch.
+    pub(crate) fn hand_in(
+        network: &NetworkId,
+        transactions: Vec<Transaction>,
+        mut take: impl FnMut(Transaction, Waiter),
+    ) -> Self {
         let mut batch = TransactionBatch::default();
         let fit: Vec<bool> = transactions.iter().map(|transaction| batch.push(transaction)).collect();
         let expected: Vec<_> = transactions
             .iter()
-            .zip(ids(&transactions, &batch))
+            .zip(ids(network, &transactions, &batch))
             .map(|(transaction, id)| Expected {
                 id,
                 uetr: transaction.header.uetr,

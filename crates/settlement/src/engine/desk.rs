@@ -11,7 +11,8 @@ use crate::desk::Accepted;
 use crate::journal::{self, ANNEX, JournalError, SEQUENCE};
 use crate::message::{AcceptedBatch, SequenceBatch, Source, Withdrawal};
 use crate::outcomes::{self, Outcomes, Place};
-use crate::proof::{self, Found, Wanted};
+use crate::proof::{self, Found, Search, Wanted};
+use crate::recent::Reference;
 use crate::stage::Updater;
 use crate::statement::{self, Held, Movements, Statement};
 use std::path::PathBuf;
@@ -20,8 +21,8 @@ use std::time::{Duration, Instant};
 use tally_crypto::PublicKey;
 use tally_crypto::log::SignedTreeHead;
 use tally_ledger::{
-    AccountId, AccountNumber, AccountRole, AccountStatus, Amount, AssetId, Network, ParticipantId, Timestamp,
-    Transaction, TransactionId, Uetr,
+    AccountId, AccountNumber, AccountRole, AccountStatus, Amount, AssetId, Network, NetworkId, ParticipantId,
+    Timestamp, Transaction,
 };
 use tally_log::{LogError, Ticket, Visibility};
 use tally_proof::{Consistency, Proof, Receipt};
@@ -103,7 +104,7 @@ impl Desk {
         if waiting + transactions.len() > MAX_WAITING {
             return Err(EngineError::Busy(waiting));
         }
-        let pending = Pending::hand_in(transactions, |transaction, waiter| {
+        let pending = Pending::hand_in(&self.shared.network.id, transactions, |transaction, waiter| {
             let collector = &self.shared.collectors[self.shared.route(&transaction.header.uetr)];
             collector.waiting.lock().expect(LOCK).push_back((transaction, waiter));
         });
@@ -153,39 +154,55 @@ impl Desk {
         crate::clerk::find(&batch, index)
     }
 
-    /// What became of the transaction with that reference: from memory while it is remembered, else
-    /// by reading the journal back from its end.
+    /// What became of a transaction: from memory while its reference is remembered, else by reading the journal back from
+    /// its end.
     ///
     /// # Errors
     /// When the journal cannot be read.
-    pub fn status(&self, uetr: Uetr) -> Result<Option<Answer>, EngineError> {
-        let scheduler = &self.shared.schedulers[self.shared.route(&uetr)];
-        let found = scheduler.lock().expect(LOCK).find(&uetr, Timestamp(0));
-        if let Some((source, index)) = found
-            && let Ok(Some(batch)) = self.read_accepted(source, Visibility::Appended)
-            && let Some(first) = batch.batch.transaction(index as usize)
+    pub fn status(&self, wanted: Wanted) -> Result<Option<Answer>, EngineError> {
+        // What cannot be read at its place now is looked for.
+        if let Ok(Some(Accepted { place: Withdrawal { source, index }, transaction, .. })) =
+            self.accepted_last(wanted)
         {
             let deadline = Instant::now() + SEARCH;
             let outcome = self.finality(source, index, deadline).map_or(Outcome::Pending, Outcome::Final);
-            return Ok(Some(Answer { id: first.id(), uetr, outcome }));
+            let (id, uetr) = (transaction.id(&self.shared.network.id), transaction.header.uetr);
+            return Ok(Some(Answer { id, uetr, outcome }));
         }
-        self.look_up(Wanted::Uetr(uetr))
+        self.look_up(wanted)
     }
 
-    /// The transaction with that reference that was accepted last, while it is remembered.
+    /// The transaction that is wanted by its reference, as it was accepted last, while that reference is used; the institution's
+    /// own before others'. Of one that was freed, or has expired, only the journal knows who used it last.
     ///
     /// # Errors
     /// When the journal cannot be read.
-    pub fn accepted_last(&self, uetr: Uetr) -> Result<Option<Accepted>, EngineError> {
-        let scheduler = &self.shared.schedulers[self.shared.route(&uetr)];
-        let Some((source, index)) = scheduler.lock().expect(LOCK).find(&uetr, Timestamp(0)) else {
-            return Ok(None);
+    pub fn accepted_last(&self, wanted: Wanted) -> Result<Option<Accepted>, EngineError> {
+        let (uetr, own) = match wanted {
+            Wanted::Id(_) => return Ok(None),
+            Wanted::Uetr(uetr) => (uetr, None),
+            Wanted::Concerning(participant, uetr) => (uetr, Some(participant)),
+            Wanted::Of(Reference { participant, uetr }) => (uetr, Some(participant)),
         };
-        let batch = self.read_accepted(source, Visibility::Appended).map_err(JournalError::from)?;
-        let Some(AcceptedBatch { accepted_at, batch }) = batch else { return Ok(None) };
-        let place = Withdrawal { source, index };
-        let transaction = batch.transaction(index as usize);
-        Ok(transaction.map(|transaction| Accepted { place, accepted_at, transaction }))
+        let scheduler = &self.shared.schedulers[self.shared.route(&uetr)];
+        let mut uses = scheduler.lock().expect(LOCK).uses(&uetr);
+        if matches!(wanted, Wanted::Of(_)) {
+            uses.retain(|(participant, ..)| Some(*participant) == own);
+        }
+        // Its own one first, then those that were accepted first.
+        uses.sort_by_key(|(participant, place)| (Some(*participant) != own, *place));
+        let search = Search::new(&self.shared.network.id, wanted);
+        for (_, (source, index)) in uses {
+            let batch = self.read_accepted(source, Visibility::Appended).map_err(JournalError::from)?;
+            if let Some(AcceptedBatch { accepted_at, batch }) = batch
+                && search.is_meant(&batch, index)
+                && let Some(transaction) = batch.transaction(index as usize)
+            {
+                let place = Withdrawal { source, index };
+                return Ok(Some(Accepted { place, accepted_at, transaction }));
+            }
+        }
+        Ok(None)
     }
 
     /// Asks that an accepted transaction be refused if it is not decided.
@@ -215,14 +232,6 @@ impl Desk {
         Ok(annex::read(&*self.shared.log, ANNEX, between, show).map_err(JournalError::from)?)
     }
 
-    /// What became of the transaction with that id: by reading the journal back from its end.
-    ///
-    /// # Errors
-    /// When the journal cannot be read.
-    pub fn status_by_id(&self, id: TransactionId) -> Result<Option<Answer>, EngineError> {
-        self.look_up(Wanted::Id(id))
-    }
-
     fn look_up(&self, wanted: Wanted) -> Result<Option<Answer>, EngineError> {
         let Shared { log, names, .. } = &*self.shared;
         let found =
@@ -230,17 +239,16 @@ impl Desk {
         Ok(found.map(|Accepted { place: Withdrawal { source, index }, transaction, .. }| {
             let finality = self.finality(source, index, Instant::now() + SEARCH);
             let outcome = finality.map_or(Outcome::Pending, Outcome::Final);
-            Answer { id: transaction.id(), uetr: transaction.header.uetr, outcome }
+            Answer { id: transaction.id(&names.network), uetr: transaction.header.uetr, outcome }
         }))
     }
 
-    /// Proof of the outcome of the transaction with that reference; none while it has none. Found by
-    /// reading the journal.
+    /// Proof of the outcome of a transaction; none while it has none. Found by reading the journal.
     ///
     /// # Errors
     /// When the journal cannot be read.
-    pub fn receipt(&self, uetr: Uetr) -> Result<Option<Receipt>, EngineError> {
-        Ok(self.find(Wanted::Uetr(uetr))?.map(|found| found.receipt))
+    pub fn receipt(&self, wanted: Wanted) -> Result<Option<Receipt>, EngineError> {
+        Ok(self.find(wanted)?.map(|found| found.receipt))
     }
 
     /// Proof for others of the outcome of a transaction, which shows the legs of those participants; none while it has
@@ -252,13 +260,15 @@ impl Desk {
     /// When the journal cannot be read.
     pub fn proof(&self, wanted: Wanted, shown: &[ParticipantId]) -> Result<Option<Proof>, EngineError> {
         Ok(self.find(wanted)?.map(|found| {
-            let approval = |of: ParticipantId| found.approve_again(of, self.shared.keys.get(of.index())?);
-            found.proof(&self.shared.network, shown, approval)
+            let network = &self.shared.network;
+            let key = |of: ParticipantId| self.shared.keys.get(of.index());
+            found.proof(network, shown, |of| found.approve_again(&network.id, of, key(of)?))
         }))
     }
 
     fn find(&self, wanted: Wanted) -> Result<Option<Found>, EngineError> {
-        Ok(proof::find(journal::entries(&self.shared.log, Ticket(0)), wanted)?)
+        let entries = journal::entries(&self.shared.log, Ticket(0));
+        Ok(proof::find(entries, &self.shared.network.id, wanted, u64::MAX)?)
     }
 
     /// Proof that the Merkle log of `second` records extends that of `first` records; none while it is shorter than
@@ -376,6 +386,10 @@ impl Desk {
 }
 
 impl Past for Desk {
+    fn network_id(&self) -> &NetworkId {
+        &self.shared.network.id
+    }
+
     fn outcome(&self, source: Source, index: u32, deadline: Instant) -> Option<Finality> {
         self.finality(source, index, deadline).or_else(|| {
             let mailbox = Mailbox::new(1);
@@ -392,7 +406,7 @@ impl Past for Desk {
         Ok(self.read_accepted(source, Visibility::Durable)?.map(Arc::new))
     }
 
-    fn earlier(&self, expired: &Expected, deadline: Instant) -> Result<Earlier, LogError> {
+    fn earlier(&self, expired: &Expected, deadline: Instant) -> Result<Earlier, JournalError> {
         let _one_at_a_time = self.shared.search.lock().expect(LOCK);
         let longest = self.shared.network.longest_validity_ms;
         earlier::find(&self.shared.log, &self.shared.names, expired, longest, deadline)

@@ -7,11 +7,13 @@ use crate::journal::{self, Entry, JournalError, MAX_SCHEDULERS, SEQUENCE};
 use crate::message::{AcceptedBatch, Message, SequenceBatch, Source, Withdrawal};
 use crate::proof::{Search, Wanted};
 use std::time::Instant;
-use tally_ledger::Timestamp;
+use tally_ledger::{NetworkId, Timestamp};
 use tally_log::{Log, LogError, Offset, Record, Ticket, TopicId, Visibility};
 
 /// Bytes of records that are read together, and at least: the deadline is looked at after each such piece.
 const READ_BYTES: usize = 4 << 20;
+/// Headers, legs and signatures after which the deadline is looked at, some megabytes; few in tests.
+const PARTS: usize = if cfg!(test) { 4 } else { 1 << 15 };
 /// How far the clocks of two stages may be apart for a decision to be found.
 const CLOCKS_APART_MS: u64 = 60_000;
 /// Records of each scheduler's that are looked at first, from the end; few in tests, so that they go far back.
@@ -19,8 +21,10 @@ const FIRST_RECORDS: u64 = if cfg!(test) { 2 } else { 64 };
 /// How much dearer it is to read records of single topics than the whole journal in one go: in files they lie between each other.
 pub(crate) const DEARER: u64 = if cfg!(test) { 2 } else { 8 };
 
-/// Under which names a log has the ledger.
+/// Whose ledger, and under which names a log has it.
 pub(crate) struct Names {
+    /// The network.
+    pub(crate) network: NetworkId,
     /// The one global sequence.
     pub(crate) sequence: TopicId,
     /// What each scheduler accepted.
@@ -28,9 +32,13 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// Those of a journal in files.
-    pub(crate) fn of_journal() -> Self {
-        Self { sequence: SEQUENCE, accepted: (0..MAX_SCHEDULERS as u64).map(journal::accepted).collect() }
+    /// Those of a network's journal in files.
+    pub(crate) fn of_journal(network: NetworkId) -> Self {
+        Self {
+            network,
+            sequence: SEQUENCE,
+            accepted: (0..MAX_SCHEDULERS as u64).map(journal::accepted).collect(),
+        }
     }
 }
 
@@ -45,10 +53,11 @@ pub(crate) enum Earlier {
     Unknown,
 }
 
-/// Finds where a transaction, to the letter, was accepted before it expired.
+/// Finds where a transaction, to the letter, was accepted last before it expired.
 ///
-/// A transaction can only have been accepted within `longest_validity_ms` before its expiry, so that nothing else of
-/// the journal is read.
+/// The last is the one that counts: what is refused because nobody authorised it uses nothing up, so that the same
+/// transaction can be accepted again with other signatures. A transaction can only have been accepted within
+/// `longest_validity_ms` before its expiry, so that nothing else of the journal is read.
 ///
 /// # Errors
 /// When the journal cannot be read.
@@ -58,43 +67,45 @@ pub(crate) fn find(
     transaction: &Expected,
     longest_validity_ms: u64,
     deadline: Instant,
-) -> Result<Earlier, LogError> {
-    find_by(log, names, transaction, longest_validity_ms, deadline, READ_BYTES)
-}
-
-fn find_by(
-    log: &dyn Log,
-    names: &Names,
-    transaction: &Expected,
-    longest_validity_ms: u64,
-    deadline: Instant,
-    read_bytes: usize,
-) -> Result<Earlier, LogError> {
+) -> Result<Earlier, JournalError> {
     let from = Timestamp(transaction.expiry.0.saturating_sub(longest_validity_ms));
+    let mut found: Option<(Timestamp, Earlier)> = None;
     for (scheduler, topic) in (0u64..).zip(names.accepted.iter().copied()) {
-        let mut at = first_from(log, topic, from, |batch: AcceptedBatch| batch.accepted_at)?;
-        'topic: loop {
-            let mut records = Vec::new();
-            let next = log.read(topic, Offset(at), read_bytes, Visibility::Appended, &mut records)?;
-            for (number, record) in (at..).zip(&records) {
-                let Some(batch) = decode::<AcceptedBatch>(record) else { return Ok(Earlier::Unknown) };
-                if batch.accepted_at >= transaction.expiry {
-                    break 'topic;
-                }
-                if let Some(index) = position(&batch, transaction) {
-                    return Ok(Earlier::Accepted(Source::new(scheduler, number), index));
+        let accepted_at = |batch: AcceptedBatch| batch.accepted_at;
+        let first = first_from(log, topic, from, accepted_at)?;
+        let mut unread = first..first_from(log, topic, transaction.expiry, accepted_at)?;
+        let (mut records, mut parts) = (FIRST_RECORDS, 0);
+        while !unread.is_empty() {
+            let from = unread.end.saturating_sub(records).max(unread.start);
+            let mut last = None;
+            for batch in journal::records(log, topic, from..unread.end, Visibility::Appended) {
+                let (number, batch): (u64, AcceptedBatch) = match batch {
+                    Err(JournalError::Record { .. }) => return Ok(Earlier::Unknown),
+                    batch => batch?,
+                };
+                parts += batch.batch.headers.len() + batch.batch.legs.len() + batch.batch.signers.len();
+                if let Some(index) = position(&batch, &names.network, transaction) {
+                    let place = Earlier::Accepted(Source::new(scheduler, number), index);
+                    last = Some((batch.accepted_at, place));
                 }
             }
-            at = next.0;
-            if at == log.next(topic).0 || records.is_empty() {
+            if let Some(last) = last {
+                found = found.filter(|found| found.0 > last.0).or(Some(last));
                 break;
             }
-            if Instant::now() >= deadline {
-                return Ok(Earlier::Unknown);
+            unread.end = from;
+            if parts >= PARTS {
+                if !unread.is_empty() && Instant::now() >= deadline {
+                    return Ok(Earlier::Unknown);
+                }
+                parts = 0;
+            } else {
+                // Small batches are read more at once.
+                records *= 2;
             }
         }
     }
-    Ok(Earlier::Never)
+    Ok(found.map_or(Earlier::Never, |(_, place)| place))
 }
 
 /// The transaction that is wanted, as it was accepted last; of what was accepted before `since` nothing need be found. The latest
@@ -110,21 +121,25 @@ pub(crate) fn last<J: Iterator<Item = Result<(Ticket, Entry), JournalError>>>(
     since: Timestamp,
     all: impl FnOnce() -> Result<J, JournalError>,
 ) -> Result<Option<Accepted>, JournalError> {
-    let mut search = Search::new(wanted);
+    let mut search = Search::new(&names.network, wanted);
     let mut unread = Vec::new();
     for (scheduler, topic) in (0u64..).zip(names.accepted.iter().copied()) {
         let first = first_from(log, topic, since, |batch: AcceptedBatch| batch.accepted_at)?;
         unread.push((scheduler, topic, first..log.next(topic).0));
     }
-    let mut found: Option<Accepted> = None;
+    let mut found: Option<(bool, Accepted)> = None;
     let mut look = |source, accepted: &AcceptedBatch| {
         let AcceptedBatch { accepted_at, batch } = accepted;
         if let Some(index) = search.index(batch)
             && let Some(transaction) = batch.transaction(index as usize)
-            && found.as_ref().is_none_or(|found| found.accepted_at <= *accepted_at)
         {
-            let place = Withdrawal { source, index };
-            found = Some(Accepted { place, accepted_at: *accepted_at, transaction });
+            let is_own = search.is_own(batch, index);
+            let earlier =
+                |(own, found): &(bool, Accepted)| (*own, found.accepted_at) <= (is_own, *accepted_at);
+            if found.as_ref().is_none_or(earlier) {
+                let place = Withdrawal { source, index };
+                found = Some((is_own, Accepted { place, accepted_at: *accepted_at, transaction }));
+            }
         }
         found.is_some()
     };
@@ -153,7 +168,7 @@ pub(crate) fn last<J: Iterator<Item = Result<(Ticket, Entry), JournalError>>>(
         }
         records = records.saturating_mul(2);
     }
-    Ok(found)
+    Ok(found.map(|(_, found)| found))
 }
 
 /// The earliest time at which something can have been accepted that may be undecided at `now`.
@@ -161,11 +176,12 @@ pub(crate) fn undecided_since(now: Timestamp, longest_validity_ms: u64) -> Times
     Timestamp(now.0.saturating_sub(longest_validity_ms + CLOCKS_APART_MS))
 }
 
-fn position(batch: &AcceptedBatch, transaction: &Expected) -> Option<u32> {
+fn position(batch: &AcceptedBatch, network: &NetworkId, transaction: &Expected) -> Option<u32> {
+    let count = u32::try_from(batch.batch.headers.len()).unwrap_or(u32::MAX);
     let with_reference =
-        (0u32..).zip(&batch.batch.headers).filter(|(_, header)| header.uetr == transaction.uetr);
-    with_reference.map(|(index, _)| index).find(|index| {
-        batch.batch.transaction(*index as usize).is_some_and(|first| first.id() == transaction.id)
+        (0..count).zip(&batch.batch.headers).filter(|(_, header)| header.uetr == transaction.uetr);
+    with_reference.rev().map(|(index, _)| index).find(|index| {
+        batch.batch.transaction(*index as usize).is_some_and(|first| first.id(network) == transaction.id)
     })
 }
 
@@ -220,16 +236,17 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
     use tally_ledger::transaction::Terms;
-    use tally_ledger::{Kind, NetworkId, Transaction, TransactionBatch, Uetr};
+    use tally_ledger::{Kind, Transaction, TransactionBatch, Uetr};
     use tally_log::MemoryLog;
 
+    const NETWORK: NetworkId = NetworkId([1; 32]);
     const VALIDITY_MS: u64 = 1_000;
 
     fn transaction(number: u16, expiry: u64, details: u8) -> Transaction {
         let mut uetr = [0; 16];
         uetr[..2].copy_from_slice(&number.to_le_bytes());
         let terms = Terms {
-            network: NetworkId(1),
+            network: NETWORK,
             uetr: Uetr(uetr),
             expiry: Timestamp(expiry),
             details: tally_crypto::hash(&[details]),
@@ -257,47 +274,63 @@ mod tests {
 
     fn expected(transaction: &Transaction) -> Expected {
         let header = &transaction.header;
-        Expected { id: transaction.id(), uetr: header.uetr, expiry: header.expiry }
+        Expected { id: transaction.id(&NETWORK), uetr: header.uetr, expiry: header.expiry }
     }
 
     #[test]
     fn every_accepted_transaction_is_found_and_no_other() {
         let log = log(3, 400);
         let deadline = Instant::now() + Duration::from_secs(60);
-        for read_bytes in [1, 1_000, READ_BYTES] {
-            for number in [0u16, 1, 2, 3, 599, 600, 1_198, 1_199] {
-                let expiry = u64::from(number / 3) * 10 + VALIDITY_MS / 2;
-                let find = |transaction: &Transaction| {
-                    find_by(
-                        &log,
-                        &Names::of_journal(),
-                        &expected(transaction),
-                        VALIDITY_MS,
-                        deadline,
-                        read_bytes,
-                    )
-                    .unwrap()
-                };
-                let place = Earlier::Accepted(Source::new(3, u64::from(number / 3)), u32::from(number % 3));
-                assert_eq!(find(&transaction(number, expiry, 0)), place);
-                assert_eq!(
-                    find(&transaction(number, expiry, 1)),
-                    Earlier::Never,
-                    "another of that reference"
-                );
-            }
-            let unknown = transaction(5_000, 2_000, 0);
-            let found =
-                find_by(&log, &Names::of_journal(), &expected(&unknown), VALIDITY_MS, deadline, read_bytes)
-                    .unwrap();
-            assert_eq!(found, Earlier::Never);
+        let names = Names::of_journal(NETWORK);
+        let find = |transaction: &Transaction| {
+            super::find(&log, &names, &expected(transaction), VALIDITY_MS, deadline).unwrap()
+        };
+        for number in [0u16, 1, 2, 3, 599, 600, 1_198, 1_199] {
+            let expiry = u64::from(number / 3) * 10 + VALIDITY_MS / 2;
+            let place = Earlier::Accepted(Source::new(3, u64::from(number / 3)), u32::from(number % 3));
+            assert_eq!(find(&transaction(number, expiry, 0)), place);
+            assert_eq!(find(&transaction(number, expiry, 1)), Earlier::Never, "another of that reference");
         }
+        assert_eq!(find(&transaction(5_000, 2_000, 0)), Earlier::Never);
+    }
+
+    /// What nobody authorised uses nothing up: the same transaction comes again, in the same batch or a later one.
+    #[test]
+    fn what_was_accepted_again_is_found_where_it_was_accepted_last() {
+        let log = log(3, 40);
+        let names = Names::of_journal(NETWORK);
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let (repeated, other) = (transaction(7, 20 + VALIDITY_MS / 2, 0), transaction(4_000, 0, 0));
+        let append = |at: u64, transactions: &[&Transaction]| {
+            let mut batch = TransactionBatch::default();
+            assert!(transactions.iter().all(|transaction| batch.push(transaction)));
+            let mut record = Vec::new();
+            AcceptedBatch { accepted_at: Timestamp(at), batch }.encode(&mut record);
+            log.append(journal::accepted(3), &[&record]).unwrap();
+        };
+        let find = || find(&log, &names, &expected(&repeated), VALIDITY_MS, deadline).unwrap();
+        let last = |wanted| {
+            let all = || Ok(std::iter::empty());
+            super::last(&log, &names, wanted, Timestamp(0), all).unwrap().map(|found| found.place)
+        };
+        assert_eq!(find(), Earlier::Accepted(Source::new(3, 2), 1));
+        append(400, &[&other, &repeated, &other, &repeated, &other]);
+        let place = Withdrawal { source: Source::new(3, 40), index: 3 };
+        assert_eq!(find(), Earlier::Accepted(place.source, place.index));
+        for wanted in [Wanted::Uetr(repeated.header.uetr), Wanted::Id(repeated.id(&NETWORK))] {
+            assert_eq!(last(wanted), Some(place));
+        }
+        append(400, &[&repeated]);
+        assert_eq!(find(), Earlier::Accepted(Source::new(3, 41), 0));
+        // After it expired, nothing is.
+        append(20 + VALIDITY_MS / 2, &[&repeated]);
+        assert_eq!(find(), Earlier::Accepted(Source::new(3, 41), 0));
     }
 
     #[test]
     fn what_was_accepted_last_is_found_from_the_end() {
         let log = log(3, 400);
-        let names = Names::of_journal();
+        let names = Names::of_journal(NETWORK);
         let all = || {
             let topic = journal::accepted(3);
             let batches = journal::records(&log, topic, 0..u64::MAX, Visibility::Appended);
@@ -314,7 +347,7 @@ mod tests {
             let place = Withdrawal { source, index: u32::from(number % 3) };
             let found = Accepted { place, accepted_at, transaction };
             let uetr = found.transaction.header.uetr;
-            for wanted in [Wanted::Uetr(uetr), Wanted::Id(found.transaction.id())] {
+            for wanted in [Wanted::Uetr(uetr), Wanted::Id(found.transaction.id(&NETWORK))] {
                 assert_eq!(last(wanted, 0).as_ref(), Some(&found));
                 assert_eq!(last(wanted, accepted_at.0).as_ref(), Some(&found));
                 // What lies before may still be found, where all is read.
@@ -333,22 +366,23 @@ mod tests {
         log.append(journal::accepted(3), &[&record]).unwrap();
         let found = |wanted| last(wanted, 0).map(|found| found.transaction);
         assert_eq!(found(Wanted::Uetr(first.header.uetr)), Some(again.clone()));
-        assert_eq!(found(Wanted::Id(first.id())), Some(first));
-        assert_eq!(found(Wanted::Id(again.id())), Some(again));
+        assert_eq!(found(Wanted::Id(first.id(&NETWORK))), Some(first));
+        assert_eq!(found(Wanted::Id(again.id(&NETWORK))), Some(again));
     }
 
     #[test]
     fn without_time_nothing_is_claimed() {
-        let log = log(0, 400);
+        let log = log(0, 100);
+        let names = Names::of_journal(NETWORK);
         let past = Instant::now();
-        let last = transaction(300, 1_000 + VALIDITY_MS / 2, 0);
-        assert_eq!(
-            find_by(&log, &Names::of_journal(), &expected(&last), VALIDITY_MS, past, 1).unwrap(),
-            Earlier::Unknown
-        );
+        let find = |number: u16| {
+            let expiry = u64::from(number / 3) * 10 + VALIDITY_MS / 2;
+            let wanted = expected(&transaction(number, expiry, 0));
+            super::find(&log, &names, &wanted, VALIDITY_MS, past).unwrap()
+        };
+        assert_eq!(find(30), Earlier::Unknown);
         // One piece is read in any case.
-        let place = Earlier::Accepted(Source::new(0, 100), 0);
-        assert_eq!(find(&log, &Names::of_journal(), &expected(&last), VALIDITY_MS, past).unwrap(), place);
+        assert_eq!(find(297), Earlier::Accepted(Source::new(0, 99), 0));
     }
 
     #[test]

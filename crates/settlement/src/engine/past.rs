@@ -4,14 +4,18 @@ use super::answer::Expected;
 use super::earlier::Earlier;
 use super::{Answer, Outcome, Pending};
 use crate::clerk::{Finality, Notice};
+use crate::journal::JournalError;
 use crate::message::{AcceptedBatch, Source};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tally_ledger::{Refusal, TransactionId};
+use tally_ledger::{NetworkId, Refusal, TransactionId};
 use tally_log::LogError;
 
 /// A desk's knowledge of the past.
 pub(crate) trait Past {
+    /// Whose past it is.
+    fn network_id(&self) -> &NetworkId;
+
     /// The durable outcome of an accepted transaction, waiting for it until `deadline`.
     fn outcome(&self, source: Source, index: u32, deadline: Instant) -> Option<Finality>;
 
@@ -25,7 +29,7 @@ pub(crate) trait Past {
     ///
     /// # Errors
     /// When that cannot be read.
-    fn earlier(&self, expired: &Expected, deadline: Instant) -> Result<Earlier, LogError>;
+    fn earlier(&self, expired: &Expected, deadline: Instant) -> Result<Earlier, JournalError>;
 
     /// What has become of `pending`, waiting for it at most so long.
     fn answers(&self, pending: &Pending, limit: Duration) -> Vec<Answer> {
@@ -67,9 +71,9 @@ pub(crate) trait Past {
         };
         match first {
             None => Outcome::Pending,
-            Some(first) if first.id() == *id => outcome,
+            Some(first) if first.id(self.network_id()) == *id => outcome,
             Some(first) => {
-                let (id, uetr) = (first.id(), first.header.uetr);
+                let (id, uetr) = (first.id(self.network_id()), first.header.uetr);
                 Outcome::Duplicate { first: Some(Box::new(Answer { id, uetr, outcome })) }
             }
         }

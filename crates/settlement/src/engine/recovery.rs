@@ -28,6 +28,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tally_crypto::log::SignedTreeHead;
+use tally_ledger::transaction::concerned;
 use tally_ledger::{Kind, Network, Timestamp, balance};
 use tally_log::{FileLog, Log, OpenReport, Ticket, Visibility};
 
@@ -112,6 +113,14 @@ pub fn assemble(
     };
     let mut recovery = Recovery::new(options, &network, log, now)?;
     recovery.run(log, from, &mut replay)?;
+    // Headers of transactions have four bytes of the network's id; what the operator signs has all
+    // of them.
+    if let Some(head) = last_head(log)
+        && head.verify(&network.id.0, &network.participants[0].key).is_err()
+    {
+        return Err(ReplayError::ForeignHead { size: head.head.size }.into());
+    }
+    ends_as(&replay, log)?;
     let ahead_ms = replay.clock.0.saturating_sub(now.0);
     if ahead_ms > CLOCK_TOLERANCE_MS {
         return Err(EngineError::Clock { ahead_ms });
@@ -208,6 +217,9 @@ impl Recovery {
                     self.followed.push(Followed { source, ticket, expires, len });
                 }
                 Entry::Sequenced(position, batch) => {
+                    if let Some(scheduler) = self.schedulers.get_mut(batch.source.scheduler as usize) {
+                        scheduler.learn(batch);
+                    }
                     self.decided.push((position.0, batch.clone()));
                 }
             }
@@ -224,15 +236,36 @@ fn last_head(log: &FileLog) -> Option<SignedTreeHead> {
     Some(batch.tree_head())
 }
 
+/// That the journal reaches to where the snapshot was taken, and is of the same history. What a journal has forgotten would be
+/// made again.
+fn ends_as(replay: &Replay, log: &FileLog) -> Result<(), ReplayError> {
+    let behind = |what, saved: u64, journal: u64| {
+        if saved > journal { Err(ReplayError::JournalBehind { what, saved, journal }) } else { Ok(()) }
+    };
+    behind("the sequence", replay.tree.len(), log.next(SEQUENCE).0)?;
+    for (scheduler, accepted) in (0u64..).zip(&replay.accepted) {
+        behind("accepted batches", *accepted, log.next(journal::accepted(scheduler)).0)?;
+    }
+    behind("decisions", replay.snapshot_until, replay.next)?;
+    let Some(head) = last_head(log).map(|signed| signed.head) else { return Ok(()) };
+    if (head.size, head.root) != (replay.tree.len(), replay.tree.root()) {
+        return Err(ReplayError::OtherHistory { size: head.size });
+    }
+    Ok(())
+}
+
 /// That accepted transactions are this network's: the stages take that for granted.
 fn belongs(network: &Network, source: Source, accepted: &AcceptedBatch) -> Result<(), ReplayError> {
     let batch = &accepted.batch;
+    let mut participants = Vec::new();
     for ((index, header), place) in (0u32..).zip(&batch.headers).zip(batch.places()) {
         let of_form = Kind::from_number(header.kind)
-            .is_some_and(|kind| balance::check(network, kind, &batch.legs[place.legs]).is_ok());
-        let known = header.kind != Kind::Account.number()
-            || batch.orders[place.order].participant.index() < network.participants.len();
-        if header.network != network.id || !of_form || !known {
+            .is_some_and(|kind| balance::check(network, kind, &batch.legs[place.legs.clone()]).is_ok());
+        let order = (header.kind == Kind::Account.number()).then(|| &batch.orders[place.order]);
+        concerned(&batch.legs[place.legs], order, &mut participants);
+        let known = participants.iter().all(|one| one.index() < network.participants.len())
+            && usize::from(header.participants) == participants.len();
+        if header.network != network.id.tag() || !of_form || !known {
             return Err(ReplayError::Foreign { source_batch: source, index });
         }
     }
@@ -259,6 +292,10 @@ fn join(
     };
     let dynamic: Arc<dyn Log> = Arc::clone(&log) as Arc<dyn Log>;
     let proposals = by_participant("proposals");
+    let answers: Vec<_> = (0..participants)
+        .map(|p| Topic::memory(&format!("answers {}", network.participants[p].bic), capacity, &signal))
+        .collect();
+    let participations = Topic::memory("participations", capacity * options.schedulers, &signal);
     let approvals = Topic::memory("approvals", capacity * participants, &signal);
     let decisions = Topic::memory("decisions", capacity, &signal);
     let intake = Topic::memory("intake", capacity, &signal);
@@ -298,6 +335,7 @@ fn join(
             instance,
             state,
             submissions: collectors[instance as usize].submissions.reader(Visibility::Appended),
+            sequence: sequence.reader(Visibility::Appended),
             intake: vec![intake.clone()],
             accepted: Topic::logged(
                 &format!("accepted {instance}"),
@@ -306,6 +344,7 @@ fn join(
                 topic,
                 &signal,
             ),
+            participations: vec![participations.clone()],
             proposals: proposals.clone(),
             waiting: None,
         }));
@@ -323,6 +362,7 @@ fn join(
             proposals: proposals[at].reader(Visibility::Appended),
             sequence: sequence.reader(Visibility::Appended),
             approvals: vec![approvals.clone()],
+            answers: Some(answers[at].clone()),
             under_way: UnderWay::default(),
             held: None,
             known: Known::default(),
@@ -339,7 +379,10 @@ fn join(
             bic,
             state: updater,
             proposals: proposals[at].reader(Visibility::Appended),
+            answers: answers[at].reader(Visibility::Appended),
             sequence: sequence.reader(Visibility::Durable),
+            own: None,
+            witness: None,
             applied: Arc::clone(&applied[at]),
             held: None,
             under_way: UnderWay::default(),
@@ -349,21 +392,38 @@ fn join(
     // Every batch that recovery did not see undecided is decided.
     let below = (0..options.schedulers as u64).map(|s| (s, log.next(journal::accepted(s)).0));
     let mut assembler = Assembler::new(Arc::clone(&network), below);
+    // What was accepted and not decided is asked again.
+    let mut again = Vec::new();
     for (source, undecided) in &replay.undecided {
-        let len = u32::try_from(undecided.accepted.batch.len()).expect("batches are bounded");
-        assembler.reopen(*source, len, |index| undecided.is_decided(index));
+        let mut scheduler = schedulers[source.scheduler as usize].lock().expect(super::LOCK);
+        let wanted = |index| !undecided.is_decided(index);
+        let asked = scheduler.propose_again(*source, &undecided.accepted.batch, wanted);
+        if let Some(participation) = asked.participation {
+            assembler.reopen(Arc::new(participation), |index| undecided.is_decided(index));
+        }
+        again.extend(asked.proposals);
     }
     stages.push(Box::new(AssemblerShell {
         state: assembler,
+        participations: participations.reader(Visibility::Appended),
         approvals: approvals.reader(Visibility::Appended),
+        answering: Vec::new(),
+        held: Vec::new(),
         withdrawals: withdrawals.reader(Visibility::Appended),
         decisions: decisions.clone(),
-        on_not_counted: Box::new(|why| tracing::error!(%why, "answers that count for nothing")),
+        on_not_counted: Box::new(|why, _, _, _| tracing::error!(%why, "answers that count for nothing")),
         looked: Timestamp(0),
+        recovered: Vec::new(),
         under_way: UnderWay::default(),
     }));
     stages.push(Box::new(SequencerShell {
-        state: Sequencer::new(options.keys[0].clone(), replay.next, replay.tree.clone(), replay.clock),
+        state: Sequencer::new(
+            network.id,
+            options.keys[0].clone(),
+            replay.next,
+            replay.tree.clone(),
+            replay.clock,
+        ),
         decisions: decisions.reader(Visibility::Appended),
         sequence: sequence.clone(),
         waiting: VecDeque::new(),
@@ -376,17 +436,13 @@ fn join(
         held: None,
     }));
 
-    // What was accepted and not decided is proposed again.
-    for (source, undecided) in &replay.undecided {
-        let mut scheduler = schedulers[source.scheduler as usize].lock().expect(super::LOCK);
-        let wanted = |index| !undecided.is_decided(index);
-        for batch in scheduler.propose_again(*source, &undecided.accepted.batch, wanted) {
-            proposals[batch.participant.index()].send(Arc::new(batch));
-        }
+    for batch in again {
+        proposals[batch.participant.index()].send(Arc::new(batch));
     }
 
     let started_head = last_head(&log);
     let shared = Arc::new(Shared {
+        names: Names::of_journal(network.id),
         network,
         keys: options.keys.clone(),
         log,
@@ -403,7 +459,6 @@ fn join(
         snapshots,
         started_head: Mutex::new(started_head),
         search: Mutex::new(()),
-        names: Names::of_journal(),
         concluded: Kept::default(),
         ends: Ends::default(),
     });

@@ -6,7 +6,7 @@ use tally_crypto::{Hash, PublicKey, Signature, SigningKey};
 use tally_ledger::batch::MAX_BATCH;
 use tally_ledger::refusal::{Verdict, verdict_from_number};
 use tally_ledger::wire::{DecodeError, write, write_count, write_slice};
-use tally_ledger::{ParticipantId, Timestamp, TransactionId};
+use tally_ledger::{NetworkId, ParticipantId, TransactionId};
 use tally_proof::Approval;
 use tally_proof::approval::{Answer, AnswerHasher, Sibling, Statement};
 
@@ -25,23 +25,23 @@ pub struct ApprovalBatch {
     pub ids: Vec<TransactionId>,
     /// The verdict on each by its number.
     pub verdicts: Vec<u16>,
-    /// How many participants must answer for each.
-    pub participants: Vec<u8>,
-    /// When each expires.
-    pub expiries: Vec<Timestamp>,
     /// Ed25519 over [`ApprovalSigner`]'s statement of the root of the answers.
     pub signature: Signature,
 }
 
-/// Computes what a participant signs over a batch of answers; keeps its buffers.
-#[derive(Default)]
+/// Computes what a participant of one network signs over a batch of answers; keeps its buffers.
 pub struct ApprovalSigner {
+    network: NetworkId,
     hasher: AnswerHasher,
     leaves: Vec<Hash>,
     root: RootBuilder,
 }
 
 impl ApprovalSigner {
+    /// Signs and verifies answers of `network`.
+    pub fn new(network: NetworkId) -> Self {
+        Self { network, hasher: AnswerHasher::default(), leaves: Vec::new(), root: RootBuilder::default() }
+    }
     /// The statement: a keyed hash of who answers what, and of the Merkle root over the answers.
     pub fn statement(&mut self, batch: &ApprovalBatch) -> Hash {
         self.leaves.clear();
@@ -53,7 +53,7 @@ impl ApprovalSigner {
             participant: batch.participant,
             batch_len: batch.source_len,
         };
-        statement.hash()
+        statement.hash(&self.network)
     }
     /// Signs the batch.
     pub fn sign(&mut self, batch: &mut ApprovalBatch, key: &SigningKey) {
@@ -76,14 +76,7 @@ impl ApprovalBatch {
 
     fn answers(&self) -> impl Iterator<Item = Answer> + '_ {
         let answers = self.indices.iter().zip(&self.ids).zip(&self.verdicts);
-        let terms = self.participants.iter().zip(&self.expiries);
-        answers.zip(terms).map(|(((index, id), verdict), (participants, expiry))| Answer {
-            id: *id,
-            expiry: *expiry,
-            index: *index,
-            verdict: *verdict,
-            participants: *participants,
-        })
+        answers.map(|((index, id), verdict)| Answer { id: *id, index: *index, verdict: *verdict })
     }
 
     /// The answer at `item` with the path to what the participant signed; none past the end.
@@ -100,7 +93,8 @@ impl ApprovalBatch {
     }
 }
 
-const VERSION: u8 = 1;
+/// 1 had statements that were signed without the network.
+const VERSION: u8 = 2;
 
 impl Message for ApprovalBatch {
     fn encode(&self, out: &mut Vec<u8>) {
@@ -112,8 +106,6 @@ impl Message for ApprovalBatch {
         write_slice(out, &self.indices);
         write_slice(out, &self.ids);
         write_slice(out, &self.verdicts);
-        write_slice(out, &self.participants);
-        write_slice(out, &self.expiries);
         write(out, &self.signature);
     }
 
@@ -133,8 +125,6 @@ impl Message for ApprovalBatch {
                 indices: reader.values(items)?,
                 ids: reader.values(items)?,
                 verdicts: reader.values(items)?,
-                participants: reader.values(items)?,
-                expiries: reader.values(items)?,
                 signature: reader.value()?,
             };
             let ascending = batch.indices.windows(2).all(|pair| pair[0] < pair[1]);

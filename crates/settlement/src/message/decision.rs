@@ -21,6 +21,15 @@ pub struct DecisionBatch {
 
 const VERSION: u8 = 1;
 
+impl DecisionBatch {
+    /// Adds the decision on one transaction.
+    pub fn push(&mut self, index: u32, id: TransactionId, verdict: u16) {
+        self.indices.push(index);
+        self.ids.push(id);
+        self.verdicts.push(verdict);
+    }
+}
+
 impl Message for DecisionBatch {
     fn encode(&self, out: &mut Vec<u8>) {
         out.push(VERSION);

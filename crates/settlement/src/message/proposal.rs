@@ -1,11 +1,11 @@
 //! Proposals: what one participant is shown of a batch.
 
-use super::{Message, Source, decode_all};
-use tally_crypto::{Hash, PublicKey};
+use super::{Message, SignaturesVerified, Source, decode_all};
+use tally_crypto::Hash;
 use tally_ledger::batch::MAX_BATCH;
 use tally_ledger::transaction::{Header, Leg, Salt};
 use tally_ledger::wire::{DecodeError, write, write_count, write_slice};
-use tally_ledger::{AccountOrder, Kind, ParticipantId};
+use tally_ledger::{AccountOrder, Kind, ParticipantId, Signer};
 
 /// The transactions of one accepted batch that concern one participant, with no more of each than
 /// it needs to know: the legs in its partition, those on its own settlement accounts, and the
@@ -22,6 +22,9 @@ pub struct ProposalBatch {
     pub indices: Vec<u32>,
     /// One for each.
     pub headers: Vec<Header>,
+    /// `header.participants` for each, ascending: all whom the transaction concerns, to whom its id
+    /// commits. So institutions that one transaction concerns are known to each other.
+    pub participants: Vec<ParticipantId>,
     /// How many legs of each are shown.
     pub shown: Vec<u8>,
     /// The legs shown, in the order of their positions.
@@ -32,10 +35,12 @@ pub struct ProposalBatch {
     pub positions: Vec<u8>,
     /// The hashes of the legs not shown, in the order of their positions.
     pub hidden: Vec<Hash>,
-    /// `header.signers` keys for each: whose signatures the scheduler verified.
-    pub signers: Vec<PublicKey>,
+    /// `header.signers` for each: on whose authority it is made.
+    pub signers: Vec<Signer>,
     /// One for each account order.
     pub orders: Vec<AccountOrder>,
+    /// Whether this process verified the signatures. It is no part of the form that crosses logs.
+    pub verified: Option<SignaturesVerified>,
 }
 
 /// One transaction of a [`ProposalBatch`].
@@ -45,6 +50,8 @@ pub struct Proposal<'a> {
     pub item: usize,
     /// What everybody concerned is shown.
     pub header: &'a Header,
+    /// Whom it concerns.
+    pub participants: &'a [ParticipantId],
     /// The legs shown.
     pub legs: &'a [Leg],
     /// Where those legs begin in the batch's column.
@@ -53,8 +60,8 @@ pub struct Proposal<'a> {
     pub positions: &'a [u8],
     /// The hashes of the other legs.
     pub hidden: &'a [Hash],
-    /// Whose signatures were verified.
-    pub signers: &'a [PublicKey],
+    /// The signatures.
+    pub signers: &'a [Signer],
     /// The order, when it is one.
     pub order: Option<&'a AccountOrder>,
 }
@@ -87,6 +94,7 @@ impl ProposalBatch {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ProposalCursor {
     item: usize,
+    participant: usize,
     leg: usize,
     hidden: usize,
     signer: usize,
@@ -106,12 +114,14 @@ impl ProposalCursor {
     pub fn next<'a>(&mut self, batch: &'a ProposalBatch) -> Proposal<'a> {
         let item = self.item;
         let header = &batch.headers[item];
+        let participants = usize::from(header.participants);
         let shown = usize::from(batch.shown[item]);
         let hidden = usize::from(header.legs) - shown;
         let is_order = header.kind == Kind::Account.number();
         let proposal = Proposal {
             item,
             header,
+            participants: &batch.participants[self.participant..self.participant + participants],
             legs: &batch.legs[self.leg..self.leg + shown],
             first_leg: self.leg,
             positions: &batch.positions[self.leg..self.leg + shown],
@@ -120,6 +130,7 @@ impl ProposalCursor {
             order: if is_order { Some(&batch.orders[self.order]) } else { None },
         };
         self.item += 1;
+        self.participant += participants;
         self.leg += shown;
         self.hidden += hidden;
         self.signer += usize::from(header.signers);
@@ -128,7 +139,8 @@ impl ProposalCursor {
     }
 }
 
-const VERSION: u8 = 1;
+/// 1 had no participants.
+const VERSION: u8 = 2;
 
 impl Message for ProposalBatch {
     fn encode(&self, out: &mut Vec<u8>) {
@@ -136,11 +148,19 @@ impl Message for ProposalBatch {
         write(out, &self.source);
         write(out, &self.source_len);
         write(out, &self.participant);
-        for count in [self.len(), self.legs.len(), self.hidden.len(), self.signers.len(), self.orders.len()] {
+        for count in [
+            self.len(),
+            self.participants.len(),
+            self.legs.len(),
+            self.hidden.len(),
+            self.signers.len(),
+            self.orders.len(),
+        ] {
             write_count(out, count);
         }
         write_slice(out, &self.indices);
         write_slice(out, &self.headers);
+        write_slice(out, &self.participants);
         write_slice(out, &self.shown);
         write_slice(out, &self.legs);
         write_slice(out, &self.salts);
@@ -161,6 +181,7 @@ impl Message for ProposalBatch {
                 return Err(reader.error("a count is above its limit"));
             }
             let items = reader.count(MAX_BATCH)?;
+            let participants = reader.count(MAX_BATCH * 255)?;
             let legs = reader.count(MAX_BATCH * 255)?;
             let hidden = reader.count(MAX_BATCH * 255)?;
             let signers = reader.count(MAX_BATCH * 255)?;
@@ -171,6 +192,7 @@ impl Message for ProposalBatch {
                 participant,
                 indices: reader.values(items)?,
                 headers: reader.values(items)?,
+                participants: reader.values(participants)?,
                 shown: reader.values(items)?,
                 legs: reader.values(legs)?,
                 salts: reader.values(legs)?,
@@ -178,6 +200,7 @@ impl Message for ProposalBatch {
                 hidden: reader.values(hidden)?,
                 signers: reader.values(signers)?,
                 orders: Vec::new(),
+                verified: None,
             };
             for _ in 0..orders {
                 batch.orders.push(AccountOrder::decode(reader)?);
@@ -186,15 +209,16 @@ impl Message for ProposalBatch {
             if !ascending || batch.indices.last().is_some_and(|last| *last >= source_len) {
                 return Err(reader.error("the positions do not ascend within the source"));
             }
-            let mut sums = [0usize; 4];
+            let mut sums = [0usize; 5];
             for (header, shown) in batch.headers.iter().zip(&batch.shown) {
                 let hidden = header.legs.checked_sub(*shown);
                 sums[0] += usize::from(*shown);
                 sums[1] += usize::from(hidden.ok_or_else(|| reader.error("more legs shown than there are"))?);
                 sums[2] += usize::from(header.signers);
                 sums[3] += usize::from(header.kind == Kind::Account.number());
+                sums[4] += usize::from(header.participants);
             }
-            if sums != [legs, hidden, signers, orders] {
+            if sums != [legs, hidden, signers, orders, participants] {
                 return Err(reader.error("the headers' counts disagree with the columns"));
             }
             Ok(batch)

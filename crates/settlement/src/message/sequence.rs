@@ -96,7 +96,8 @@ impl SequenceBatch {
     }
 }
 
-const VERSION: u8 = 1;
+/// 1 had tree heads that were signed without the network.
+const VERSION: u8 = 2;
 
 impl Message for SequenceBatch {
     fn encode(&self, out: &mut Vec<u8>) {

@@ -3,10 +3,10 @@ use proptest::prelude::*;
 use proptest::sample::subsequence;
 use tally_crypto::{Hash, PublicKey, Signature};
 use tally_ledger::order::AccountAction;
-use tally_ledger::transaction::{Leg, Signer};
+use tally_ledger::transaction::{Leg, Signer, Terms};
 use tally_ledger::{
-    AccountNumber, AccountOrder, Amount, AssetId, Header, Kind, NetworkId, ParticipantId, Refusal, Timestamp,
-    Transaction, TransactionBatch, Uetr,
+    AccountNumber, AccountOrder, Amount, AssetId, Header, Kind, NetworkId, NetworkTag, ParticipantId,
+    Refusal, Timestamp, Transaction, TransactionBatch, Uetr,
 };
 
 /// The form is strict: what was written is read back, and nothing shorter, longer or changed has the same
@@ -93,13 +93,13 @@ fn order() -> impl Strategy<Value = AccountOrder> {
 }
 
 fn header() -> impl Strategy<Value = Header> {
-    (0u8..6, any::<u8>(), any::<u32>(), any::<u64>(), any::<[u8; 16]>(), hash()).prop_map(
+    (0u8..6, 0u8..40, any::<u32>(), any::<u64>(), any::<[u8; 16]>(), hash()).prop_map(
         |(kind, participants, network, expiry, uetr, details)| Header {
             kind,
             legs: 0,
             participants,
             signers: 0,
-            network: NetworkId(network),
+            network: NetworkTag(network),
             expiry: Timestamp(expiry),
             uetr: Uetr(uetr),
             details,
@@ -137,7 +137,7 @@ fn positions() -> impl Strategy<Value = (Vec<u32>, u32)> {
 }
 
 fn proposals() -> impl Strategy<Value = ProposalBatch> {
-    let item = || (transaction(), any::<u8>(), any::<[u8; 16]>(), any::<u8>(), hash());
+    let item = || (transaction(), any::<u8>(), any::<[u8; 16]>(), any::<u8>(), hash(), any::<u16>());
     (source(), any::<u16>(), positions()).prop_flat_map(
         move |(source, participant, (indices, source_len))| {
             prop::collection::vec(item(), indices.len()).prop_map(move |items| {
@@ -148,16 +148,18 @@ fn proposals() -> impl Strategy<Value = ProposalBatch> {
                     indices: indices.clone(),
                     ..ProposalBatch::default()
                 };
-                for (transaction, shown, salt, position, hidden) in items {
+                for (transaction, shown, salt, position, hidden, first) in items {
                     let legs = transaction.legs.len();
                     let shown = usize::from(shown) % (legs + 1);
                     batch.headers.push(transaction.header);
+                    let all = usize::from(transaction.header.participants);
+                    batch.participants.extend(std::iter::repeat_n(ParticipantId(first), all));
                     batch.shown.push(u8::try_from(shown).unwrap());
                     batch.legs.extend_from_slice(&transaction.legs[..shown]);
                     batch.salts.extend(std::iter::repeat_n(salt, shown));
                     batch.positions.extend(std::iter::repeat_n(position, shown));
                     batch.hidden.extend(std::iter::repeat_n(hidden, legs - shown));
-                    batch.signers.extend(transaction.signers.iter().map(|signer| signer.key));
+                    batch.signers.extend_from_slice(&transaction.signers);
                     batch.orders.extend(transaction.order);
                 }
                 batch
@@ -167,7 +169,7 @@ fn proposals() -> impl Strategy<Value = ProposalBatch> {
 }
 
 fn approvals() -> impl Strategy<Value = ApprovalBatch> {
-    let item = || (hash(), verdict(), any::<u8>(), any::<u64>());
+    let item = || (hash(), verdict());
     (source(), any::<u16>(), positions(), signature()).prop_flat_map(
         move |(source, participant, (indices, source_len), signature)| {
             prop::collection::vec(item(), indices.len()).prop_map(move |items| ApprovalBatch {
@@ -177,8 +179,6 @@ fn approvals() -> impl Strategy<Value = ApprovalBatch> {
                 indices: indices.clone(),
                 ids: items.iter().map(|item| item.0).collect(),
                 verdicts: items.iter().map(|item| item.1).collect(),
-                participants: items.iter().map(|item| item.2).collect(),
-                expiries: items.iter().map(|item| Timestamp(item.3)).collect(),
                 signature,
             })
         },
@@ -239,11 +239,66 @@ proptest! {
             prop_assert_eq!(batch.position(*index), Some(item));
         }
         prop_assert_eq!(batch.position(batch.source_len), None);
+        // A header that counts more than the columns have.
+        let shorter: [fn(&mut ProposalBatch) -> bool; 5] = [
+            |batch| batch.participants.pop().is_some(),
+            |batch| batch.salts.pop().is_some() && batch.positions.pop().is_some() && batch.legs.pop().is_some(),
+            |batch| batch.hidden.pop().is_some(),
+            |batch| batch.signers.pop().is_some(),
+            |batch| batch.orders.pop().is_some(),
+        ];
+        for (column, shorten) in shorter.iter().enumerate() {
+            let mut wrong = batch.clone();
+            if shorten(&mut wrong) {
+                let mut bytes = Vec::new();
+                wrong.encode(&mut bytes);
+                prop_assert!(ProposalBatch::decode(&bytes).is_err(), "column {}", column);
+            }
+        }
     }
 
     #[test]
     fn approvals_have_one_form(batch in approvals()) {
         is_strict(&batch);
+    }
+
+    #[test]
+    fn participations_have_one_form(
+        source in source(),
+        items in prop::collection::vec((hash(), any::<u64>(), prop::collection::btree_set(any::<u16>(), 1..5)), 0..12),
+    ) {
+        let batch = ParticipationBatch {
+            source,
+            ids: items.iter().map(|item| item.0).collect(),
+            expiries: items.iter().map(|item| Timestamp(item.1)).collect(),
+            counts: items.iter().map(|item| u8::try_from(item.2.len()).unwrap()).collect(),
+            participants: items.iter().flat_map(|item| item.2.iter().copied().map(ParticipantId)).collect(),
+        };
+        is_strict(&batch);
+        let mut wrong = batch.clone();
+        wrong.participants.reverse();
+        let mut bytes = Vec::new();
+        wrong.encode(&mut bytes);
+        prop_assert_eq!(ParticipationBatch::decode(&bytes).is_ok(), wrong.participants == batch.participants || {
+            let mut rest = wrong.participants.as_slice();
+            wrong.counts.iter().all(|count| {
+                let (own, after) = rest.split_at(usize::from(*count));
+                rest = after;
+                own.windows(2).all(|pair| pair[0] < pair[1])
+            })
+        });
+    }
+
+    #[test]
+    fn cosignatures_have_one_form(
+        participant: u16,
+        heads in prop::collection::btree_map(any::<u64>(), (any::<u64>(), any::<u64>(), any::<[u8; 32]>(), signature(), signature()), 0..6),
+    ) {
+        let head = |(size, (timestamp_ms, time_s, root, operator, cosignature))| CosignedHead {
+            size, timestamp_ms, time_s, root, operator, cosignature,
+        };
+        let heads = heads.into_iter().map(head).collect();
+        is_strict(&CosignatureBatch { participant: ParticipantId(participant), heads });
     }
 
     #[test]
@@ -287,9 +342,14 @@ proptest! {
     }
 
     #[test]
-    fn an_approval_is_signed_in_every_part(batch in approvals(), seed: [u8; 32], part in 0u8..8) {
+    fn an_approval_is_signed_in_every_part(
+        batch in approvals(),
+        (network, seed) in any::<([u8; 32], [u8; 32])>(),
+        part in 0u8..7,
+        byte in 0usize..32,
+    ) {
         let key = tally_crypto::SigningKey::from_seed(seed);
-        let mut signer = ApprovalSigner::default();
+        let mut signer = ApprovalSigner::new(NetworkId(network));
         let mut batch = batch;
         signer.sign(&mut batch, &key);
         prop_assert!(signer.verifies(&batch, &key.public_key()));
@@ -299,9 +359,12 @@ proptest! {
             (2, _) => batch.source_len += 1,
             (3, _) => batch.participant.0 ^= 1,
             (4, false) => batch.verdicts[0] ^= 1,
-            (5, false) => batch.participants[0] ^= 1,
-            (6, false) => batch.expiries[0].0 ^= 1,
-            (7, false) => batch.ids[0] = tally_crypto::hash(batch.ids[0].as_bytes()),
+            (5, false) => batch.ids[0] = tally_crypto::hash(batch.ids[0].as_bytes()),
+            (6, _) => {
+                let mut other = network;
+                other[byte] ^= 1;
+                signer = ApprovalSigner::new(NetworkId(other));
+            }
             _ => return Ok(()),
         }
         prop_assert!(!signer.verifies(&batch, &key.public_key()));
@@ -317,8 +380,6 @@ fn counts_beyond_the_largest_batch_are_refused() {
         indices: Vec::new(),
         ids: Vec::new(),
         verdicts: Vec::new(),
-        participants: Vec::new(),
-        expiries: Vec::new(),
         signature: Signature::from_bytes([0; 64]),
     };
     let mut bytes = Vec::new();
@@ -365,4 +426,58 @@ proptest! {
             results: results.collect(),
         });
     }
+}
+
+#[test]
+fn each_transaction_of_a_batch_is_named_once_and_is_one_of_it() {
+    fn read<M: Message>(message: &M) -> bool {
+        let mut bytes = Vec::new();
+        message.encode(&mut bytes);
+        M::decode(&bytes).is_ok()
+    }
+    let approval = |indices: &[u32], verdict| ApprovalBatch {
+        source: Source::new(0, 0),
+        source_len: 3,
+        participant: ParticipantId(0),
+        indices: indices.to_vec(),
+        ids: vec![Hash::ZERO; indices.len()],
+        verdicts: vec![verdict; indices.len()],
+        signature: Signature::from_bytes([0; 64]),
+    };
+    let header = |at| {
+        let terms = Terms {
+            network: NetworkId([5; 32]),
+            uetr: Uetr([at; 16]),
+            expiry: Timestamp(0),
+            details: Hash::ZERO,
+            seed: [0; 16],
+        };
+        Transaction::new(Kind::Transfer, &terms, Vec::new()).header
+    };
+    let proposal = |indices: &[u32]| ProposalBatch {
+        source_len: 3,
+        indices: indices.to_vec(),
+        headers: indices.iter().map(|_| header(1)).collect(),
+        shown: vec![0; indices.len()],
+        ..ProposalBatch::default()
+    };
+    assert!(read(&approval(&[0, 2], 24)) && read(&proposal(&[0, 2])));
+    for wrong in [&[0, 0][..], &[2, 1], &[0, 3]] {
+        assert!(!read(&approval(wrong, 0)), "{wrong:?}");
+        assert!(!read(&proposal(wrong)), "{wrong:?}");
+    }
+    assert!(!read(&approval(&[0], 9_999)), "an unknown verdict");
+    let asks = |counts: &[u8], participants: &[u16]| {
+        read(&ParticipationBatch {
+            source: Source::new(0, 0),
+            ids: vec![Hash::ZERO; counts.len()],
+            expiries: vec![Timestamp(0); counts.len()],
+            counts: counts.to_vec(),
+            participants: participants.iter().copied().map(ParticipantId).collect(),
+        })
+    };
+    assert!(asks(&[2, 1], &[0, 1, 0]));
+    assert!(!asks(&[2, 1], &[0, 0, 0]), "asked twice");
+    assert!(!asks(&[2, 1], &[1, 0, 0]), "another form of the same");
+    assert!(!asks(&[3, 0], &[0, 1, 2]), "nobody is asked");
 }

@@ -9,8 +9,10 @@ mod books;
 mod latest;
 mod proofs;
 mod recent;
+mod shares;
 mod threads;
 mod waiting;
+mod witnesses;
 
 use super::gateway::Gateway;
 use super::journal::Journal;
@@ -21,7 +23,7 @@ use crate::desk::{Accepted, Figure, Settlement};
 use crate::engine::answer::{Expected, Mailbox};
 use crate::engine::earlier::{self, Earlier, Names};
 use crate::engine::past::Past;
-use crate::engine::{AccountView, Answer, Clock, EngineError, MAX_WAITING, Outcome, Pending, Total, route};
+use crate::engine::{AccountView, Answer, Clock, EngineError, Outcome, Pending, Total, route};
 use crate::journal::JournalError;
 use crate::message::{AcceptedBatch, Source, Withdrawal};
 use crate::outcomes::{Outcomes, Place};
@@ -31,19 +33,19 @@ use crate::statement::{self, Ends, Held, Movements, Statement};
 use archive::{Archive, Patient};
 use books::Books;
 use latest::Latest;
+use shares::Shares;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tally_crypto::log::SignedTreeHead;
-use tally_ledger::{
-    AccountId, AccountNumber, Network, ParticipantId, Timestamp, Transaction, TransactionId, Uetr,
-};
+use tally_ledger::{AccountId, AccountNumber, Network, NetworkId, ParticipantId, Timestamp, Transaction};
 use tally_log::cluster::{Cluster, SharedLog};
 use tally_log::{Health, LogError};
 use tally_proof::{Consistency, Proof, Receipt};
-use waiting::Waiting;
+use waiting::{HandedIn, Waiting};
+use witnesses::Witnesses;
 
 /// What a desk is to be.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -52,6 +54,9 @@ pub struct DeskOptions {
     pub gateway: u16,
     /// Whose accounts it answers questions about: their topics must be open to it.
     pub participants: Vec<ParticipantId>,
+    /// How many institutions, besides the operator, have to cosign the head of the log that has an outcome before the
+    /// outcome is told; 0 for none.
+    pub witnesses: u8,
 }
 
 /// One gateway of a network of processes.
@@ -66,7 +71,9 @@ struct Shared {
     network: Arc<Network>,
     clock: Clock,
     /// By scheduler, what waits to be put into a batch.
-    gathered: Mutex<Vec<VecDeque<(Transaction, Waiter)>>>,
+    gathered: Mutex<Vec<VecDeque<(Transaction, HandedIn)>>>,
+    /// What is undecided of each institution's.
+    shares: Arc<Shares>,
     /// What goes with or beside it.
     beside: Mutex<Beside>,
     /// Something was gathered.
@@ -75,6 +82,9 @@ struct Shared {
     /// Outcomes were told, or balances went on.
     progress: Signal,
     books: Vec<Books>,
+    /// How many witnesses have to cosign what is told.
+    required: u8,
+    witnesses: Mutex<Witnesses>,
     latest: Latest,
     archive: Mutex<Archive>,
     /// Held while the ledger is searched.
@@ -99,6 +109,8 @@ struct Beside {
     withdrawals: Vec<Withdrawal>,
 }
 
+/// No transaction is waited for longer than a year, whatever it says of itself; a scheduler refuses what is valid for so long.
+const MAX_VALID_MS: u64 = 365 * 24 * 60 * 60 * 1000;
 /// The most bytes of texts that wait to be handed in.
 const MAX_TEXTS: usize = 64 << 20;
 /// The most withdrawals that do.
@@ -133,10 +145,16 @@ impl Desk {
         stop: &Stop,
     ) -> Result<Self, ShardError> {
         let clock = Clock::start();
-        let gateway = Gateway::open(&**cluster, layout, options.gateway, clock.now(), stop)?;
+        let mut archive = Archive::open(&**cluster, layout, network.id, options.gateway, stop)?;
+        // What was sequenced and too few have cosigned is not told after a restart either.
+        let from =
+            proofs::witnessed(&**cluster, layout, network, options.witnesses, |size| archive.last(size))?;
+        let now = clock.now();
+        let gateway = Gateway::open_from(&**cluster, layout, options.gateway, (now, from), stop)?;
         let (sender, listener) = gateway.split();
-        let mut archive = Archive::open(&**cluster, layout, options.gateway, stop)?;
         let last = archive.last(listener.position())?;
+        let mut witnesses = Witnesses::new(network, options.witnesses);
+        last.iter().for_each(|last| drop(witnesses.read(last)));
         let next = last.as_ref().map_or(0, |last| last.first + u64::from(last.count));
         let head = last.map(|last| last.tree_head());
         let ledgers = books::recover(&**cluster, layout, network, options, listener.position(), stop)?;
@@ -146,12 +164,15 @@ impl Desk {
             network: Arc::clone(network),
             clock,
             gathered: Mutex::new((0..layout.schedulers).map(|_| VecDeque::new()).collect()),
+            shares: Arc::new(Shares::new(layout)),
             beside: Mutex::default(),
             arrivals: Signal::default(),
             waiting: Mutex::new(Waiting::new(next, listener.position(), head)),
             latest: Latest::new(listener.end()),
             progress: Signal::default(),
             books: ledgers.iter().map(|(_, ledger)| Books::of(ledger)).collect(),
+            required: options.witnesses,
+            witnesses: Mutex::new(witnesses),
             archive: Mutex::new(archive),
             lookup: Mutex::new(()),
             ends: Ends::default(),
@@ -292,6 +313,24 @@ impl Shared {
         }
     }
 
+    fn witnesses(&self) -> MutexGuard<'_, Witnesses> {
+        self.witnesses.lock().expect(LOCK)
+    }
+
+    /// The size of the log, in records, that enough witnesses have cosigned.
+    fn witnessed(&self) -> u64 {
+        self.witnesses().size()
+    }
+
+    /// Whether enough witnesses have cosigned more than they did by what was heard of them: the desk has to be opened
+    /// again from there on.
+    fn is_passed_by_witnesses(&self) -> Result<bool, ShardError> {
+        let (cluster, layout, network) = (&*self.cluster, &self.layout, &*self.network);
+        let witnessed =
+            proofs::witnessed(cluster, layout, network, self.required, |size| self.archive().last(size))?;
+        Ok(witnessed.is_some_and(|size| size > self.witnessed()))
+    }
+
     fn books(&self, participant: ParticipantId) -> Option<&Books> {
         self.books.iter().find(|books| books.participant == participant)
     }
@@ -301,7 +340,7 @@ impl Shared {
         let Some((transaction, finality)) = self.last(wanted)? else { return Ok(None) };
         let settled = finality.filter(|finality| self.settles(finality.sequence, Instant::now() + SETTLES));
         let outcome = settled.map_or(Outcome::Pending, Outcome::Final);
-        Ok(Some(Answer { id: transaction.id(), uetr: transaction.header.uetr, outcome }))
+        Ok(Some(Answer { id: transaction.id(&self.network.id), uetr: transaction.header.uetr, outcome }))
     }
 
     /// The transaction that is wanted, as it was accepted last, and what was decided about it.
@@ -324,12 +363,19 @@ impl Shared {
 
     fn find(&self, wanted: Wanted) -> Result<Option<Found>, EngineError> {
         let _one_at_a_time = self.lookup.lock().expect(LOCK);
-        Ok(proof::find(self.journal()?, wanted)?)
+        // The head of a proof is one that was told: enough witnesses have cosigned it.
+        let Some(head) = self.waiting().head() else { return Ok(None) };
+        let size = head.head.size;
+        let mut found = proof::find(self.journal()?, &self.network.id, wanted, size)?;
+        if let Some(found) = &mut found {
+            found.receipt.cosignatures = proofs::cosignatures(&*self.cluster, &self.layout, size);
+        }
+        Ok(found)
     }
 
     /// What was accepted, and the sequence.
     fn ledger(&self) -> Result<(Patient, Names), EngineError> {
-        Ok(archive::ledger(&*self.cluster, &self.layout).map_err(JournalError::from)?)
+        Ok(archive::ledger(&*self.cluster, &self.layout, self.network.id).map_err(JournalError::from)?)
     }
 
     fn journal(&self) -> Result<Journal, JournalError> {
@@ -338,6 +384,10 @@ impl Shared {
 }
 
 impl Past for Desk {
+    fn network_id(&self) -> &NetworkId {
+        &self.shared.network.id
+    }
+
     fn outcome(&self, source: Source, index: u32, deadline: Instant) -> Option<Finality> {
         if let Some(finality) = self.shared.waiting().find(source, index) {
             return Some(finality);
@@ -359,7 +409,7 @@ impl Past for Desk {
         self.shared.archive().accepted(source)
     }
 
-    fn earlier(&self, expired: &Expected, deadline: Instant) -> Result<Earlier, LogError> {
+    fn earlier(&self, expired: &Expected, deadline: Instant) -> Result<Earlier, JournalError> {
         self.shared.archive().find(expired, self.shared.network.longest_validity_ms, deadline)
     }
 }
@@ -387,14 +437,19 @@ impl Settlement for Desk {
         if let Some(failure) = self.failure() {
             return Err(EngineError::Stopped(failure.to_string()));
         }
-        let unanswered = self.shared.unanswered();
-        if unanswered + transactions.len() > MAX_WAITING {
-            return Err(EngineError::Busy(unanswered));
-        }
-        let schedulers = usize::from(self.shared.layout.schedulers);
-        let pending = Pending::hand_in(transactions, |transaction, waiter| {
+        let mut places = self.shared.shares.take(&transactions)?.into_iter();
+        let (schedulers, now) = (usize::from(self.shared.layout.schedulers), self.now());
+        let pending = Pending::hand_in(&self.shared.network.id, transactions, |transaction, waiter| {
             let scheduler = route(&transaction.header.uetr, schedulers);
-            self.shared.gathered.lock().expect(LOCK)[scheduler].push_back((transaction, waiter));
+            let valid =
+                Duration::from_millis(transaction.header.expiry.0.saturating_sub(now.0).min(MAX_VALID_MS));
+            let place = places.next();
+            let waiter: Waiter = Box::new(move |notice| {
+                drop(place);
+                waiter(notice);
+            });
+            let handed_in = HandedIn { waiter, valid };
+            self.shared.gathered.lock().expect(LOCK)[scheduler].push_back((transaction, handed_in));
         });
         self.shared.arrivals.notify();
         Ok(pending)
@@ -404,19 +459,15 @@ impl Settlement for Desk {
         self.answers(pending, limit)
     }
 
-    fn status(&self, uetr: Uetr) -> Result<Option<Answer>, EngineError> {
-        self.shared.look_up(Wanted::Uetr(uetr))
+    fn status(&self, wanted: Wanted) -> Result<Option<Answer>, EngineError> {
+        self.shared.look_up(wanted)
     }
 
-    fn status_by_id(&self, id: TransactionId) -> Result<Option<Answer>, EngineError> {
-        self.shared.look_up(Wanted::Id(id))
-    }
-
-    fn accepted(&self, uetr: Uetr) -> Result<Option<Accepted>, EngineError> {
+    fn accepted(&self, wanted: Wanted) -> Result<Option<Accepted>, EngineError> {
         let since = earlier::undecided_since(self.now(), self.shared.network.longest_validity_ms);
         let _one_at_a_time = self.shared.lookup.lock().expect(LOCK);
         let (log, names) = self.shared.ledger()?;
-        Ok(earlier::last(&log, &names, Wanted::Uetr(uetr), since, || self.shared.journal())?)
+        Ok(earlier::last(&log, &names, wanted, since, || self.shared.journal())?)
     }
 
     fn withdraw(&self, accepted: &Accepted) -> Result<(), EngineError> {
@@ -451,8 +502,8 @@ impl Settlement for Desk {
         Ok(archive::annex(&*shared.cluster, &shared.layout, between, show).map_err(JournalError::from)?)
     }
 
-    fn receipt(&self, uetr: Uetr) -> Result<Option<Receipt>, EngineError> {
-        Ok(self.shared.find(Wanted::Uetr(uetr))?.map(|found| found.receipt))
+    fn receipt(&self, wanted: Wanted) -> Result<Option<Receipt>, EngineError> {
+        Ok(self.shared.find(wanted)?.map(|found| found.receipt))
     }
 
     fn proof(&self, wanted: Wanted, shown: &[ParticipantId]) -> Result<Option<Proof>, EngineError> {
@@ -467,7 +518,13 @@ impl Settlement for Desk {
     fn consistency(&self, first: u64, second: u64) -> Result<Option<Consistency>, EngineError> {
         let (log, topic) =
             proofs::sequence(&*self.shared.cluster, &self.shared.layout).map_err(JournalError::from)?;
-        Ok(proof::consistency(crate::journal::sequence(&log, topic), first, second)?)
+        let mut consistency = proof::consistency(crate::journal::sequence(&log, topic), first, second)?;
+        if let Some(consistency) = &mut consistency {
+            let of = |size| proofs::cosignatures(&*self.shared.cluster, &self.shared.layout, size);
+            consistency.first_cosignatures = of(first);
+            consistency.second_cosignatures = of(second);
+        }
+        Ok(consistency)
     }
 
     fn catch_up(&self, limit: Duration) -> Result<(), EngineError> {

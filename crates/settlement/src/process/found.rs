@@ -41,15 +41,16 @@ pub enum FoundError {
     Undecided(u64),
     /// References remembered by one scheduler would fall to another.
     #[error(
-        "the journal has {found} schedulers and the layout {planned}: plan as many, or wait until {wait_ms} ms from now, \
-         when the last reference has expired"
+        "the journal has {found} schedulers and the layout {planned}: plan as many (`--schedulers`), or wait {} s until the last reference that \
+         they remember has expired",
+        wait_ms.div_ceil(1000)
     )]
     Schedulers {
         /// In the journal.
         found: usize,
         /// In the layout.
         planned: u16,
-        /// Until nothing is remembered.
+        /// Until nothing is remembered, in milliseconds.
         wait_ms: u64,
     },
     /// The topics are those of another founding that did not end.
@@ -83,6 +84,13 @@ pub fn is_founded(cluster: &dyn Cluster, layout: &Layout) -> Result<bool, LogErr
     Ok(cluster.reader(&bindings.0)?.next(state).0 > 0)
 }
 
+/// What a journal at rest comes to, which fits a layout.
+pub struct Prepared {
+    replay: Replay,
+    accepted: Vec<(u64, u64)>,
+    transactions: u64,
+}
+
 struct Founding<'a> {
     cluster: &'a dyn Cluster,
     layout: &'a Layout,
@@ -105,6 +113,20 @@ pub fn found(
     log: &FileLog,
     now: Timestamp,
 ) -> Result<Founded, FoundError> {
+    prepare(layout, network, log, now)?.found(cluster, layout, network, log)
+}
+
+/// Reads `journal`, and whether it can be the beginning of topics with that layout. Nothing is needed of a cluster, and nothing
+/// is changed.
+///
+/// # Errors
+/// When the journal is not at rest, or the layout does not fit it.
+pub fn prepare(
+    layout: &Layout,
+    network: &Arc<Network>,
+    log: &FileLog,
+    now: Timestamp,
+) -> Result<Prepared, FoundError> {
     let mut replay = Replay::new(Arc::clone(network));
     let mut remembered: Vec<VecDeque<(u64, Timestamp)>> = Vec::new();
     let mut transactions = 0;
@@ -153,15 +175,32 @@ pub fn found(
             (next, low.map_or(next, |(number, _)| *number))
         })
         .collect();
-    let founding = Founding { cluster, layout, log, network, replay, accepted };
-    founding.updaters()?;
-    founding.approvers()?;
-    founding.assemblers()?;
-    founding.annex()?;
-    founding.schedulers()?;
-    // Last: where this is, the founding has ended.
-    founding.sequencer()?;
-    Ok(Founded { accepted: transactions, sequenced: founding.replay.next })
+    Ok(Prepared { replay, accepted, transactions })
+}
+
+impl Prepared {
+    /// Makes the journal the beginning of the topics, see [`found`].
+    ///
+    /// # Errors
+    /// When the cluster refuses, or the topics are not empty.
+    pub fn found(
+        self,
+        cluster: &dyn Cluster,
+        layout: &Layout,
+        network: &Arc<Network>,
+        log: &FileLog,
+    ) -> Result<Founded, FoundError> {
+        let Self { replay, accepted, transactions } = self;
+        let founding = Founding { cluster, layout, log, network, replay, accepted };
+        founding.updaters()?;
+        founding.approvers()?;
+        founding.assemblers()?;
+        founding.annex()?;
+        founding.schedulers()?;
+        // Last: where this is, the founding has ended.
+        founding.sequencer()?;
+        Ok(Founded { accepted: transactions, sequenced: founding.replay.next })
+    }
 }
 
 impl Founding<'_> {
@@ -223,6 +262,8 @@ impl Founding<'_> {
                 sequence: self.sequence(),
                 applied: self.replay.next,
                 proposals: vec![0; usize::from(self.layout.schedulers)],
+                answers: vec![0; usize::from(self.layout.assemblers)],
+                tree: self.replay.tree.clone(),
                 progress: UpdaterProgress {
                     seen: (0u64..).zip(&self.accepted).map(|(s, (next, _))| (s, *next)).collect(),
                     open: Vec::new(),
@@ -266,13 +307,9 @@ impl Founding<'_> {
                 .map(|(s, (next, _))| (s, Finished { below: below(*next), above: BTreeSet::new() }))
                 .collect();
             let more = encode_finished(&finished);
-            let participants = self.network.participants.len();
-            let state = State {
-                clock: self.replay.clock,
-                next: vec![0; participants],
-                low: vec![0; participants + 1],
-                more,
-            };
+            let feeds = usize::from(self.layout.schedulers) + self.network.participants.len();
+            let state =
+                State { clock: self.replay.clock, next: vec![0; feeds], low: vec![0; feeds + 1], more };
             Self::record(&opened, topic, &state)?;
         }
         Ok(())
@@ -298,7 +335,10 @@ impl Founding<'_> {
                 self.copy(journal::accepted(u64::from(scheduler)), &opened, accepted)?;
             }
             let clock = self.replay.clock;
-            Self::record(&opened, topic, &State { clock, low: vec![*low], ..State::default() })?;
+            let mut positions = vec![0; usize::from(self.layout.gateways)];
+            positions.push(self.sequence());
+            let state = State { clock, next: positions, low: vec![*low, 0], ..State::default() };
+            Self::record(&opened, topic, &state)?;
         }
         Ok(())
     }

@@ -4,15 +4,15 @@
 use super::layout::{Bindings, Layout, Role};
 use super::shard::{Opened, ShardError, Stop};
 use crate::annex;
-use crate::message::{AnnexBatch, IntakeBatch, SequenceBatch, Submission, Withdrawal};
+use crate::message::{AnnexBatch, CosignatureBatch, IntakeBatch, SequenceBatch, Submission, Withdrawal};
 use crate::runtime::executor::Signal;
-use crate::runtime::feed::{Cursor, Feeds, Polled};
+use crate::runtime::feed::{Aside, Cursor, Feeds, Polled, UnreadableRecords};
 use crate::runtime::shell::assembler_of;
 use crate::runtime::topic::{Reader, Topic, TopicError};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tally_ledger::{Timestamp, TransactionBatch, Uetr};
+use tally_ledger::{ParticipantId, Timestamp, TransactionBatch, Uetr};
 use tally_log::cluster::{Cluster, SharedLog};
 use tally_log::{Health, Log, LogError, TopicId};
 
@@ -45,6 +45,10 @@ pub struct Listener {
     intake: Reader<IntakeBatch>,
     sequence: Reader<SequenceBatch>,
     of_sequence: (TopicId, Cursor),
+    /// By participant.
+    cosignatures: Reader<CosignatureBatch>,
+    /// What witnesses wrote and nobody can read.
+    aside: Aside,
 }
 
 impl Gateway {
@@ -60,6 +64,20 @@ impl Gateway {
         now: Timestamp,
         stop: &Stop,
     ) -> Result<Self, ShardError> {
+        Self::open_from(cluster, layout, number, (now, None), stop)
+    }
+
+    /// The same, but that it hears the sequence from record `sequence` on.
+    ///
+    /// # Errors
+    /// When the cluster cannot be reached.
+    pub(super) fn open_from(
+        cluster: &dyn Cluster,
+        layout: &Layout,
+        number: u16,
+        (now, from): (Timestamp, Option<u64>),
+        stop: &Stop,
+    ) -> Result<Self, ShardError> {
         let mut bindings = Bindings::default();
         let submissions: Vec<_> =
             (0..layout.schedulers).map(|s| bindings.writes(layout.transactions(number, s))).collect();
@@ -69,10 +87,15 @@ impl Gateway {
         let intake: Vec<_> =
             (0..layout.schedulers).map(|s| bindings.reads(layout.intake(s, number))).collect();
         let sequence = bindings.reads(layout.sequence());
+        let cosignatures: Vec<_> =
+            layout.everybody().map(|participant| bindings.reads(layout.cosignatures(participant))).collect();
         let opened = Opened::open(cluster, layout, (Role::Gateway, number), bindings, stop)?;
         let from_end = |id: &TopicId| (*id, opened.partition(*id), Cursor::new(opened.log.next(*id).0));
         let intake = intake.iter().map(from_end).collect::<Vec<_>>();
-        let of_sequence = from_end(&sequence);
+        let mut of_sequence = from_end(&sequence);
+        if let Some(from) = from {
+            of_sequence.2 = Cursor::new(from.min(of_sequence.2.next()));
+        }
         let signal = Arc::new(Signal::default());
         let log: Arc<dyn Log> = Arc::clone(&opened.log) as Arc<dyn Log>;
         let mut kept = Timestamp(0);
@@ -95,10 +118,20 @@ impl Gateway {
             log: Arc::clone(&opened.log),
             name: opened.name.clone(),
         };
+        // From the last that each witness appended on: what it cosigned before, it cosigned with that.
+        let last = |at: usize| opened.log.next(cosignatures[at]).0.saturating_sub(1);
+        let unreadable = UnreadableRecords::OfMembers(Arc::clone(&opened.aside));
+        let (cosignatures, _) = opened.follow(&cosignatures, last, unreadable);
         let listener = Listener {
-            intake: Reader::shared(Feeds::new(Arc::clone(&opened.log), intake, None)),
+            cosignatures,
+            aside: Arc::clone(&opened.aside),
+            intake: Reader::shared(Feeds::new(Arc::clone(&opened.log), intake, UnreadableRecords::Stop)),
             of_sequence: (sequence, of_sequence.2.clone()),
-            sequence: Reader::shared(Feeds::new(Arc::clone(&opened.log), [of_sequence], None)),
+            sequence: Reader::shared(Feeds::new(
+                Arc::clone(&opened.log),
+                [of_sequence],
+                UnreadableRecords::Stop,
+            )),
             log: opened.log,
             name: opened.name,
         };
@@ -265,6 +298,24 @@ impl Listener {
     pub fn sequence(&mut self) -> Result<Option<(u64, Arc<SequenceBatch>)>, ShardError> {
         let polled = self.sequence.poll().map_err(|error| unreadable(&self.name, error))?;
         Ok(polled.map(|Polled { position, value, .. }| (position, value)))
+    }
+
+    /// What a witness cosigned next: unverified, with the participant in whose topic it lies. What cannot be read there
+    /// is that participant's fault, and passed over.
+    ///
+    /// # Errors
+    /// When the cluster cannot be reached.
+    pub fn cosignatures(
+        &mut self,
+        waits: impl Fn(usize) -> bool,
+    ) -> Result<Option<(ParticipantId, Arc<CosignatureBatch>)>, ShardError> {
+        let polled = self.cosignatures.poll_unless(waits).map_err(|error| unreadable(&self.name, error))?;
+        for letter in std::mem::take(&mut *self.aside.lock().expect("no holder of the lock panics")) {
+            let (partition, position, reason) = (letter.partition, letter.position, letter.reason);
+            tracing::error!(%partition, position, reason, "a witness wrote what nobody can read");
+        }
+        let whose = |feed| ParticipantId(u16::try_from(feed).expect("participants are numbered in 16 bits"));
+        Ok(polled.map(|polled| (whose(polled.feed), polled.value)))
     }
 
     /// What asks the cluster for the end of the sequence, in records; it gets none where the cluster does not say.

@@ -20,7 +20,8 @@ pub struct Journal {
     failed: bool,
 }
 
-struct Partition {
+/// One topic partition as it is read: from its beginning to where it ended when it was opened.
+pub(super) struct Partition {
     topic: TopicId,
     next: u64,
     end: u64,
@@ -42,14 +43,8 @@ impl Journal {
         let accepted: Vec<_> = (0..layout.schedulers).map(|s| bindings.reads(layout.accepted(s))).collect();
         let log = cluster.reader(&bindings.0)?;
         // The sequence first: what it decides was accepted before.
-        let partition = |topic| Partition {
-            topic,
-            next: log.first(topic).0,
-            end: log.next(topic).0,
-            records: VecDeque::new(),
-        };
-        let sequence = partition(sequence);
-        let accepted = accepted.into_iter().map(partition).collect();
+        let sequence = Partition::all(&*log, sequence);
+        let accepted = accepted.into_iter().map(|topic| Partition::all(&*log, topic)).collect();
         Ok(Self { log, accepted, sequence, held: None, ticket: 0, failed: false })
     }
 
@@ -87,7 +82,17 @@ impl Iterator for Journal {
 }
 
 impl Partition {
-    fn take<T: Message>(
+    /// What a log has of a topic now.
+    pub(super) fn all(log: &dyn SharedLog, topic: TopicId) -> Self {
+        Self { topic, next: log.first(topic).0, end: log.next(topic).0, records: VecDeque::new() }
+    }
+
+    /// Another reader of the same records.
+    pub(super) fn again(&self) -> Self {
+        Self { topic: self.topic, next: self.next, end: self.end, records: VecDeque::new() }
+    }
+
+    pub(super) fn take<T: Message>(
         &mut self,
         log: &dyn SharedLog,
         ticket: u64,

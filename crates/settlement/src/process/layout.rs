@@ -5,12 +5,14 @@
 //! | `transactions` | gateway × schedulers + scheduler | the gateway | the scheduler |
 //! | `intake` | scheduler × gateways + gateway | the scheduler | the gateway |
 //! | `accepted` | scheduler | the scheduler | itself, audit |
+//! | `participations` | scheduler × assemblers + assembler | the scheduler | the assembler |
 //! | `proposals.<BIC>` | scheduler | the scheduler | the participant's approver and updater |
-//! | `approvals.<BIC>` | assembler | the participant's approver | the assembler |
+//! | `approvals.<BIC>` | assembler | the participant's approver | the assembler, the participant's updater |
 //! | `withdrawals` | gateway × assemblers + assembler | the gateway | the assembler |
 //! | `decisions` | assembler | the assembler | the sequencer |
 //! | `sequence` | one | the sequencer | approvers, updaters, gateways, audit |
 //! | `annex` | gateway | the gateway | gateways |
+//! | `cosignatures.<BIC>` | one | the participant's updater | itself, gateways |
 //! | `snapshots.<BIC>` | one | the participant's updater | itself, the approver |
 //! | `scheduler`, `assembler`, `sequencer`, `approver.<BIC>` | shard | the shard | itself: how far it has come |
 //! | `gateway` | gateway | nobody: shares the gateways out | |
@@ -132,6 +134,7 @@ impl Layout {
             shared("transactions", self.gateways * self.schedulers, true),
             shared("intake", self.gateways * self.schedulers, true),
             shared("accepted", self.schedulers, false),
+            shared("participations", self.schedulers * self.assemblers, true),
             shared("withdrawals", self.gateways * self.assemblers, true),
             shared("annex", self.gateways, false),
             shared("decisions", self.assemblers, true),
@@ -154,11 +157,17 @@ impl Layout {
                 own("proposals", self.schedulers),
                 own("approvals", self.assemblers),
                 own("approver", 1),
+                own("cosignatures", 1),
                 own("snapshots", 1),
                 own("dead-letters", 2),
             ]);
         }
         topics
+    }
+
+    /// The participant to whom alone a topic belongs, if it does.
+    pub fn owner(&self, topic: &str) -> Option<ParticipantId> {
+        self.topics().into_iter().find(|plan| plan.name == topic)?.of
     }
 
     /// The topics whose partitions are shared out among the processes of a stage: each partition is a shard.
@@ -187,7 +196,13 @@ impl Layout {
         let of = |topic: &str| self.of(topic, participant);
         Access {
             reads: vec![of("proposals"), self.name("sequence")],
-            writes: vec![of("approvals"), of("approver"), of("snapshots"), of("dead-letters")],
+            writes: vec![
+                of("approvals"),
+                of("approver"),
+                of("cosignatures"),
+                of("snapshots"),
+                of("dead-letters"),
+            ],
             releases: vec![of("approver"), of("snapshots")],
             writers: vec![
                 self.writer(Role::Approver, participant.0),
@@ -228,6 +243,9 @@ impl Layout {
     pub(super) fn accepted(&self, scheduler: u16) -> Partition {
         Partition::new(self.name("accepted"), scheduler)
     }
+    pub(super) fn participations(&self, scheduler: u16, assembler: u16) -> Partition {
+        Partition::new(self.name("participations"), scheduler * self.assemblers + assembler)
+    }
     pub(super) fn proposals(&self, participant: ParticipantId, scheduler: u16) -> Partition {
         Partition::new(self.of("proposals", participant), scheduler)
     }
@@ -245,6 +263,9 @@ impl Layout {
     }
     pub(super) fn sequence(&self) -> Partition {
         Partition::new(self.name("sequence"), 0)
+    }
+    pub(super) fn cosignatures(&self, participant: ParticipantId) -> Partition {
+        Partition::new(self.of("cosignatures", participant), 0)
     }
     pub(super) fn snapshots(&self, participant: ParticipantId) -> Partition {
         Partition::new(self.of("snapshots", participant), 0)

@@ -1,14 +1,15 @@
 //! A participant's balances, recovered from its last snapshot and what came after.
 
-use super::layout::{Bindings, Layout};
+use super::layout::{Bindings, Layout, Role};
 use super::shard::{Opened, ShardError};
 use super::snapshot;
+use crate::message::ApprovalSigner;
 use crate::runtime::executor::Stage;
-use crate::runtime::feed::{Cursor, Feeds};
-use crate::runtime::shell::UpdaterShell;
+use crate::runtime::feed::{Cursor, Feeds, UnreadableRecords};
+use crate::runtime::shell::{OwnAnswers, UpdaterShell, approvals_stream};
 use crate::runtime::topic::Reader;
 use crate::runtime::under_way::UnderWay;
-use crate::stage::Updater;
+use crate::stage::{LogWitness, Updater};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use tally_ledger::{Network, ParticipantId, Timestamp};
@@ -17,6 +18,9 @@ use tally_log::TopicId;
 /// The partitions that a ledger is read from.
 pub(super) struct LedgerTopics {
     pub(super) proposals: Vec<TopicId>,
+    /// The participant's own answers, by assembler; none for a gateway, which does not act for the participant and must
+    /// not depend on what the participant appends.
+    pub(super) answers: Vec<TopicId>,
     pub(super) sequence: TopicId,
     pub(super) snapshots: TopicId,
 }
@@ -26,14 +30,20 @@ impl LedgerTopics {
         bindings: &mut Bindings,
         layout: &Layout,
         participant: ParticipantId,
-        writes_snapshots: bool,
+        role: Role,
     ) -> Self {
         let proposals =
             (0..layout.schedulers).map(|s| bindings.reads(layout.proposals(participant, s))).collect();
+        let mut bind = |partition, writer| {
+            if role == writer { bindings.writes(partition) } else { bindings.reads(partition) }
+        };
+        let assemblers = if role == Role::Gateway { 0 } else { layout.assemblers };
+        let answers = (0..assemblers)
+            .map(|assembler| bind(layout.approvals(participant, assembler), Role::Approver))
+            .collect();
+        let snapshots = bind(layout.snapshots(participant), Role::Updater);
         let sequence = bindings.reads(layout.sequence());
-        let partition = layout.snapshots(participant);
-        let snapshots = if writes_snapshots { bindings.writes(partition) } else { bindings.reads(partition) };
-        Self { proposals, sequence, snapshots }
+        Self { proposals, answers, sequence, snapshots }
     }
 }
 
@@ -41,6 +51,7 @@ impl LedgerTopics {
 pub(super) struct Ledger {
     pub(super) shell: UpdaterShell,
     pub(super) proposals: Vec<Cursor>,
+    answers: Vec<Cursor>,
     pub(super) sequence: Cursor,
     /// Where the last complete snapshot lies.
     pub(super) snapshot: Option<snapshot::Extent>,
@@ -57,20 +68,34 @@ impl Ledger {
         let position = found.position;
         let mut updater = Updater::new(found.partition.accounts, found.partition.aliases, position.applied);
         updater.recover(position.progress);
+        if topics.answers.is_empty() {
+            updater = updater.without_answers();
+        }
+        let own = network.participants.get(participant.index());
+        let own = own.map(|own| OwnAnswers { signer: ApprovalSigner::new(network.id), key: own.key });
         let sequence = Cursor::new(position.sequence);
         let from = |at: usize| position.proposals.get(at).copied().unwrap_or(0);
-        let (asked, proposals) = opened.follow(&topics.proposals, from, None);
+        let (asked, proposals) = opened.follow(&topics.proposals, from, UnreadableRecords::Stop);
+        let from = |at: usize| position.answers.get(at).copied().unwrap_or(0);
+        let (answered, answers) = opened.follow(&topics.answers, from, UnreadableRecords::PassOver);
         let of_sequence = [(topics.sequence, opened.partition(topics.sequence), sequence.clone())];
         let shell = UpdaterShell {
             bic: network.participants[participant.index()].bic.clone(),
             applied: Arc::new(AtomicU64::new(updater.applied())),
             state: Arc::new(Mutex::new(updater)),
             proposals: asked,
-            sequence: Reader::shared(Feeds::new(Arc::clone(&opened.log), of_sequence, None)),
+            answers: answered,
+            sequence: Reader::shared(Feeds::new(
+                Arc::clone(&opened.log),
+                of_sequence,
+                UnreadableRecords::Stop,
+            )),
+            own,
+            witness: Some(LogWitness::new(network.id, None, position.tree)),
             held: None,
             under_way: UnderWay::default(),
         };
-        Ok(Self { shell, proposals, sequence, snapshot: found.extent })
+        Ok(Self { shell, proposals, answers, sequence, snapshot: found.extent })
     }
 
     /// Goes on at least to the record `sequence` of the sequence and to those of each scheduler's `proposals`.
@@ -82,9 +107,20 @@ impl Ledger {
     ) -> Result<(), ShardError> {
         opened.until(|| {
             while self.sequence.next() < sequence || self.shell.held.is_some() {
-                if !self.shell.poll(Timestamp(0))? {
-                    return Ok(false);
+                let held = self.shell.held.as_ref().map(|held| (held.source, self.shell.ends()));
+                if self.shell.poll(Timestamp(0))? {
+                    continue;
                 }
+                // What a decision rests on was there before it was sequenced.
+                if let Some((source, ends)) = held
+                    && ends.is_some_and(|ends| self.shell.has_reached(&ends))
+                {
+                    return Err(opened.history(format!(
+                        "the sequence decides {source:?}, of which this institution was shown nothing, or makes what it \
+                         did not answer"
+                    )));
+                }
+                return Ok(false);
             }
             self.shell.drain()?;
             let there = |(cursor, wanted): (&Cursor, &u64)| cursor.next() >= *wanted;
@@ -92,16 +128,27 @@ impl Ledger {
         })
     }
 
+    /// The witness that follows the log with it.
+    pub(super) fn witness(&self) -> &LogWitness {
+        self.shell.witness.as_ref().expect("a ledger over a cluster has one")
+    }
+
     /// Where it stands.
     pub(super) fn position(&self) -> snapshot::Position {
         let state = self.shell.state.lock().expect("no step panics and goes on");
         // A decision that is held is not applied.
         let held = u64::from(self.shell.held.is_some());
-        let cursors = (0u16..).zip(&self.proposals);
+        let under_way = &self.shell.under_way;
+        let proposals = (0u16..).zip(&self.proposals);
+        let answers = (0..).zip(&self.answers);
         snapshot::Position {
             sequence: self.sequence.next() - held,
             applied: state.applied(),
-            proposals: cursors.map(|(feed, cursor)| self.shell.under_way.low(feed, cursor.next())).collect(),
+            proposals: proposals.map(|(feed, cursor)| under_way.low(feed, cursor.next())).collect(),
+            tree: self.witness().tree().clone(),
+            answers: answers
+                .map(|(assembler, cursor)| under_way.low(approvals_stream(assembler), cursor.next()))
+                .collect(),
             progress: state.progress(),
         }
     }

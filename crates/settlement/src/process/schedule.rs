@@ -4,12 +4,12 @@
 use super::layout::{Bindings, Layout, Role};
 use super::shard::{Opened, Resumable, Shard, ShardError, Stop};
 use super::state::State;
-use crate::message::{AcceptedBatch, Source};
+use crate::message::{AcceptedBatch, SequenceBatch, Source};
 use crate::recent::may_be_remembered;
 use crate::runtime::executor::{Signal, Stage};
-use crate::runtime::feed::Cursor;
+use crate::runtime::feed::{Cursor, Feeds, UnreadableRecords};
 use crate::runtime::shell::SchedulerShell;
-use crate::runtime::topic::Topic;
+use crate::runtime::topic::{Reader, Topic};
 use crate::stage::Scheduler;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -22,8 +22,17 @@ struct Scheduling {
     log: Arc<dyn SharedLog>,
     accepted: tally_log::TopicId,
     cursors: Vec<Cursor>,
-    /// Accepted batches of which a reference may be remembered, and until when.
-    remembered: VecDeque<(u64, Timestamp)>,
+    sequence: Cursor,
+    remembered: VecDeque<Remembered>,
+}
+
+/// An accepted batch of which a reference may be remembered.
+struct Remembered {
+    number: u64,
+    /// Until when.
+    expires: Timestamp,
+    /// From which record of the sequence on decisions on it come.
+    decided_from: u64,
 }
 
 /// Opens scheduler number `shard`. It remembers at most `remember` references; `key` is a secret of this process.
@@ -44,7 +53,10 @@ pub fn open(
         (0..layout.gateways).map(|gateway| bindings.reads(layout.transactions(gateway, shard))).collect();
     let intake: Vec<_> =
         (0..layout.gateways).map(|gateway| bindings.writes(layout.intake(shard, gateway))).collect();
+    let sequence = bindings.reads(layout.sequence());
     let accepted = bindings.writes(layout.accepted(shard));
+    let participations: Vec<_> =
+        (0..layout.assemblers).map(|a| bindings.writes(layout.participations(shard, a))).collect();
     let proposals: Vec<_> =
         layout.everybody().map(|participant| bindings.writes(layout.proposals(participant, shard))).collect();
     let state = bindings.writes(layout.state(Role::Scheduler, shard));
@@ -55,35 +67,51 @@ pub fn open(
     let next = opened.log.next(accepted).0;
     let from = recorded.low(0).max(opened.log.first(accepted).0).min(next);
     let instance = u64::from(shard);
-    let mut scheduler = Scheduler::new(Arc::clone(network), instance, from, remember, key);
+    let mut scheduler = Scheduler::new(Arc::clone(network), instance, from, remember, key)
+        .among(usize::from(layout.schedulers));
     let mut remembered = VecDeque::new();
+    // The record's columns: next are the submissions by gateway, then the sequence; low are the oldest accepted batch of which
+    // a reference may be remembered, then the first record of the sequence that may decide it.
+    let (decided_from, decided_until) = (recorded.low(1), recorded.next(submissions.len()));
     opened.read(accepted, from..next, |number, batch: AcceptedBatch| {
         let expires = batch.expires();
         if may_be_remembered(expires, now) {
             scheduler.restore(Source::new(instance, number), &batch);
-            remembered.push_back((number, expires));
+            remembered.push_back(Remembered { number, expires, decided_from });
         }
+        Ok(())
+    })?;
+    opened.read(sequence, decided_from..decided_until, |_, batch: SequenceBatch| {
+        scheduler.learn(&batch);
         Ok(())
     })?;
     scheduler.go_on(next, recorded.clock);
 
     let signal = Arc::new(Signal::default());
     let log: Arc<dyn Log> = Arc::clone(&opened.log) as Arc<dyn Log>;
-    let aside = Some(Arc::clone(&opened.aside));
+    let aside = UnreadableRecords::SetAside(Arc::clone(&opened.aside));
     let (reader, cursors) = opened.follow(&submissions, |at| recorded.next(at), aside);
+    let decided = Cursor::new(decided_until);
+    let of_sequence = [(sequence, opened.partition(sequence), decided.clone())];
     let shell = SchedulerShell {
         instance,
         state: Arc::new(Mutex::new(scheduler)),
         submissions: reader,
+        sequence: Reader::shared(Feeds::new(Arc::clone(&opened.log), of_sequence, UnreadableRecords::Stop)),
         intake: intake.iter().map(|id| Topic::logged("intake", 1, Arc::clone(&log), *id, &signal)).collect(),
         accepted: Topic::logged("accepted", 1, Arc::clone(&log), accepted, &signal),
+        participations: participations
+            .iter()
+            .map(|id| Topic::logged("participations", 1, Arc::clone(&log), *id, &signal))
+            .collect(),
         proposals: proposals
             .iter()
             .map(|id| Topic::logged("proposals", 1, Arc::clone(&log), *id, &signal))
             .collect(),
         waiting: None,
     };
-    let scheduling = Scheduling { shell, log: Arc::clone(&opened.log), accepted, cursors, remembered };
+    let log = Arc::clone(&opened.log);
+    let scheduling = Scheduling { shell, log, accepted, cursors, sequence: decided, remembered };
     Ok(Shard::new(opened, Box::new(scheduling), Some(state), dead_letters))
 }
 
@@ -97,13 +125,20 @@ impl Resumable for Scheduling {
             let mut scheduler = self.shell.state.lock().expect("no step panics and goes on");
             (scheduler.clock(), scheduler.take_accepted())
         };
-        self.remembered.extend(accepted);
-        while self.remembered.front().is_some_and(|(_, expires)| !may_be_remembered(*expires, clock)) {
+        // Decisions on what was accepted since come after those that have been read.
+        let decided_from = self.sequence.next();
+        let remember = |(number, expires)| Remembered { number, expires, decided_from };
+        self.remembered.extend(accepted.into_iter().map(remember));
+        while self.remembered.front().is_some_and(|first| !may_be_remembered(first.expires, clock)) {
             self.remembered.pop_front();
         }
-        let low =
-            self.remembered.front().map_or_else(|| self.log.next(self.accepted).0, |(number, _)| *number);
-        let next = self.cursors.iter().map(Cursor::next).collect();
-        Some(State { clock, next, low: vec![low], more: Vec::new() })
+        let first = self.remembered.front();
+        let low = vec![
+            first.map_or_else(|| self.log.next(self.accepted).0, |first| first.number),
+            first.map_or(decided_from, |first| first.decided_from),
+        ];
+        let mut next: Vec<u64> = self.cursors.iter().map(Cursor::next).collect();
+        next.push(decided_from);
+        Some(State { clock, next, low, more: Vec::new() })
     }
 }

@@ -6,7 +6,7 @@ use super::shard::{Opened, Resumable, Shard, ShardError, Stop};
 use super::state::State;
 use crate::message::Message;
 use crate::runtime::executor::{Signal, Stage};
-use crate::runtime::feed::Cursor;
+use crate::runtime::feed::{Cursor, UnreadableRecords};
 use crate::runtime::shell::SequencerShell;
 use crate::runtime::topic::Topic;
 use crate::stage::Sequencer;
@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tally_crypto::SigningKey;
 use tally_crypto::log::Frontier;
-use tally_ledger::Timestamp;
 use tally_ledger::wire::{Reader as Bytes, write};
+use tally_ledger::{NetworkId, Timestamp};
 use tally_log::cluster::{Cluster, SharedLog};
 use tally_log::{Log, LogError, Offset, TopicId, Visibility};
 
@@ -86,13 +86,14 @@ impl Silence {
     }
 }
 
-/// Opens the sequencer, which signs tree heads with `key`.
+/// Opens the sequencer of `network`, which signs tree heads with `key`.
 ///
 /// # Errors
 /// When the shard cannot be recovered.
 pub fn open(
     cluster: &dyn Cluster,
     layout: &Layout,
+    network: NetworkId,
     key: SigningKey,
     now: Timestamp,
     stop: &Stop,
@@ -121,9 +122,9 @@ pub fn open(
     };
     let signal = Arc::new(Signal::default());
     let log: Arc<dyn Log> = Arc::clone(&opened.log) as Arc<dyn Log>;
-    let (reader, cursors) = opened.follow(&decisions, |at| recorded.next(at), None);
+    let (reader, cursors) = opened.follow(&decisions, |at| recorded.next(at), UnreadableRecords::Stop);
     let shell = SequencerShell {
-        state: Sequencer::new(key, next, tree, recorded.clock),
+        state: Sequencer::new(network, key, next, tree, recorded.clock),
         decisions: reader,
         sequence: Topic::logged("sequence", 1, log, sequence, &signal),
         waiting: VecDeque::new(),

@@ -8,7 +8,7 @@ use super::layout::{Layout, Role};
 use super::state::State;
 use crate::message::Message;
 use crate::runtime::executor::{Stage, StageError};
-use crate::runtime::feed::{Aside, Cursor, Feeds, SetAside, Unreadable};
+use crate::runtime::feed::{Aside, Cursor, Feeds, RecordFault, SetAside, Unreadable, UnreadableRecords};
 use crate::runtime::topic::Reader;
 use crate::stage::Approver;
 use std::sync::Arc;
@@ -16,8 +16,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tally_ledger::Timestamp;
 use tally_ledger::wire::{DecodeError, write, write_count};
-use tally_log::cluster::{Partition, SharedLog};
+use tally_log::cluster::{Foreign, Partition, SharedLog};
 use tally_log::{Health, LogError, Offset, TopicId, Visibility};
+use tally_proof::evidence::TwoHeads;
 
 /// A shard that cannot be opened, or cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -65,6 +66,20 @@ pub enum ShardError {
         shard: String,
         /// What is missing or contradicts itself.
         what: String,
+    },
+    /// The operator signed two heads of its log that do not fit: neither history is told to anybody.
+    #[error(
+        "{shard}: the operator signed two different heads of {} records, one of which {witness} cosigned: it shows two \
+         histories",
+        .heads.first.head.size
+    )]
+    TwoHistories {
+        /// Which.
+        shard: String,
+        /// BIC of the institution that cosigned the other head.
+        witness: String,
+        /// Both heads.
+        heads: Box<TwoHeads>,
     },
     /// This machine's clock is wrong now, or was when the shard wrote its last record.
     #[error(
@@ -200,8 +215,6 @@ const MAX_TURN_BYTES: usize = 8 << 20;
 const IDLE: Duration = Duration::from_millis(20);
 /// Records of how far it has come that a shard leaves before it lets go of the older ones.
 const KEPT_STATES: u64 = 1 << 12;
-/// Bytes of a foreign or unreadable record that are set aside with the reason.
-const KEPT_BYTES: usize = 1 << 16;
 /// How far a shard's record may be ahead of this machine's clock when it is opened.
 const CLOCK_TOLERANCE_MS: u64 = 60_000;
 
@@ -300,20 +313,19 @@ impl Shard {
     /// Appends what cannot be read, and harms nobody by being passed over, to the dead letters.
     fn set_aside(&mut self) -> Result<bool, ShardError> {
         let mut all = std::mem::take(&mut *self.aside.lock().expect("no holder of the lock panics"));
-        let foreign = self.log.foreign().into_iter().map(|foreign| SetAside {
-            partition: foreign.partition,
-            position: foreign.position,
-            reason: format!("foreign: {}", foreign.what),
-            payload: foreign.payload,
+        let foreign = self.log.foreign().into_iter().map(|foreign| {
+            let reason = format!("foreign: {}", foreign.what);
+            let Foreign { partition, position, payload, .. } = foreign;
+            SetAside::new(partition, position, RecordFault::Foreign, reason, &payload)
         });
         all.extend(foreign);
         for letter in &all {
-            let SetAside { partition, position, reason, payload } = letter;
-            tracing::error!(shard = self.name, %partition, position, reason, "a record was set aside");
-            let kept = &payload[..payload.len().min(KEPT_BYTES)];
+            let SetAside { partition, position, fault, reason, bytes, kept } = letter;
+            let fault = fault.name();
+            tracing::error!(shard = self.name, %partition, position, fault, reason, "a record was set aside");
             let text = serde_json::json!({
-                "topic": partition.topic, "partition": partition.number, "offset": position, "reason": reason,
-                "bytes": payload.len(),
+                "topic": partition.topic, "partition": partition.number, "offset": position, "fault": fault,
+                "reason": reason, "bytes": bytes,
             })
             .to_string();
             let mut head = Vec::new();
@@ -392,12 +404,12 @@ impl Opened {
         &self,
         topics: &[TopicId],
         from: impl Fn(usize) -> u64,
-        aside: Option<Aside>,
+        unreadable: UnreadableRecords,
     ) -> (Reader<T>, Vec<Cursor>) {
         let cursors: Vec<_> = (0..topics.len()).map(|at| Cursor::new(from(at))).collect();
         let partitions = topics.iter().zip(&cursors);
         let partitions = partitions.map(|(id, cursor)| (*id, self.partition(*id), cursor.clone()));
-        (Reader::shared(Feeds::new(Arc::clone(&self.log), partitions, aside)), cursors)
+        (Reader::shared(Feeds::new(Arc::clone(&self.log), partitions, unreadable)), cursors)
     }
 
     pub(super) fn failed(&self, source: LogError) -> ShardError {

@@ -10,6 +10,7 @@ use crate::snapshot::{Blocks, RestoreError, Source as Saved, capture_partition, 
 use crate::stage::Updater;
 use crate::stage::updater::UpdaterProgress;
 use bytes::Bytes;
+use tally_crypto::log::Frontier;
 use tally_ledger::wire::{DecodeError, Reader, write, write_count};
 use tally_ledger::{Network, NetworkId, ParticipantId};
 use tally_log::cluster::SharedLog;
@@ -24,6 +25,10 @@ pub(super) struct Position {
     pub(super) applied: u64,
     /// The first record of each scheduler's proposals that has to be read again.
     pub(super) proposals: Vec<u64>,
+    /// The first record of the participant's answers to each assembler that has to be read again.
+    pub(super) answers: Vec<u64>,
+    /// The Merkle log up to there.
+    pub(super) tree: Frontier,
     /// What was under way.
     pub(super) progress: UpdaterProgress,
 }
@@ -37,11 +42,14 @@ pub(super) enum Piece {
     End { before: Option<u64>, first: u64, length: u64, hash: [u8; 32] },
 }
 
-const VERSION: u8 = 1;
+/// 1 had four bytes of the network's id.
+const VERSION: u8 = 2;
 const PART: u8 = 0;
 const END: u8 = 1;
 const PART_BYTES: usize = 4 << 20;
 const NONE: u64 = u64::MAX;
+/// The longest form of a frontier in bytes: one hash for each bit of a size, and more.
+const MAX_TREE: usize = 4 << 10;
 
 impl Message for Piece {
     fn encode(&self, out: &mut Vec<u8>) {
@@ -163,6 +171,10 @@ fn encode(out: &mut Vec<u8>, network: NetworkId, state: &SharedState<Updater>, p
     write(out, &position.sequence);
     write(out, &position.applied);
     super::shard::write_numbers(out, &position.proposals);
+    super::shard::write_numbers(out, &position.answers);
+    let tree = position.tree.to_bytes();
+    write_count(out, tree.len());
+    out.extend_from_slice(&tree);
     write_count(out, position.progress.seen.len());
     for (scheduler, next) in &position.progress.seen {
         write(out, scheduler);
@@ -181,6 +193,11 @@ fn decode(reader: &mut Reader<'_>) -> Result<(NetworkId, ParticipantId, Position
     let (sequence, applied) = (reader.value()?, reader.value()?);
     let count = reader.count(1 << 16)?;
     let proposals = reader.values(count)?;
+    let count = reader.count(1 << 16)?;
+    let answers = reader.values(count)?;
+    let length = reader.count(MAX_TREE)?;
+    let tree = Frontier::from_bytes(reader.take(length)?);
+    let tree = tree.map_err(|_| reader.error("the Merkle log's frontier is broken"))?;
     let mut progress = UpdaterProgress::default();
     for _ in 0..reader.count(1 << 16)? {
         progress.seen.push((reader.value()?, reader.value()?));
@@ -190,7 +207,7 @@ fn decode(reader: &mut Reader<'_>) -> Result<(NetworkId, ParticipantId, Position
         let length = reader.count(tally_ledger::batch::MAX_BATCH)?;
         progress.open.push((source, reader.take(length)?.iter().map(|byte| *byte != 0).collect()));
     }
-    Ok((network, participant, Position { sequence, applied, proposals, progress }))
+    Ok((network, participant, Position { sequence, applied, proposals, answers, tree, progress }))
 }
 
 /// The last complete snapshot: the balances, where they stood, and where the snapshot lies.
@@ -226,13 +243,6 @@ pub(super) fn load(
         return Err(damaged("its bytes are not those that were written".into()));
     }
     let mut saved = Saved::new(&bytes[..], length.saturating_sub(32));
-    let read = |saved: &mut Saved<&[u8]>, partition: &mut Partition| -> Result<_, RestoreError> {
-        let mut head = saved.block()?;
-        let read = decode(&mut head)?;
-        head.end()?;
-        restore_partition(saved, partition)?;
-        Ok(read)
-    };
     let (id, whose, position) =
         read(&mut saved, &mut found.partition).map_err(|error| damaged(error.to_string()))?;
     if id != network.id || whose != participant {
@@ -244,12 +254,24 @@ pub(super) fn load(
     Ok(found)
 }
 
+/// Reads a snapshot's bytes into an empty partition: whose it is, and where it stood.
+pub(super) fn read(
+    saved: &mut Saved<&[u8]>,
+    partition: &mut Partition,
+) -> Result<(NetworkId, ParticipantId, Position), RestoreError> {
+    let mut head = saved.block()?;
+    let read = decode(&mut head)?;
+    head.end()?;
+    restore_partition(saved, partition)?;
+    Ok(read)
+}
+
 /// The record at `end` that says that a snapshot is complete.
-struct Ended {
-    end: u64,
-    first: u64,
-    length: u64,
-    hash: [u8; 32],
+pub(super) struct Ended {
+    pub(super) end: u64,
+    pub(super) first: u64,
+    pub(super) length: u64,
+    pub(super) hash: [u8; 32],
 }
 
 fn last_end(opened: &Opened, topic: TopicId) -> Result<Option<Ended>, ShardError> {

@@ -99,7 +99,8 @@ mod tests {
         let mut standby =
             Standby::new(Arc::clone(&cluster) as Arc<dyn Cluster>, layout.clone(), AFTER).unwrap();
         let key = SigningKey::from_seed([1; 32]);
-        let mut active = open(&*cluster, &layout, key, Timestamp(1), &Stop::default()).unwrap();
+        let network = tally_ledger::NetworkId([7; 32]);
+        let mut active = open(&*cluster, &layout, network, key, Timestamp(1), &Stop::default()).unwrap();
         // Each turn is a heartbeat later: it has nothing to do, and says so.
         for turn in 1..=4 {
             active.turn(Timestamp(1 + turn * HEARTBEAT_MS)).unwrap();

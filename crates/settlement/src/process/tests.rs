@@ -1,7 +1,7 @@
 //! A network of shards over a cluster in memory: run in any order, ended at any turn, opened twice.
 
 use super::*;
-use crate::audit::{AuditOptions, AuditReport, audit_entries};
+use crate::audit::{Audit, AuditOptions, AuditReport, audit_entries};
 use crate::engine::{Engine, EngineOptions, Outcome};
 use crate::message::{Intake, Source};
 use crate::path;
@@ -21,6 +21,9 @@ use tally_log::FileLog;
 use tally_log::cluster::MemoryCluster;
 use tally_sim::Rng;
 
+mod evidence_of_lies;
+
+const NETWORK: NetworkId = NetworkId([9; 32]);
 const EUR: AssetId = AssetId(0);
 const START: Timestamp = Timestamp(1_700_000_000_000);
 const BANKS: u16 = 3;
@@ -45,11 +48,11 @@ fn network() -> Arc<Network> {
         largest_payment: Amount(1 << 40),
     };
     Arc::new(Network {
-        id: NetworkId(9),
+        id: NETWORK,
         participants: (0..=BANKS).map(participant).collect(),
         assets: vec![asset],
         signatures: SignaturePolicy::InstitutionsOnly,
-        longest_validity_ms: 60_000,
+        longest_validity_ms: 600_000,
     })
 }
 
@@ -152,9 +155,10 @@ impl World {
             }
             Role::Approver => approve::open(cluster, layout, network, number, key(number), now, &stop),
             Role::Assembler => assemble::open(cluster, layout, network, number, now, &stop),
-            Role::Sequencer => sequence::open(cluster, layout, key(0), now, &stop),
+            Role::Sequencer => sequence::open(cluster, layout, NETWORK, key(0), now, &stop),
             Role::Updater => {
-                update::open(cluster, layout, network, number, 3_000, now, &stop).map(|(shard, state)| {
+                let opened = update::open(cluster, layout, network, number, (key(number), 3_000), now, &stop);
+                opened.map(|(shard, state)| {
                     self.updaters.insert(number, state);
                     shard
                 })
@@ -268,9 +272,10 @@ impl World {
     }
 
     fn signed(&mut self, kind: Kind, legs: Vec<Leg>, signer: u16) -> Transaction {
-        let terms = self.terms(60_000);
+        // However late the cluster shows everything.
+        let terms = self.terms(600_000);
         let mut transaction = Transaction::new(kind, &terms, legs);
-        transaction.sign(&key(signer));
+        transaction.sign(&NETWORK, &key(signer));
         transaction
     }
 
@@ -288,9 +293,10 @@ impl World {
         for bank in 1..=BANKS {
             let legs = path::issue_reserves(&self.network, ParticipantId(bank), EUR, Amount(100_000));
             let issue = self.signed(Kind::Issue, legs, 0);
-            let terms = self.terms(60_000);
+            // However late the cluster shows everything.
+            let terms = self.terms(600_000);
             let mut open = Transaction::account(&terms, opening(bank));
-            open.sign(&key(bank));
+            open.sign(&NETWORK, &key(bank));
             self.submit(&[issue, open]);
         }
         self.settle();
@@ -343,6 +349,13 @@ impl World {
         let journal = journal::Journal::open(&self.cluster, &self.layout).unwrap();
         audit_entries(journal, &self.network, AuditOptions { signatures: true }).unwrap()
     }
+
+    /// The audit of one institution's partition from what that one may read.
+    fn audit_of(&self, participant: ParticipantId) -> AuditReport {
+        let opened = partition::open(&self.cluster, &self.layout, &self.network, participant);
+        let (beginning, own) = opened.unwrap();
+        Audit::new(&self.network).shown(participant, beginning, own).unwrap()
+    }
 }
 
 /// The order that opens a bank's customers' accounts.
@@ -387,6 +400,8 @@ fn run(seed: u64) {
     world.settle();
     let report = world.audit();
     assert_eq!((report.sequenced, report.undecided), (world.sent, 0), "seed {seed}");
+    let collected = evidence::collect(&world.cluster, &world.layout, &world.network).unwrap();
+    assert_eq!((&collected.findings[..], collected.faults.len()), (&[][..], 0), "seed {seed}: nobody lied");
     let made = world.outcomes.values().filter(|verdict| **verdict == 0).count() as u64;
     assert_eq!(report.made, made, "seed {seed}");
     // The updaters come to what the journal comes to.
@@ -405,6 +420,11 @@ fn run(seed: u64) {
         let expected: Vec<_> =
             report.totals.iter().filter(|total| total.participant == participant).copied().collect();
         assert_eq!(totals, expected, "seed {seed}: books of {number}");
+        drop(state);
+        let alone = world.audit_of(participant);
+        assert_eq!(alone.totals, expected, "seed {seed}: {number} alone");
+        assert_eq!(alone.coverage.map(|covered| covered.keys_from), Some(0));
+        assert_eq!((alone.sequenced, alone.tree_root), (report.sequenced, report.tree_root), "seed {seed}");
     }
 }
 
@@ -473,21 +493,15 @@ fn a_network_goes_on_where_its_files_end() {
     let (bank, start) = (ParticipantId(1), engine.now());
     let terms = |number: u8| {
         let expiry = start.plus_ms(40_000);
-        Terms {
-            network: NetworkId(9),
-            uetr: Uetr([number; 16]),
-            expiry,
-            details: Hash::ZERO,
-            seed: [number; 16],
-        }
+        Terms { network: NETWORK, uetr: Uetr([number; 16]), expiry, details: Hash::ZERO, seed: [number; 16] }
     };
     let reserves = path::issue_reserves(&network(), bank, EUR, Amount(5_000));
     let mut issue = Transaction::new(Kind::Issue, &terms(1), reserves);
-    issue.sign(&key(0));
+    issue.sign(&NETWORK, &key(0));
     let mut open = Transaction::account(&terms(2), opening(1));
-    open.sign(&key(1));
+    open.sign(&NETWORK, &key(1));
     let mut fill = Transaction::new(Kind::Issue, &terms(3), path::issue(account(1, 0), EUR, Amount(1_000)));
-    fill.sign(&key(1));
+    fill.sign(&NETWORK, &key(1));
     for transaction in [&issue, &open, &fill] {
         let pending = engine.submit(vec![transaction.clone()]).unwrap();
         let answers = engine.wait(&pending, Duration::from_secs(20));
@@ -521,4 +535,12 @@ fn a_network_goes_on_where_its_files_end() {
     assert_eq!((report.accepted, report.sequenced, report.made), (4, 4, 4));
     let books = world.updaters[&1].lock().unwrap();
     assert_eq!(books.accounts().get(AccountNumber(1)).unwrap().balance, 400);
+    drop(books);
+    // What was decided in the files was never proposed here: an institution's audit begins with what it saved then.
+    let alone = world.audit_of(bank);
+    let covered = alone.coverage.unwrap();
+    assert!(covered.keys_from == 3 && (3..=4).contains(&covered.accounts_from), "{covered:?}");
+    assert_eq!((alone.sequenced, alone.made), (4, 1));
+    let own = report.totals.iter().filter(|total| total.participant == bank).copied();
+    assert_eq!(alone.totals, own.collect::<Vec<_>>());
 }

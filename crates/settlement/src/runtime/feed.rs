@@ -48,6 +48,76 @@ pub enum Unreadable {
     },
 }
 
+/// The kind of reason for which a record is set aside: what an audit counts by.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum RecordFault {
+    /// No program of this network appended it.
+    Foreign,
+    /// It has another form than the topic's records.
+    Unreadable,
+    /// It breaks the count of the partition's records: nothing after it is read.
+    OutOfOrder,
+    /// It names a participant that the network does not have.
+    UnknownParticipant,
+    /// It names another participant than the one that may write there.
+    AnothersName,
+    /// It is about a batch that no scheduler accepted.
+    UnknownBatch,
+    /// It takes the batch to have another length.
+    WrongLength,
+    /// Its signature is not the participant's.
+    WrongSignature,
+    /// It answers for a transaction in which the participant has no part.
+    NotAsked,
+    /// It contradicts an earlier answer of the participant.
+    Contradiction,
+    /// It cosigns a head that the operator did not sign.
+    NotTheOperators,
+    /// It cosigns a head that the operator signed and that is not of this sequence: evidence against the operator.
+    TwoHistories,
+}
+
+impl RecordFault {
+    /// Every kind.
+    pub const ALL: [Self; 12] = [
+        Self::Foreign,
+        Self::Unreadable,
+        Self::OutOfOrder,
+        Self::UnknownParticipant,
+        Self::AnothersName,
+        Self::UnknownBatch,
+        Self::WrongLength,
+        Self::WrongSignature,
+        Self::NotAsked,
+        Self::Contradiction,
+        Self::NotTheOperators,
+        Self::TwoHistories,
+    ];
+
+    /// Its name in dead letters and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Foreign => "foreign",
+            Self::Unreadable => "unreadable",
+            Self::OutOfOrder => "out_of_order",
+            Self::UnknownParticipant => "unknown_participant",
+            Self::AnothersName => "anothers_name",
+            Self::UnknownBatch => "unknown_batch",
+            Self::WrongLength => "wrong_length",
+            Self::WrongSignature => "wrong_signature",
+            Self::NotAsked => "not_asked",
+            Self::Contradiction => "contradiction",
+            Self::NotTheOperators => "not_the_operators",
+            Self::TwoHistories => "two_histories",
+        }
+    }
+
+    /// The kind of that name.
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|fault| fault.name() == name)
+    }
+}
+
 /// A record that was passed over because nothing depends on it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SetAside {
@@ -55,14 +125,52 @@ pub struct SetAside {
     pub partition: Partition,
     /// Which it is there.
     pub position: u64,
+    /// What kind of fault it has.
+    pub fault: RecordFault,
     /// What is wrong with it.
     pub reason: String,
-    /// Its bytes, or as many of them as are kept.
-    pub payload: bytes::Bytes,
+    /// How many bytes it has.
+    pub bytes: usize,
+    /// The first [`KEPT_BYTES`] of them at most.
+    pub kept: bytes::Bytes,
+}
+
+/// Bytes of a record that are set aside with the reason.
+pub const KEPT_BYTES: usize = 1 << 16;
+/// Records that are set aside before those that gathered are taken away: what one member appends must neither fill the
+/// memory nor the commit of those who read it.
+const MAX_ASIDE: usize = 256;
+
+impl SetAside {
+    /// A record at `position` of `partition`.
+    pub fn new(
+        partition: Partition,
+        position: u64,
+        fault: RecordFault,
+        reason: String,
+        payload: &[u8],
+    ) -> Self {
+        let kept = bytes::Bytes::copy_from_slice(&payload[..payload.len().min(KEPT_BYTES)]);
+        Self { partition, position, fault, reason, bytes: payload.len(), kept }
+    }
 }
 
 /// Where what is set aside gathers.
 pub type Aside = Arc<Mutex<Vec<SetAside>>>;
+
+/// What becomes of records that cannot be read.
+#[derive(Clone)]
+pub enum UnreadableRecords {
+    /// They are an error: to pass over one could change a decision.
+    Stop,
+    /// They gather here: nothing depends on them.
+    SetAside(Aside),
+    /// Each partition is another member's. What cannot be read gathers here and holds up nobody else: also a partition
+    /// that breaks the count of its records, which is read no further.
+    OfMembers(Aside),
+    /// They are the reader's own institution's, and those who decide have set them aside.
+    PassOver,
+}
 
 /// How far a reader has come in one partition, for those who record it.
 #[derive(Clone, Debug)]
@@ -84,7 +192,7 @@ pub struct Feeds {
     log: Arc<dyn SharedLog>,
     feeds: Vec<Feed>,
     turn: usize,
-    aside: Option<Aside>,
+    unreadable: UnreadableRecords,
 }
 
 struct Feed {
@@ -95,18 +203,19 @@ struct Feed {
     fetched: u64,
     records: VecDeque<Record>,
     scratch: Vec<Record>,
+    /// Whether nothing more of it can be read.
+    ended: bool,
 }
 
 /// Bytes that are fetched from the log at once.
 const FETCH_BYTES: usize = 1 << 20;
 
 impl Feeds {
-    /// These partitions, each from the position of its cursor on. What cannot be decoded is an error, or goes
-    /// into `aside` where nothing depends on it.
+    /// These partitions, each from the position of its cursor on.
     pub fn new(
         log: Arc<dyn SharedLog>,
         partitions: impl IntoIterator<Item = (TopicId, Partition, Cursor)>,
-        aside: Option<Aside>,
+        unreadable: UnreadableRecords,
     ) -> Self {
         let feed = |(id, partition, cursor): (TopicId, Partition, Cursor)| Feed {
             fetched: cursor.next(),
@@ -115,8 +224,9 @@ impl Feeds {
             cursor,
             records: VecDeque::new(),
             scratch: Vec::new(),
+            ended: false,
         };
-        Self { log, feeds: partitions.into_iter().map(feed).collect(), turn: 0, aside }
+        Self { log, feeds: partitions.into_iter().map(feed).collect(), turn: 0, unreadable }
     }
 
     /// By partition, the position after the last record that has come, whether it was polled or not.
@@ -131,16 +241,27 @@ impl Feeds {
 
     /// By partition, its end as of now; none where the cluster does not say.
     pub(crate) fn ends(&self) -> Option<Vec<u64>> {
-        let end = |feed: &Feed| Some(self.log.next(feed.id).0).filter(|end| *end != u64::MAX);
-        self.feeds.iter().map(end).collect()
+        (0..self.feeds.len()).map(|feed| self.end(feed)).collect()
     }
 
-    /// The next batch of the next partition that has one.
-    pub(crate) fn poll<T: Message>(&mut self) -> Result<Option<Polled<T>>, Unreadable> {
+    /// The end of one partition as of now; none where the cluster does not say.
+    pub(crate) fn end(&self, feed: usize) -> Option<u64> {
+        let id = self.feeds.get(feed)?.id;
+        Some(self.log.next(id).0).filter(|end| *end != u64::MAX)
+    }
+
+    /// The next batch of the next partition that has one, but for those partitions of which `waits` says so.
+    pub(crate) fn poll_unless<T: Message>(
+        &mut self,
+        waits: impl Fn(usize) -> bool,
+    ) -> Result<Option<Polled<T>>, Unreadable> {
         for _ in 0..self.feeds.len() {
             let at = self.turn;
             self.turn = (self.turn + 1) % self.feeds.len();
-            while let Some(record) = self.feeds[at].take(&*self.log)? {
+            if waits(at) {
+                continue;
+            }
+            while let Some(record) = self.take(at)? {
                 let position = record.offset.0;
                 let feed = &self.feeds[at];
                 match T::decode(&record.payload) {
@@ -150,12 +271,20 @@ impl Feeds {
                     }
                     Err(source) => {
                         let partition = feed.partition.clone();
-                        let Some(aside) = &self.aside else {
-                            return Err(Unreadable::Form { partition, position, source });
-                        };
-                        let (reason, payload) = (source.to_string(), record.payload);
-                        let set_aside = SetAside { partition, position, reason, payload };
-                        aside.lock().expect("no holder of the lock panics").push(set_aside);
+                        match &self.unreadable {
+                            UnreadableRecords::Stop => {
+                                return Err(Unreadable::Form { partition, position, source });
+                            }
+                            UnreadableRecords::SetAside(aside) | UnreadableRecords::OfMembers(aside) => {
+                                let (fault, reason) = (RecordFault::Unreadable, source.to_string());
+                                let letter =
+                                    SetAside::new(partition, position, fault, reason, &record.payload);
+                                aside.lock().expect(LOCK).push(letter);
+                            }
+                            UnreadableRecords::PassOver => {
+                                tracing::warn!(%partition, position, error = %source, "a record was passed over");
+                            }
+                        }
                         feed.cursor.0.store(position + 1, Ordering::Release);
                     }
                 }
@@ -163,6 +292,38 @@ impl Feeds {
         }
         Ok(None)
     }
+
+    /// The next record of a partition, if it has one that is to be read now.
+    fn take(&mut self, at: usize) -> Result<Option<Record>, Unreadable> {
+        let feed = &mut self.feeds[at];
+        let (aside, of_members) = match &self.unreadable {
+            UnreadableRecords::SetAside(aside) => (aside, false),
+            UnreadableRecords::OfMembers(aside) => (aside, true),
+            UnreadableRecords::Stop | UnreadableRecords::PassOver => return feed.take(&*self.log),
+        };
+        if feed.ended || aside.lock().expect(LOCK).len() >= MAX_ASIDE {
+            return Ok(None);
+        }
+        match feed.take(&*self.log) {
+            Err(Unreadable::Log { partition, position, source })
+                if of_members && breaks_the_count(&source) =>
+            {
+                feed.ended = true;
+                let letter =
+                    SetAside::new(partition, position, RecordFault::OutOfOrder, source.to_string(), &[]);
+                aside.lock().expect(LOCK).push(letter);
+                Ok(None)
+            }
+            taken => taken,
+        }
+    }
+}
+
+const LOCK: &str = "no holder of the lock panics";
+
+/// Whether a log says of a partition that nothing of it from some record on can be read, whoever tries.
+pub(crate) fn breaks_the_count(error: &LogError) -> bool {
+    matches!(error, LogError::Unreadable { .. } | LogError::Version { .. } | LogError::OutOfRange { .. })
 }
 
 impl Feed {

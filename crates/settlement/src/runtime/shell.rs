@@ -5,15 +5,16 @@ use super::feed::{Feeds, Polled};
 use super::topic::{Reader, Topic, TopicError};
 use super::under_way::UnderWay;
 use crate::message::{
-    AcceptedBatch, ApprovalBatch, DecisionBatch, IntakeBatch, ProposalBatch, SequenceBatch, Source,
-    Submission, Withdrawal,
+    AcceptedBatch, ApprovalBatch, ApprovalSigner, DecisionBatch, IntakeBatch, ParticipationBatch,
+    ProposalBatch, SequenceBatch, Source, Submission, Withdrawal,
 };
 use crate::stage::assembler::NotCounted;
-use crate::stage::{Approver, Assembler, Scheduled, Scheduler, Sequencer, Updater};
+use crate::stage::{Approver, Assembler, LogWitness, Scheduled, Scheduler, Sequencer, Updater};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use tally_ledger::Timestamp;
+use tally_crypto::PublicKey;
+use tally_ledger::{ParticipantId, Timestamp};
 use tally_log::{LogError, Ticket};
 
 /// A stage's state where others look at it between steps.
@@ -37,10 +38,14 @@ pub struct SchedulerShell {
     pub state: SharedState<Scheduler>,
     /// What comes in.
     pub submissions: Reader<Submission>,
+    /// What became of what it accepted.
+    pub sequence: Reader<SequenceBatch>,
     /// What it tells the senders, by the partition that their submissions came in.
     pub intake: Vec<Topic<IntakeBatch>>,
     /// What it accepts.
     pub accepted: Topic<AcceptedBatch>,
+    /// Who has to answer for what was accepted, by assembler.
+    pub participations: Vec<Topic<ParticipationBatch>>,
     /// What it asks, by participant.
     pub proposals: Vec<Topic<ProposalBatch>>,
     /// What waits for the log to take it.
@@ -78,7 +83,12 @@ impl SchedulerShell {
         let results = scheduled.results;
         let intake = IntakeBatch { origin: sender.origin, source, ticket, expires, results };
         self.intake[sender.feed].append(Arc::new(intake)).map_err(|refusal| error(self, refusal))?;
-        for proposals in scheduled.proposals {
+        // Before the proposals: the assembler knows who is asked before anybody answers.
+        if let Some(participation) = scheduled.asked.participation {
+            let topic = &self.participations[assembler_of(participation.source, self.participations.len())];
+            topic.append(Arc::new(participation)).map_err(|refusal| error(self, refusal))?;
+        }
+        for proposals in scheduled.asked.proposals {
             let topic = &self.proposals[proposals.participant.index()];
             topic.append(Arc::new(proposals)).map_err(|refusal| error(self, refusal))?;
         }
@@ -95,16 +105,45 @@ impl Stage for SchedulerShell {
         if let Some((sender, scheduled)) = self.waiting.take() {
             return self.send(sender, scheduled);
         }
+        // Decisions first: a client that was told of one may use the reference again.
+        let mut progress = false;
+        while let Some(decided) = self.sequence.poll().map_err(|refusal| error(self, refusal))? {
+            self.state.lock().expect("no step panics and goes on").learn(&decided.value);
+            progress = true;
+        }
         if !self.accepted.has_room() || !self.proposals.iter().all(Topic::has_room) {
-            return Ok(false);
+            return Ok(progress);
         }
         let polled = self.submissions.poll().map_err(|refusal| error(self, refusal))?;
-        let Some(Polled { feed, value: submission, .. }) = polled else { return Ok(false) };
+        let Some(Polled { feed, value: submission, .. }) = polled else { return Ok(progress) };
         let Submission { origin, batch } = Arc::unwrap_or_clone(submission);
         let scheduled = self.state.lock().expect("no step panics and goes on").step(now, batch);
         self.send(Sender { feed, origin }, scheduled)?;
         Ok(true)
     }
+}
+
+/// A scheduler proposed under the name of another's batch: in which order an institution reads the two would decide what
+/// the name means.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("scheduler {scheduler} proposes under the name of {found:?}, a batch of another scheduler")]
+pub struct AnothersBatch {
+    /// In whose partition the proposals lie.
+    pub scheduler: usize,
+    /// The name of the batch.
+    pub found: Source,
+}
+
+/// Checks that proposals that come from another process name a batch of the scheduler in whose partition they lie.
+fn is_the_schedulers(
+    reader: &Reader<ProposalBatch>,
+    polled: &Polled<ProposalBatch>,
+) -> Result<(), AnothersBatch> {
+    let found = polled.value.source;
+    if reader.feeds().is_some() && found.scheduler != polled.feed as u64 {
+        return Err(AnothersBatch { scheduler: polled.feed, found });
+    }
+    Ok(())
 }
 
 /// An approver with its topics.
@@ -119,6 +158,8 @@ pub struct ApproverShell {
     pub sequence: Reader<SequenceBatch>,
     /// What it answers, by assembler.
     pub approvals: Vec<Topic<ApprovalBatch>>,
+    /// What it answers, for its participant's updater; none where the updater reads `approvals` itself.
+    pub answers: Option<Topic<ApprovalBatch>>,
     /// Where what is under way lies: streams are the proposals by scheduler, then the approvals by assembler.
     pub under_way: UnderWay,
     /// Proposals that wait: with orders until the orders before them are decided, others until `known` is.
@@ -167,9 +208,12 @@ impl Stage for ApproverShell {
         // Proposals first: what was decided before they were made is in the sequence by then.
         if has_room && self.held.is_none() {
             self.held = self.proposals.poll().map_err(|refusal| error(self, refusal))?;
+            if let Some(polled) = &self.held {
+                is_the_schedulers(&self.proposals, polled).map_err(|wrong| error(self, wrong))?;
+            }
         }
         while let Some(decided) = self.sequence.poll().map_err(|refusal| error(self, refusal))? {
-            self.state.decide(&decided.value);
+            self.state.decide(&decided.value).map_err(|refusal| error(self, refusal))?;
             if !self.state.is_open(decided.value.source) {
                 self.under_way.forget(decided.value.source);
             }
@@ -192,7 +236,11 @@ impl Stage for ApproverShell {
             Ok(None) => {}
             Ok(Some(approvals)) => {
                 let assembler = assembler_of(source, self.approvals.len());
-                let sent = self.approvals[assembler].append(Arc::new(approvals));
+                let approvals = Arc::new(approvals);
+                if let Some(answers) = &self.answers {
+                    answers.send(Arc::clone(&approvals));
+                }
+                let sent = self.approvals[assembler].append(approvals);
                 let (at, _) = sent.map_err(|refusal| error(self, refusal))?;
                 if self.state.is_open(source) {
                     self.under_way.note(source, stream(feed), position);
@@ -240,25 +288,66 @@ impl ApproverShell {
 pub struct AssemblerShell {
     /// Its state.
     pub state: Assembler,
-    /// Answers.
+    /// Who has to answer for what was accepted, by scheduler.
+    pub participations: Reader<ParticipationBatch>,
+    /// Answers: by participant where each has a feed of its own.
     pub approvals: Reader<ApprovalBatch>,
+    /// By feed of the answers, the participant who alone may answer there; empty where all share one topic in memory.
+    pub answering: Vec<ParticipantId>,
+    /// Answers whose batch the assembler does not know, by feed. The feed waits for it, and nobody else does.
+    pub held: Vec<Held>,
     /// What is not to be made after all.
     pub withdrawals: Reader<Withdrawal>,
     /// Decisions.
     pub decisions: Topic<DecisionBatch>,
-    /// Called for answers that count for nothing.
-    pub on_not_counted: Box<dyn Fn(&NotCounted) + Send>,
+    /// Called for answers that count for nothing, with the feed and the position where they lie.
+    pub on_not_counted: OnNotCounted,
     /// When expiries were last looked for.
     pub looked: Timestamp,
-    /// Where what is under way lies: streams are the approvals by the reader's feeds, then [`DECISIONS_STREAM`].
+    /// What answers decide that were counted again when the assembler was opened, and had not counted before: those to
+    /// batches that it did not know then.
+    pub recovered: Vec<DecisionBatch>,
+    /// Where what is under way lies: streams are the approvals by the reader's feeds, the participations by scheduler from
+    /// [`PARTICIPATIONS_STREAM`] on, then [`DECISIONS_STREAM`].
     pub under_way: UnderWay,
+}
+
+/// Takes answers that count for nothing: why, in which feed and at which position they lie, and the answers.
+pub type OnNotCounted = Box<dyn Fn(&NotCounted, usize, u64, &ApprovalBatch) + Send>;
+
+/// What of one feed of answers waits for batches that the assembler does not know.
+#[derive(Debug, Default)]
+pub struct Held {
+    /// The answers whose batch is waited for.
+    pub answers: Option<Polled<ApprovalBatch>>,
+    /// Answers before this position have waited for long enough: where their batch is not known, there is none.
+    settled: u64,
+    wait: Wait,
+}
+
+/// How long answers to unknown batches have waited. What lies in the feed when the wait begins waits together, so that no
+/// number of such answers takes longer than one.
+#[derive(Debug, Default)]
+enum Wait {
+    /// Nothing waits.
+    #[default]
+    None,
+    /// Since then, for the answers before that position.
+    Since(Timestamp, u64),
+    /// Long enough; now until the participations have been read to these ends.
+    Until(Vec<u64>, u64),
 }
 
 /// The stream of [`AssemblerShell::under_way`] that its decisions are.
 pub const DECISIONS_STREAM: u16 = u16::MAX;
+/// The first stream of [`AssemblerShell::under_way`] that participations are.
+pub const PARTICIPATIONS_STREAM: u16 = 1 << 15;
 
 /// How often expiries are looked for, in milliseconds.
 const LOOK_MS: u64 = 100;
+/// How long answers wait, in milliseconds, for a batch that no scheduler has told the assembler of. A scheduler makes both
+/// visible at once; a cluster may take a while to show them everywhere.
+const UNKNOWN_BATCH_MS: u64 = 5_000;
 
 impl Stage for AssemblerShell {
     fn name(&self) -> String {
@@ -275,33 +364,142 @@ impl Stage for AssemblerShell {
                 self.decide(decisions)?;
             }
         }
-        let mut progress = false;
-        while let Some(withdrawal) = self.withdrawals.poll().map_err(|refusal| error(self, refusal))? {
-            let decisions = self.state.withdraw(now, &withdrawal.value);
-            if !decisions.indices.is_empty() {
-                self.decide(decisions)?;
+        let mut progress = !self.recovered.is_empty();
+        for decisions in std::mem::take(&mut self.recovered) {
+            self.decide(decisions)?;
+        }
+        while let Some(asked) = self.participations.poll().map_err(|refusal| error(self, refusal))? {
+            let Polled { feed, position, value } = asked;
+            let source = value.source;
+            let decisions = self.state.ask(value);
+            if self.state.is_open(source) {
+                self.under_way.note(source, PARTICIPATIONS_STREAM + stream(feed), position);
             }
+            self.decide(decisions)?;
             progress = true;
         }
-        let polled = self.approvals.poll().map_err(|refusal| error(self, refusal))?;
-        let Some(Polled { feed, position, value: approvals }) = polled else { return Ok(progress) };
-        match self.state.count(now, &approvals) {
-            Ok(decisions) => {
-                if self.state.is_open(approvals.source) {
-                    self.under_way.note(approvals.source, stream(feed), position);
-                }
-                if !decisions.indices.is_empty() {
-                    self.decide(decisions)?;
-                }
-            }
-            Err(not_counted) => (self.on_not_counted)(&not_counted),
+        while let Some(withdrawal) = self.withdrawals.poll().map_err(|refusal| error(self, refusal))? {
+            let decisions = self.state.withdraw(now, &withdrawal.value);
+            self.decide(decisions)?;
+            progress = true;
         }
+        for feed in 0..self.held.len() {
+            progress |= self.release(now, feed)?;
+        }
+        let held = &self.held;
+        let waits = |feed: usize| held.get(feed).is_some_and(|held| held.answers.is_some());
+        let polled = self.approvals.poll_unless(waits).map_err(|refusal| error(self, refusal))?;
+        let Some(polled) = polled else { return Ok(progress) };
+        self.answer(now, polled)?;
         Ok(true)
     }
 }
 
 impl AssemblerShell {
+    /// Takes answers that wait up again, if their batch is known or never will be; whether it did.
+    fn release(&mut self, now: Timestamp, feed: usize) -> Result<bool, StageError> {
+        let Some(polled) = self.held[feed].answers.take() else { return Ok(false) };
+        if self.approvals.feeds().is_none() {
+            return self.release_in_memory(now, feed, polled);
+        }
+        if self.state.knows(polled.value.source) || self.has_waited(now, feed, polled.position) {
+            self.answer(now, polled)?;
+            return Ok(true);
+        }
+        self.held[feed].answers = Some(polled);
+        Ok(false)
+    }
+
+    /// The same in one process, where a record has no position: each waits for itself.
+    fn release_in_memory(
+        &mut self,
+        now: Timestamp,
+        feed: usize,
+        polled: Polled<ApprovalBatch>,
+    ) -> Result<bool, StageError> {
+        let source = polled.value.source;
+        if self.state.knows(source) {
+            self.held[feed].wait = Wait::None;
+            self.answer(now, polled)?;
+            return Ok(true);
+        }
+        let held = &mut self.held[feed];
+        match held.wait {
+            Wait::Since(since, _) if since.plus_ms(UNKNOWN_BATCH_MS) <= now => {
+                held.wait = Wait::None;
+                let why = NotCounted::UnknownBatch(polled.value.participant, source);
+                (self.on_not_counted)(&why, feed, polled.position, &polled.value);
+                return Ok(true);
+            }
+            Wait::Since(..) => {}
+            _ => held.wait = Wait::Since(now, 0),
+        }
+        held.answers = Some(polled);
+        Ok(false)
+    }
+
+    /// Whether answers at that position have waited for long enough: everything that schedulers had said some time after the
+    /// answers were there has been read. The cluster is asked twice for each wait.
+    fn has_waited(&mut self, now: Timestamp, feed: usize, position: u64) -> bool {
+        let held = &mut self.held[feed];
+        if position < held.settled {
+            return true;
+        }
+        let participations = self.participations.feeds();
+        if let Wait::Since(_, end) | Wait::Until(_, end) = &held.wait
+            && position >= *end
+        {
+            held.wait = Wait::None;
+        }
+        if matches!(held.wait, Wait::None) {
+            let end = self.approvals.feeds().map_or(Some(position + 1), |feeds| feeds.end(feed));
+            held.wait = end.map_or(Wait::None, |end| Wait::Since(now, end.max(position + 1)));
+        }
+        if let Wait::Since(since, end) = &held.wait
+            && since.plus_ms(UNKNOWN_BATCH_MS) <= now
+            && let Some(ends) = participations.map_or_else(|| Some(Vec::new()), Feeds::ends)
+        {
+            held.wait = Wait::Until(ends, *end);
+        }
+        if let Wait::Until(ends, end) = &held.wait
+            && participations.is_none_or(|feeds| feeds.has_reached(ends))
+        {
+            held.settled = *end;
+            held.wait = Wait::None;
+        }
+        position < held.settled
+    }
+
+    fn answer(&mut self, now: Timestamp, polled: Polled<ApprovalBatch>) -> Result<(), StageError> {
+        let Polled { feed, position, .. } = polled;
+        let approvals = Arc::clone(&polled.value);
+        let expected = self.answering.get(feed).copied().unwrap_or(approvals.participant);
+        if expected != approvals.participant {
+            let why = NotCounted::Foreign { expected, found: approvals.participant };
+            (self.on_not_counted)(&why, feed, position, &approvals);
+            return Ok(());
+        }
+        match self.state.count(now, &approvals) {
+            Ok(decisions) => {
+                if self.state.is_open(approvals.source) {
+                    self.under_way.note(approvals.source, stream(feed), position);
+                }
+                self.decide(decisions)?;
+            }
+            Err(NotCounted::UnknownBatch(..))
+                if self.held.get(feed).is_some_and(|held| position >= held.settled) =>
+            {
+                self.held[feed].answers = Some(polled);
+            }
+            Err(why) => (self.on_not_counted)(&why, feed, position, &approvals),
+        }
+        Ok(())
+    }
+
     fn decide(&mut self, decisions: DecisionBatch) -> Result<(), StageError> {
+        if decisions.indices.is_empty() {
+            return Ok(());
+        }
         let source = decisions.source;
         let sent = self.decisions.append(Arc::new(decisions));
         let (at, _) = sent.map_err(|refusal| error(self, refusal))?;
@@ -361,14 +559,29 @@ pub struct UpdaterShell {
     pub state: SharedState<Updater>,
     /// What its participant was asked.
     pub proposals: Reader<ProposalBatch>,
+    /// What its participant's approver answered.
+    pub answers: Reader<ApprovalBatch>,
     /// What is final: read only once durable.
     pub sequence: Reader<SequenceBatch>,
+    /// Checks the participant's signature under its answers; none where they come from this process.
+    pub own: Option<OwnAnswers>,
+    /// Checks the operator's log on the way; none where the operator is this process.
+    pub witness: Option<LogWitness>,
     /// How far it has come, for those who wait for it.
     pub applied: Arc<AtomicU64>,
-    /// A decision whose proposals have not come yet.
+    /// A decision whose proposals, or the answers to them, have not come yet.
     pub held: Option<Arc<SequenceBatch>>,
-    /// Where what is under way lies: streams are the proposals by scheduler.
+    /// Where what is under way lies: streams are the proposals by scheduler, then the answers by assembler
+    /// ([`approvals_stream`]).
     pub under_way: UnderWay,
+}
+
+/// Whose answers an updater takes for its participant's.
+pub struct OwnAnswers {
+    /// Computes what is signed.
+    pub signer: ApprovalSigner,
+    /// The participant's key.
+    pub key: PublicKey,
 }
 
 impl Stage for UpdaterShell {
@@ -376,7 +589,7 @@ impl Stage for UpdaterShell {
         format!("updater {}", self.bic)
     }
 
-    fn poll(&mut self, _now: Timestamp) -> Result<bool, StageError> {
+    fn poll(&mut self, now: Timestamp) -> Result<bool, StageError> {
         let mut progress = false;
         if self.held.is_none() {
             let polled = self.sequence.poll().map_err(|refusal| error(self, refusal))?;
@@ -389,9 +602,19 @@ impl Stage for UpdaterShell {
         // be under way all the same when the decision has come.
         progress |= self.drain()?;
         let mut state = state.lock().expect("no step panics and goes on");
-        if state.has_seen(decided.source) {
-            state.apply(&decided);
-            if !state.is_open(decided.source) {
+        // Before it accuses the operator it has read every answer that is there: one that came before its proposals gives way
+        // to a later one.
+        let is_read = |feeds: &Feeds| feeds.ends().is_some_and(|ends| feeds.has_reached(&ends));
+        if state.is_ready(&decided)
+            && (!state.contradicts(&decided) || self.answers.feeds().is_none_or(is_read))
+        {
+            if let Some(witness) = &mut self.witness
+                && let Err(fault) = witness.follow(now, &decided)
+            {
+                return Err(error(self, fault));
+            }
+            state.apply(&decided).map_err(|refusal| error(self, refusal))?;
+            if !state.awaits(decided.source) {
                 self.under_way.forget(decided.source);
             }
             self.applied.store(state.applied(), Ordering::Release);
@@ -403,8 +626,26 @@ impl Stage for UpdaterShell {
     }
 }
 
+/// How far proposals and answers go, by partition.
+pub(crate) struct ShownEnds {
+    proposals: Vec<u64>,
+    answers: Vec<u64>,
+}
+
 impl UpdaterShell {
-    /// Takes the proposals that have come; whether there were any.
+    /// How far what its participant is asked and answers goes as of now; none where that is not known.
+    pub(crate) fn ends(&self) -> Option<ShownEnds> {
+        Some(ShownEnds { proposals: self.proposals.feeds()?.ends()?, answers: self.answers.feeds()?.ends()? })
+    }
+
+    /// Whether all of it has been read up to there.
+    pub(crate) fn has_reached(&self, ends: &ShownEnds) -> bool {
+        let reached =
+            |feeds: Option<&Feeds>, ends: &[u64]| feeds.is_some_and(|feeds| feeds.has_reached(ends));
+        reached(self.proposals.feeds(), &ends.proposals) && reached(self.answers.feeds(), &ends.answers)
+    }
+
+    /// Takes the proposals and the answers to them that have come; whether there were any.
     ///
     /// # Errors
     /// When they cannot be read.
@@ -413,6 +654,7 @@ impl UpdaterShell {
         let mut state = state.lock().expect("no step panics and goes on");
         let mut progress = false;
         while let Some(proposals) = self.proposals.poll().map_err(|refusal| error(self, refusal))? {
+            is_the_schedulers(&self.proposals, &proposals).map_err(|wrong| error(self, wrong))?;
             let Polled { feed, position, value } = proposals;
             let source = value.source;
             state.propose(value);
@@ -421,6 +663,23 @@ impl UpdaterShell {
             }
             progress = true;
         }
+        while let Some(answers) = self.answers.poll().map_err(|refusal| error(self, refusal))? {
+            let Polled { feed, position, value } = answers;
+            progress = true;
+            if let Some(OwnAnswers { signer, key }) = &mut self.own
+                && !signer.verifies(&value, key)
+            {
+                tracing::warn!(bic = self.bic, feed, position, "answers that the institution did not sign");
+                continue;
+            }
+            state.answer(&value);
+            if state.awaits(value.source) {
+                self.under_way.note(value.source, approvals_stream(feed), position);
+            }
+        }
         Ok(progress)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -190,11 +190,20 @@ impl<T: Message> Reader<T> {
     /// # Errors
     /// When what is there cannot be read; it is not passed over.
     pub fn poll(&mut self) -> Result<Option<Polled<T>>, TopicError> {
+        self.poll_unless(|_| false)
+    }
+
+    /// The next batch as [`Self::poll`] gives it, but none of the partitions of which `waits` says so.
+    ///
+    /// # Errors
+    /// When what is there cannot be read; it is not passed over.
+    pub fn poll_unless(&mut self, waits: impl Fn(usize) -> bool) -> Result<Option<Polled<T>>, TopicError> {
         match &mut self.0 {
+            Backing::Local(_) if waits(0) => Ok(None),
             Backing::Local(local) => {
                 Ok(local.poll().map(|(position, value)| Polled { feed: 0, position, value }))
             }
-            Backing::Shared(feeds) => Ok(feeds.poll()?),
+            Backing::Shared(feeds) => Ok(feeds.poll_unless(waits)?),
         }
     }
 }

@@ -2,10 +2,12 @@
 //! few accounts long here, so that small partitions have many.
 
 use super::*;
+use crate::message::ApprovalBatch;
 use crate::message::{AcceptedBatch, SequenceBatch, Source};
 use crate::stage::{Scheduler, Sequencer};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
+use tally_crypto::Signature;
 use tally_crypto::{Hash, SigningKey};
 use tally_ledger::order::AccountAction;
 use tally_ledger::transaction::{Kind, Leg, Terms};
@@ -15,6 +17,7 @@ use tally_ledger::{
 };
 use tally_sim::Rng;
 
+const NETWORK: NetworkId = NetworkId([5; 32]);
 const EUR: AssetId = AssetId(0);
 
 fn network() -> Arc<Network> {
@@ -32,7 +35,7 @@ fn network() -> Arc<Network> {
         largest_payment: Amount(1 << 50),
     };
     Arc::new(Network {
-        id: NetworkId(5),
+        id: NETWORK,
         participants: (0..3).map(participant).collect(),
         assets: vec![asset],
         signatures: SignaturePolicy::InstitutionsOnly,
@@ -70,7 +73,7 @@ impl Driver {
         Self {
             rng: Rng::new(seed),
             scheduler: Scheduler::new(Arc::clone(&network), 0, 0, 10, [1, 2]),
-            sequencer: Sequencer::new(key, 0, Frontier::new(), Timestamp(0)),
+            sequencer: Sequencer::new(NETWORK, key, 0, Frontier::new(), Timestamp(0)),
             truth: Replay::new(Arc::clone(&network)),
             log: Vec::new(),
             updaters: updaters.collect(),
@@ -96,8 +99,7 @@ impl Driver {
         let mut uetr = [0; 16];
         uetr[..8].copy_from_slice(&self.number.to_le_bytes());
         let expiry = Timestamp(90_000);
-        let terms =
-            Terms { network: NetworkId(5), uetr: Uetr(uetr), expiry, details: Hash::ZERO, seed: uetr };
+        let terms = Terms { network: NETWORK, uetr: Uetr(uetr), expiry, details: Hash::ZERO, seed: uetr };
         let bank = ParticipantId(u16::try_from(self.rng.index(3)).unwrap());
         let customers = self.truth.partitions[bank.index()].accounts.customers();
         if customers < 2 || self.rng.chance(1, 4) {
@@ -126,7 +128,8 @@ impl Driver {
         }
         let other = ParticipantId(u16::try_from(self.rng.index(3)).unwrap());
         let mut legs = Vec::new();
-        for (participant, sign) in [(bank, -1), (other, 1)] {
+        let sign = if self.rng.chance(1, 2) { 1 } else { -1 };
+        for (participant, sign) in [(bank, sign), (other, 1)] {
             let amount = Amount(sign * i64::try_from(self.rng.between(1, 50)).unwrap());
             let account = if self.truth.partitions[participant.index()].accounts.customers() == 0 {
                 AccountNumber::own(EUR)
@@ -158,9 +161,19 @@ impl Driver {
         let number = self.log.iter().filter(|entry| matches!(entry, Entry::Accepted(..))).count() as u64;
         let source = Source::new(0, number);
         let accepted = Arc::new(AcceptedBatch { accepted_at: Timestamp(1), batch });
-        for proposals in self.scheduler.propose_again(source, &accepted.batch, |_| true) {
-            let updater = &self.updaters[proposals.participant.index()];
-            updater.lock().unwrap().propose(Arc::new(proposals));
+        for proposals in self.scheduler.propose_again(source, &accepted.batch, |_| true).proposals {
+            let mut updater = self.updaters[proposals.participant.index()].lock().unwrap();
+            let approved = ApprovalBatch {
+                source,
+                source_len: proposals.source_len,
+                participant: proposals.participant,
+                indices: proposals.indices.clone(),
+                ids: vec![Hash::ZERO; proposals.len()],
+                verdicts: vec![0; proposals.len()],
+                signature: Signature::from_bytes([0; 64]),
+            };
+            updater.propose(Arc::new(proposals));
+            updater.answer(&Arc::new(approved));
         }
         self.truth.accept(source, Arc::clone(&accepted));
         self.log.push(Entry::Accepted(source, accepted));
@@ -176,6 +189,8 @@ impl Driver {
         let count = u32::try_from(undecided.accepted.batch.len()).unwrap();
         let mut decisions = crate::message::DecisionBatch { source, ..Default::default() };
         let mut opened: BTreeMap<u16, u32> = BTreeMap::new();
+        // What this record has moved so far: no account goes below zero.
+        let mut moved: BTreeMap<(u16, u32), i64> = BTreeMap::new();
         for index in 0..count {
             if undecided.is_decided(index) || self.rng.chance(1, 4) {
                 continue;
@@ -192,7 +207,16 @@ impl Driver {
             });
             decisions.indices.push(index);
             decisions.ids.push(Hash::ZERO);
-            let made = fits && (undecided.order(index).is_some() || self.rng.chance(3, 4));
+            let covered = undecided.legs(index).iter().all(|leg| {
+                let accounts = &self.truth.partitions[leg.participant.index()].accounts;
+                let before = moved.get(&(leg.participant.0, leg.account.0)).copied().unwrap_or(0);
+                let balance = accounts.get(leg.account).unwrap().balance + before;
+                !leg.amount.is_debit() || balance + leg.amount.0 >= 0
+            });
+            let made = fits && covered && (undecided.order(index).is_some() || self.rng.chance(3, 4));
+            for leg in undecided.legs(index).iter().filter(|_| made) {
+                *moved.entry((leg.participant.0, leg.account.0)).or_default() += leg.amount.0;
+            }
             decisions.verdicts.push(if made { 0 } else { 24 });
         }
         if decisions.indices.is_empty() {
@@ -209,7 +233,7 @@ impl Driver {
         while let Some(entry) = self.log.get(self.read[at]) {
             self.read[at] += 1;
             if let Entry::Sequenced(batch) = entry {
-                return self.updaters[at].lock().unwrap().apply(batch);
+                return self.updaters[at].lock().unwrap().apply(batch).unwrap();
             }
         }
     }
@@ -285,7 +309,7 @@ fn a_snapshot_of_a_busy_network_and_the_log_come_to_the_truth() {
         let origin = driver.origin();
         let updaters = driver.updaters.clone();
         let mut busy = Busy { bytes: Vec::new(), driver: &mut driver };
-        capture(NetworkId(5), &origin, &updaters, &mut busy).unwrap();
+        capture(NETWORK, &origin, &updaters, &mut busy).unwrap();
         let path = directory.path().join("it.snapshot");
         std::fs::write(&path, &busy.bytes).unwrap();
         for _ in 0..driver.rng.below(30) {

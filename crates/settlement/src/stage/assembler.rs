@@ -1,16 +1,19 @@
 //! The assembler: joins the answers to a transaction until everybody concerned has given one or it
 //! expired, and decides it, once.
+//!
+//! Who is concerned comes from the scheduler ([`ParticipationBatch`]) alone. An answer counts for the
+//! participant who signed it, and only where that participant was asked: a participant can refuse what
+//! concerns it, and change nothing else.
 
-use crate::message::{ApprovalBatch, ApprovalSigner, DecisionBatch, Source, Withdrawal};
+use crate::message::{ApprovalBatch, ApprovalSigner, DecisionBatch, ParticipationBatch, Source, Withdrawal};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
-use tally_crypto::Hash;
 use tally_ledger::{Network, ParticipantId, Refusal, Timestamp};
 
 /// How long after a transaction's expiry, in milliseconds, an answer that was given before it may
 /// still arrive.
-const GRACE_MS: u64 = 2_000;
-/// The most withdrawals that wait for the first answer to what they withdraw.
+pub(crate) const GRACE_MS: u64 = 2_000;
+/// The most withdrawals that wait for the batch of what they withdraw.
 const MAX_WITHDRAWALS: usize = 1 << 16;
 
 /// One assembler.
@@ -22,8 +25,8 @@ pub struct Assembler {
     /// Per scheduler: every batch below was decided, and those above that were. Counted are this assembler's alone: as
     /// its `n`-th is batch number `n` times the number of assemblers, and something.
     finished: HashMap<u64, Finished>,
-    /// What is to be refused with its first answer, which says what it is. Nobody is told of these, so that a crash
-    /// may forget them.
+    /// Withdrawals whose batch is not open yet. Their senders have no acknowledgement, so that a crash may
+    /// forget them.
     withdrawn: BTreeSet<Withdrawal>,
     signer: ApprovalSigner,
     clock: Timestamp,
@@ -40,31 +43,83 @@ pub struct Finished {
 
 /// An accepted batch that is not wholly decided.
 struct Open {
-    items: Vec<Item>,
-    answered: Vec<ParticipantId>,
+    participation: Arc<ParticipationBatch>,
+    /// The participant who alone is asked for the whole batch, if there is one.
+    only: Option<ParticipantId>,
+    /// The earliest expiry of the batch: before it nothing expires.
+    expires: Timestamp,
     undecided: u32,
+    /// Answers transaction by transaction; none before the first answer that does not decide the whole batch.
+    counting: Option<Counting>,
 }
+
+/// The answers to a batch, transaction by transaction.
+struct Counting {
+    items: Vec<Item>,
+    /// Where the participants of each transaction begin in the participation's column.
+    firsts: Vec<u32>,
+    /// By place in that column, the verdict that was answered there; [`UNANSWERED`] before.
+    answers: Vec<u16>,
+    /// The batches of answers that were counted, for evidence against a participant who gives two.
+    counted: Vec<Arc<ApprovalBatch>>,
+}
+
+const UNANSWERED: u16 = u16::MAX;
 
 #[derive(Clone, Copy)]
 struct Item {
-    id: Hash,
-    expiry: Timestamp,
-    /// Answers still to come; none came yet when `seen` is false.
+    /// Participants who have not answered.
     missing: u8,
-    seen: bool,
     decided: bool,
+    /// The refusal with the lowest number among the answers; 0 while there is none.
     verdict: u16,
 }
 
 /// Why a batch of answers counts for nothing.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum NotCounted {
     /// It names a participant that the network does not have.
     #[error("answers from participant {0:?}, which this network does not have")]
     UnknownParticipant(ParticipantId),
+    /// It lies where another participant answers.
+    #[error("answers of participant {found:?} where only participant {expected:?} may answer")]
+    Foreign {
+        /// Who answers there.
+        expected: ParticipantId,
+        /// Whom the answers name.
+        found: ParticipantId,
+    },
+    /// It is about a batch of which no scheduler has told the assembler.
+    #[error("answers of participant {0:?} to {1:?}, which was not accepted")]
+    UnknownBatch(ParticipantId, Source),
+    /// It takes the accepted batch to have another number of transactions.
+    #[error("answers of participant {0:?} to {1:?} take it for a batch of another length")]
+    WrongLength(ParticipantId, Source),
     /// The signature is not the participant's.
     #[error("answers to {1:?} that participant {0:?} did not sign")]
     WrongSignature(ParticipantId, Source),
+    /// It answers for a transaction in which the participant has no part.
+    #[error(
+        "participant {participant:?} answers for transaction {index} of {source_batch:?}, in which it has no part"
+    )]
+    NotAsked {
+        /// Who answers.
+        participant: ParticipantId,
+        /// The accepted batch.
+        source_batch: Source,
+        /// The transaction in it.
+        index: u32,
+    },
+    /// The participant signed another answer about the same transaction before: evidence of misconduct.
+    #[error("participant {} answers for transaction {index} of {:?} a second time, and otherwise", .second.participant.0, .second.source)]
+    Contradiction {
+        /// The transaction in the accepted batch.
+        index: u32,
+        /// The answers that count.
+        first: Arc<ApprovalBatch>,
+        /// Those that do not.
+        second: Arc<ApprovalBatch>,
+    },
 }
 
 impl Assembler {
@@ -86,12 +141,12 @@ impl Assembler {
         clock: Timestamp,
     ) -> Self {
         Self {
+            signer: ApprovalSigner::new(network.id),
             network,
             assemblers,
             open: BTreeMap::new(),
             finished,
             withdrawn: BTreeSet::new(),
-            signer: ApprovalSigner::default(),
             clock,
         }
     }
@@ -106,9 +161,14 @@ impl Assembler {
         self.clock
     }
 
-    /// Whether answers to the batch are counted and not all of it is decided.
+    /// Whether the participation of the batch has come and not all of it is decided.
     pub fn is_open(&self, source: Source) -> bool {
         self.open.contains_key(&source)
+    }
+
+    /// Whether the participation of the batch has come, whatever became of it.
+    pub fn knows(&self, source: Source) -> bool {
+        self.is_open(source) || self.is_finished(source)
     }
 
     /// How many batches are not wholly decided.
@@ -116,14 +176,38 @@ impl Assembler {
         self.open.len()
     }
 
-    /// Tells, when recovering, that a batch of `len` transactions was accepted and is not wholly decided.
-    pub fn reopen(&mut self, source: Source, len: u32, is_decided: impl Fn(u32) -> bool) {
-        let mut open = Open::new(len);
-        for (index, item) in (0u32..).zip(&mut open.items) {
+    /// Learns who has to answer for a batch; what was withdrawn of it before is decided at once. A batch that it knows is
+    /// not opened again.
+    pub fn ask(&mut self, participation: Arc<ParticipationBatch>) -> DecisionBatch {
+        let source = participation.source;
+        let mut decisions = DecisionBatch { source, ..DecisionBatch::default() };
+        if self.knows(source) {
+            return decisions;
+        }
+        self.open.insert(source, Open::new(participation));
+        let of_source = Withdrawal { source, index: 0 }..=Withdrawal { source, index: u32::MAX };
+        let due: Vec<u32> = self.withdrawn.range(of_source).map(|withdrawal| withdrawal.index).collect();
+        for index in due {
+            self.withdrawn.remove(&Withdrawal { source, index });
+            self.refuse(source, index, Refusal::Withdrawn, &mut decisions);
+        }
+        decisions
+    }
+
+    /// Learns, when recovering, that a batch was accepted, and which of it is decided.
+    pub fn reopen(&mut self, participation: Arc<ParticipationBatch>, is_decided: impl Fn(u32) -> bool) {
+        let source = participation.source;
+        let mut open = Open::new(participation);
+        let counting = open.counting.get_or_insert_with(|| Counting::new(&open.participation));
+        for (index, item) in (0u32..).zip(&mut counting.items) {
             item.decided = is_decided(index);
             open.undecided -= u32::from(item.decided);
         }
-        self.open.insert(source, open);
+        if open.undecided == 0 {
+            self.finish(source);
+        } else {
+            self.open.insert(source, open);
+        }
     }
 
     /// Counts a batch of answers; what it decides, in the order of the accepted batch.
@@ -131,76 +215,52 @@ impl Assembler {
     /// Answers that were counted before, or come after the decision, change nothing.
     ///
     /// # Errors
-    /// When the answers are not the participant's own: nothing is counted.
-    pub fn count(&mut self, now: Timestamp, batch: &ApprovalBatch) -> Result<DecisionBatch, NotCounted> {
+    /// When the answers are not the participant's own, or it was not asked for them: nothing is counted.
+    pub fn count(&mut self, now: Timestamp, batch: &Arc<ApprovalBatch>) -> Result<DecisionBatch, NotCounted> {
         self.clock = self.clock.max(now);
-        let mut decisions = DecisionBatch { source: batch.source, ..DecisionBatch::default() };
-        if self.is_finished(batch.source) && !self.open.contains_key(&batch.source) {
-            return Ok(decisions);
+        let (source, participant) = (batch.source, batch.participant);
+        let mut decisions = DecisionBatch { source, ..DecisionBatch::default() };
+        let key = self.network.participants.get(participant.index());
+        let key = &key.ok_or(NotCounted::UnknownParticipant(participant))?.key;
+        let Some(open) = self.open.get_mut(&source) else {
+            if self.is_finished(source) {
+                return Ok(decisions);
+            }
+            return Err(NotCounted::UnknownBatch(participant, source));
+        };
+        if batch.source_len as usize != open.participation.len() {
+            return Err(NotCounted::WrongLength(participant, source));
         }
-        let participant = self.network.participants.get(batch.participant.index());
-        let key = &participant.ok_or(NotCounted::UnknownParticipant(batch.participant))?.key;
         if !self.signer.verifies(batch, key) {
-            return Err(NotCounted::WrongSignature(batch.participant, batch.source));
+            return Err(NotCounted::WrongSignature(participant, source));
         }
-        let whole = batch.indices.len() == batch.source_len as usize;
-        if whole
-            && !self.open.contains_key(&batch.source)
-            && batch.participants.iter().all(|count| *count == 1)
-        {
+        if open.is_decided_by(batch) {
             decisions.indices.clone_from(&batch.indices);
             decisions.ids.clone_from(&batch.ids);
             decisions.verdicts.clone_from(&batch.verdicts);
-            self.finish(batch.source);
+            self.close(source);
             return Ok(decisions);
         }
-        let open = self.open.entry(batch.source).or_insert_with(|| Open::new(batch.source_len));
-        if open.answered.contains(&batch.participant) || open.items.len() != batch.source_len as usize {
-            return Ok(decisions);
-        }
-        open.answered.push(batch.participant);
-        for (at, index) in batch.indices.iter().enumerate() {
-            let item = &mut open.items[*index as usize];
-            if item.decided {
-                continue;
-            }
-            item.count(batch, at);
-            let withdrawal = Withdrawal { source: batch.source, index: *index };
-            let is_withdrawn = !self.withdrawn.is_empty() && self.withdrawn.remove(&withdrawal);
-            let (missing, verdict) = (item.missing, item.verdict);
-            if missing == 0 {
-                open.decide(*index, verdict, &mut decisions);
-            } else if is_withdrawn {
-                open.decide(*index, Refusal::Withdrawn.number(), &mut decisions);
-            }
-        }
+        open.count(batch, &mut decisions)?;
         if open.undecided == 0 {
-            self.close(batch.source);
+            self.close(source);
         }
         Ok(decisions)
     }
 
-    /// Refuses a transaction that is not decided, at once if anybody has answered for it, else with the first answer. What
-    /// that one answer decides is not withdrawn, nor is what is decided already.
+    /// Refuses a transaction that is not decided; one whose batch has not come is refused when it comes.
     pub fn withdraw(&mut self, now: Timestamp, withdrawal: &Withdrawal) -> DecisionBatch {
         self.clock = self.clock.max(now);
         let Withdrawal { source, index } = *withdrawal;
         let mut decisions = DecisionBatch { source, ..DecisionBatch::default() };
-        let item = self.open.get(&source).and_then(|open| open.items.get(index as usize)).copied();
-        match item {
-            Some(Item { decided: true, .. }) => {}
-            Some(Item { seen: true, .. }) => {
-                let open = self.open.get_mut(&source).expect("it was found there");
-                open.decide(index, Refusal::Withdrawn.number(), &mut decisions);
-                if open.undecided == 0 {
-                    self.close(source);
-                }
+        if self.is_open(source) {
+            self.refuse(source, index, Refusal::Withdrawn, &mut decisions);
+        } else if !self.is_finished(source) {
+            // Those of batches that never come go first when there are too many.
+            if self.withdrawn.len() >= MAX_WITHDRAWALS {
+                self.withdrawn.pop_first();
             }
-            None if self.is_finished(source) => {}
-            _ if self.withdrawn.len() < MAX_WITHDRAWALS => {
-                self.withdrawn.insert(*withdrawal);
-            }
-            _ => {}
+            self.withdrawn.insert(*withdrawal);
         }
         decisions
     }
@@ -210,10 +270,13 @@ impl Assembler {
         self.clock = self.clock.max(now);
         let mut all = Vec::new();
         for (source, open) in &mut self.open {
+            if open.expires.plus_ms(GRACE_MS) >= self.clock {
+                continue;
+            }
             let mut decisions = DecisionBatch { source: *source, ..DecisionBatch::default() };
-            for index in (0u32..).take(open.items.len()) {
-                let item = &open.items[index as usize];
-                if item.seen && !item.decided && item.expiry.plus_ms(GRACE_MS) < self.clock {
+            let participation = Arc::clone(&open.participation);
+            for (index, expiry) in (0u32..).zip(&participation.expiries) {
+                if expiry.plus_ms(GRACE_MS) < self.clock {
                     open.decide(index, Refusal::ApprovalTimeout.number(), &mut decisions);
                 }
             }
@@ -237,15 +300,24 @@ impl Assembler {
             .is_some_and(|finished| number < finished.below || finished.above.contains(&number))
     }
 
+    /// Refuses a transaction, unless one participant alone has to answer it: that one's answer decides it, or its expiry.
+    fn refuse(&mut self, source: Source, index: u32, refusal: Refusal, decisions: &mut DecisionBatch) {
+        let Some(open) = self.open.get_mut(&source) else { return };
+        if open.participation.counts.get(index as usize).is_none_or(|count| *count < 2) {
+            return;
+        }
+        open.decide(index, refusal.number(), decisions);
+        if open.undecided == 0 {
+            self.close(source);
+        }
+    }
+
     fn close(&mut self, source: Source) {
         self.open.remove(&source);
         self.finish(source);
     }
 
     fn finish(&mut self, source: Source) {
-        if !self.withdrawn.is_empty() {
-            self.withdrawn.retain(|withdrawal| withdrawal.source != source);
-        }
         let finished = self.finished.entry(source.scheduler).or_default();
         finished.above.insert(source.number / self.assemblers);
         while finished.above.remove(&finished.below) {
@@ -255,48 +327,122 @@ impl Assembler {
 }
 
 impl Open {
-    fn new(len: u32) -> Self {
-        let item = Item {
-            id: Hash::ZERO,
-            expiry: Timestamp(0),
-            missing: 0,
-            seen: false,
-            decided: false,
-            verdict: 0,
-        };
-        Self { items: vec![item; len as usize], answered: Vec::new(), undecided: len }
+    fn new(participation: Arc<ParticipationBatch>) -> Self {
+        Self {
+            only: participation.only_participant(),
+            expires: participation.expiries.iter().copied().min().unwrap_or(Timestamp(u64::MAX)),
+            undecided: u32::try_from(participation.len()).expect("batches are bounded"),
+            counting: None,
+            participation,
+        }
     }
 
+    /// Whether these answers, the first to the batch, decide all of it: one participant is asked, and answers everything
+    /// that it was shown.
+    fn is_decided_by(&self, batch: &ApprovalBatch) -> bool {
+        self.counting.is_none()
+            && self.only == Some(batch.participant)
+            && batch.indices.len() == self.participation.len()
+            && batch.ids == self.participation.ids
+    }
+
+    fn count(&mut self, batch: &Arc<ApprovalBatch>, decisions: &mut DecisionBatch) -> Result<(), NotCounted> {
+        let participation = Arc::clone(&self.participation);
+        let counting = self.counting.get_or_insert_with(|| Counting::new(&participation));
+        let places = counting.places(&participation, batch)?;
+        let mut is_new = false;
+        for (at, place) in places.iter().enumerate() {
+            let answer = answer(&participation, batch, at);
+            let Some(item) = counting.answer(batch.indices[at] as usize, *place, answer) else { continue };
+            is_new = true;
+            if item.missing == 0 && !item.decided {
+                let verdict = item.verdict;
+                self.undecided -= 1;
+                item.decided = true;
+                decisions.push(batch.indices[at], participation.ids[batch.indices[at] as usize], verdict);
+            }
+        }
+        if is_new {
+            counting.counted.push(Arc::clone(batch));
+        }
+        Ok(())
+    }
+
+    /// Refuses a transaction, unless it is decided.
     fn decide(&mut self, index: u32, verdict: u16, decisions: &mut DecisionBatch) {
-        let item = &mut self.items[index as usize];
+        let participation = Arc::clone(&self.participation);
+        let counting = self.counting.get_or_insert_with(|| Counting::new(&participation));
+        let Some(item) = counting.items.get_mut(index as usize).filter(|item| !item.decided) else { return };
         item.decided = true;
         self.undecided -= 1;
-        decisions.indices.push(index);
-        decisions.ids.push(item.id);
-        decisions.verdicts.push(verdict);
+        decisions.push(index, participation.ids[index as usize], verdict);
     }
 }
 
-impl Item {
-    /// Counts one answer. Of several refusals the one with the lowest number stands, so that the
-    /// outcome does not depend on the order in which answers come.
-    fn count(&mut self, batch: &ApprovalBatch, at: usize) {
-        let refuse = |verdict: u16, by: u16| match (verdict, by) {
-            (0, by) => by,
-            (verdict, 0) => verdict,
-            (verdict, by) => verdict.min(by),
-        };
-        if self.seen {
-            let same = self.id == batch.ids[at] && self.expiry == batch.expiries[at];
-            let by = if same { batch.verdicts[at] } else { Refusal::ApprovalConflict.number() };
-            self.verdict = refuse(self.verdict, by);
-            self.missing = self.missing.saturating_sub(1);
-        } else {
-            self.seen = true;
-            self.id = batch.ids[at];
-            self.expiry = batch.expiries[at];
-            self.verdict = batch.verdicts[at];
-            self.missing = batch.participants[at].saturating_sub(1);
+/// The answer at `at` by its number. A participant that was shown another transaction does not agree to this one.
+fn answer(participation: &ParticipationBatch, batch: &ApprovalBatch, at: usize) -> u16 {
+    let same = batch.ids[at] == participation.ids[batch.indices[at] as usize];
+    if same { batch.verdicts[at] } else { Refusal::ApprovalConflict.number() }
+}
+
+impl Counting {
+    fn new(participation: &ParticipationBatch) -> Self {
+        let item = |count: &u8| Item { missing: *count, decided: false, verdict: 0 };
+        Self {
+            items: participation.counts.iter().map(item).collect(),
+            firsts: participation.firsts(),
+            answers: vec![UNANSWERED; participation.participants.len()],
+            counted: Vec::new(),
         }
+    }
+
+    /// The places of a participant's answers in the column of participants.
+    fn places(
+        &self,
+        participation: &ParticipationBatch,
+        batch: &Arc<ApprovalBatch>,
+    ) -> Result<Vec<usize>, NotCounted> {
+        let participant = batch.participant;
+        let mut places = Vec::with_capacity(batch.indices.len());
+        for (at, index) in batch.indices.iter().enumerate() {
+            let first = self.firsts[*index as usize] as usize;
+            let end = self.firsts[*index as usize + 1] as usize;
+            let asked = participation.participants[first..end].iter().position(|asked| *asked == participant);
+            let place = asked.map(|place| first + place).ok_or(NotCounted::NotAsked {
+                participant,
+                source_batch: batch.source,
+                index: *index,
+            })?;
+            let before = self.answers[place];
+            if before != UNANSWERED && before != answer(participation, batch, at) {
+                return Err(self.contradiction(batch, *index));
+            }
+            places.push(place);
+        }
+        Ok(places)
+    }
+
+    fn contradiction(&self, second: &Arc<ApprovalBatch>, index: u32) -> NotCounted {
+        let first = self.counted.iter().find(|counted| {
+            counted.participant == second.participant && counted.indices.binary_search(&index).is_ok()
+        });
+        let first = first.expect("what was answered was counted");
+        NotCounted::Contradiction { index, first: Arc::clone(first), second: Arc::clone(second) }
+    }
+
+    /// Notes an answer; the transaction that it is about, unless it was given before. Of several refusals the one with the
+    /// lowest number stands, so that the outcome does not depend on the order in which answers come.
+    fn answer(&mut self, index: usize, place: usize, verdict: u16) -> Option<&mut Item> {
+        if self.answers[place] != UNANSWERED {
+            return None;
+        }
+        self.answers[place] = verdict;
+        let item = &mut self.items[index];
+        item.missing -= 1;
+        item.verdict = match (item.verdict, verdict) {
+            (0, verdict) | (verdict, 0) => verdict,
+            (before, verdict) => before.min(verdict),
+        };
+        Some(item)
     }
 }

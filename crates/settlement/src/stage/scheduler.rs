@@ -1,39 +1,53 @@
 //! The scheduler: form, balance, expiry, duplicates, client signatures; then one proposal for every
 //! participant concerned.
 
-use crate::message::{AcceptedBatch, Intake, ProposalBatch, Source};
-use crate::recent::{Recent, Seen};
+use crate::message::participation::NEVER;
+use crate::message::{
+    AcceptedBatch, Intake, ParticipationBatch, ProposalBatch, SequenceBatch, SignatureCheck,
+    SignaturesVerified, Source,
+};
+use crate::recent::{Recent, Reference, Seen};
+use std::collections::HashMap;
 use std::sync::Arc;
-use tally_crypto::{BatchVerifier, Signed};
+use tally_crypto::Signed;
 use tally_ledger::batch::{Hashed, Hasher, Place};
 use tally_ledger::order::{AccountAction, MAX_RANGE};
-use tally_ledger::transaction::{Kind, MAX_LEGS, MAX_SIGNERS};
+use tally_ledger::transaction::{Kind, Leg, MAX_LEGS, MAX_SIGNERS, concerned};
 use tally_ledger::{
-    AccountNumber, AccountRole, Network, ParticipantId, Refusal, SignaturePolicy, Timestamp,
-    TransactionBatch, balance,
+    AccountNumber, AccountRole, Network, ParticipantId, Refusal, SignaturePolicy, Timestamp, Transaction,
+    TransactionBatch, Uetr, balance,
 };
 
 /// References that are read ahead of use together.
 const AHEAD: usize = 32;
-/// Payers' keys that a verifier remembers in decoded form: about 16 MiB.
-pub(crate) const KNOWN_KEYS: usize = 1 << 16;
 
 /// One scheduler: of all transactions, those whose reference falls to it.
 pub struct Scheduler {
     network: Arc<Network>,
     recent: Recent,
+    /// By number, the accepted batches that are not wholly decided.
+    undecided: HashMap<u64, Undecided>,
     instance: u64,
+    /// How many schedulers share the references; none where this process shares them out itself.
+    among: Option<usize>,
     next: u64,
     clock: Timestamp,
     hasher: Hasher,
     hashed: Hashed,
+    references: Vec<Reference>,
     places: Vec<u64>,
-    verifier: BatchVerifier,
+    check: SignatureCheck,
     signed: Vec<Signed>,
     signed_of: Vec<usize>,
     verdicts: Vec<Result<(), Refusal>>,
     /// Batches accepted since they were last taken, with when the last of their transactions expires.
     accepted: Vec<(u64, Timestamp)>,
+}
+
+/// The references of an accepted batch that is not wholly decided.
+struct Undecided {
+    references: Vec<Reference>,
+    left: usize,
 }
 
 /// What the scheduler made of a batch.
@@ -42,6 +56,15 @@ pub struct Scheduled {
     pub results: Vec<Intake>,
     /// What was accepted, under its name; none when nothing was.
     pub accepted: Option<(Source, AcceptedBatch)>,
+    /// Who has to answer for what was accepted.
+    pub asked: Asked,
+}
+
+/// What follows from an accepted batch for those who have to answer.
+#[derive(Default)]
+pub struct Asked {
+    /// For the assembler: the participants of every transaction; none when nothing was accepted.
+    pub participation: Option<ParticipationBatch>,
     /// What each participant is asked; nothing of those that it does not concern.
     pub proposals: Vec<ProposalBatch>,
 }
@@ -52,15 +75,18 @@ impl Scheduler {
     /// `remember` is the most references it remembers; `key` is a secret of this process.
     pub fn new(network: Arc<Network>, instance: u64, next: u64, remember: usize, key: [u64; 2]) -> Self {
         Self {
+            hasher: Hasher::new(&network.id),
             network,
             recent: Recent::new(instance, remember, key),
+            undecided: HashMap::new(),
             instance,
+            among: None,
             next,
             clock: Timestamp(0),
-            hasher: Hasher::default(),
             hashed: Hashed::default(),
+            references: Vec::new(),
             places: Vec::new(),
-            verifier: BatchVerifier::new(KNOWN_KEYS),
+            check: SignatureCheck::default(),
             signed: Vec::new(),
             signed_of: Vec::new(),
             verdicts: Vec::new(),
@@ -68,14 +94,26 @@ impl Scheduler {
         }
     }
 
+    /// One of so many schedulers: it refuses what falls to another, where a reference may be used already.
+    #[must_use]
+    pub fn among(self, schedulers: usize) -> Self {
+        Self { among: Some(schedulers), ..self }
+    }
+
     /// The numbers of the batches accepted since this was last called, each with when the last of its transactions expires.
     pub fn take_accepted(&mut self) -> Vec<(u64, Timestamp)> {
         std::mem::take(&mut self.accepted)
     }
 
-    /// The transaction that used the reference, if it is still remembered.
-    pub fn find(&self, uetr: &tally_ledger::Uetr, now: Timestamp) -> Option<(Source, u32)> {
-        self.recent.find(uetr, now)
+    /// The transactions that use the reference now, and the institution whose each is: several institutions may have chosen the
+    /// same one. What was freed, or has expired, uses it no more.
+    pub fn uses(&self, uetr: &Uetr) -> Vec<(ParticipantId, (Source, u32))> {
+        let institutions = (0u16..).map(ParticipantId).take(self.network.participants.len());
+        let found = |participant| {
+            let place = self.recent.find(&Reference { participant, uetr: *uetr }, self.clock)?;
+            Some((participant, place))
+        };
+        institutions.filter_map(found).collect()
     }
 
     /// How many references are remembered.
@@ -90,18 +128,40 @@ impl Scheduler {
     pub fn restore(&mut self, source: Source, accepted: &AcceptedBatch) {
         assert!(source.number >= self.next, "accepted batches are restored in order");
         self.clock = self.clock.max(accepted.accepted_at);
-        for (index, header) in (0u32..).zip(&accepted.batch.headers) {
-            let place = self.recent.place(&header.uetr);
-            self.recent.insert(
-                place,
-                &header.uetr,
-                source.number,
-                index,
-                header.expiry,
-                accepted.accepted_at,
-            );
+        let references: Vec<_> = references(&accepted.batch).collect();
+        for ((index, header), reference) in (0u32..).zip(&accepted.batch.headers).zip(&references) {
+            let place = self.recent.place(reference);
+            let (number, at) = (source.number, accepted.accepted_at);
+            let seen = self.recent.insert(place, reference, number, index, header.expiry, at);
+            if let Seen::Before(earlier, earlier_index) = seen {
+                // It was freed before it was used again. Decisions are learnt later, and must not free this use.
+                self.recent.release(reference, earlier.number, earlier_index);
+                self.recent.insert(place, reference, number, index, header.expiry, at);
+            }
         }
+        self.undecided.insert(source.number, Undecided { left: references.len(), references });
         self.next = source.number + 1;
+    }
+
+    /// Learns decisions on what it accepted: a transaction that nobody with authority signed uses up no reference. What a
+    /// reference was used for before it comes again is what was authorised.
+    pub fn learn(&mut self, batch: &SequenceBatch) {
+        if batch.source.scheduler != self.instance {
+            return;
+        }
+        let number = batch.source.number;
+        let Some(undecided) = self.undecided.get_mut(&number) else { return };
+        for run in batch.runs.iter().filter(|run| is_unauthorised(run.verdict)) {
+            for index in run.index..run.index + u32::from(run.count) {
+                if let Some(reference) = undecided.references.get(index as usize) {
+                    self.recent.release(reference, number, index);
+                }
+            }
+        }
+        undecided.left = undecided.left.saturating_sub(batch.count as usize);
+        if undecided.left == 0 {
+            self.undecided.remove(&number);
+        }
     }
 
     /// Ends recovery: the next accepted batch is number `next`, and no time before `clock` comes again.
@@ -125,41 +185,51 @@ impl Scheduler {
             self.verdicts.push(verdict);
         }
         self.hasher.hash(&batch, &mut self.hashed);
+        self.references.clear();
+        self.references.extend(references(&batch));
         self.places.clear();
-        self.places.extend(batch.headers.iter().map(|header| self.recent.place(&header.uetr)));
-        self.verify_signatures(&batch, &places);
+        self.places.extend(self.references.iter().map(|reference| self.recent.place(reference)));
+        let verified = self.verify_signatures(&batch, &places);
         let results = self.remember(&batch);
         let source = Source::new(self.instance, self.next);
         let accepted = results.iter().filter(|r| matches!(r, Intake::Accepted(_))).count();
         if accepted == 0 {
-            return Scheduled { results, accepted: None, proposals: Vec::new() };
+            return Scheduled { results, accepted: None, asked: Asked::default() };
         }
+        let taken = self.references.iter().zip(&results).filter(|(_, r)| matches!(r, Intake::Accepted(_)));
+        let references: Vec<_> = taken.map(|(reference, _)| *reference).collect();
+        self.undecided.insert(self.next, Undecided { left: references.len(), references });
         self.next += 1;
         let batch = if accepted == batch.len() { batch } else { self.keep(&batch, &places, &results) };
-        let proposals = propose(&self.network, source, &batch, &self.hashed, |_| true);
+        let asked = propose(&self.network, source, &batch, &self.hashed, verified, |_| true);
         let accepted = AcceptedBatch { accepted_at: self.clock, batch };
         self.accepted.push((source.number, accepted.expires()));
-        Scheduled { results, accepted: Some((source, accepted)), proposals }
+        Scheduled { results, accepted: Some((source, accepted)), asked }
     }
 
-    /// The proposals for those transactions of a batch accepted by an earlier process that are undecided.
+    /// The proposals for those transactions of a batch accepted by an earlier process that are undecided, and the
+    /// participation of all of them.
     pub fn propose_again(
         &mut self,
         source: Source,
         batch: &TransactionBatch,
         undecided: impl Fn(u32) -> bool,
-    ) -> Vec<ProposalBatch> {
+    ) -> Asked {
         self.hasher.hash(batch, &mut self.hashed);
-        propose(&self.network, source, batch, &self.hashed, undecided)
+        let verified = SignaturesVerified::by_own_journal();
+        propose(&self.network, source, batch, &self.hashed, verified, undecided)
     }
 
     fn form(&self, batch: &TransactionBatch, index: usize, place: &Place) -> Result<(), Refusal> {
         let header = &batch.headers[index];
         let kind = Kind::from_number(header.kind).ok_or(Refusal::Malformed)?;
+        if self.among.is_some_and(|schedulers| route(&header.uetr, schedulers) as u64 != self.instance) {
+            return Err(Refusal::Malformed);
+        }
         if usize::from(header.legs) > MAX_LEGS {
             return Err(Refusal::TooManyLegs);
         }
-        if header.network != self.network.id {
+        if header.network != self.network.id.tag() {
             return Err(Refusal::WrongNetwork);
         }
         let legs = &batch.legs[place.legs.clone()];
@@ -211,17 +281,15 @@ impl Scheduler {
     }
 
     /// Verifies the signatures of all transactions whose form is right as one batch.
-    fn verify_signatures(&mut self, batch: &TransactionBatch, places: &[Place]) {
-        if batch.signers.is_empty() {
-            return;
-        }
+    fn verify_signatures(&mut self, batch: &TransactionBatch, places: &[Place]) -> SignaturesVerified {
         self.signed.clear();
         self.signed_of.clear();
-        for (index, place) in places.iter().enumerate() {
+        let signed = if batch.signers.is_empty() { &[] } else { places };
+        for (index, place) in signed.iter().enumerate() {
             if index % AHEAD == 0 {
                 self.recent.touch(&self.places[index..self.places.len().min(index + AHEAD)]);
             }
-            let known = self.recent.find(&batch.headers[index].uetr, self.clock).is_some();
+            let known = self.recent.find(&self.references[index], self.clock).is_some();
             if self.verdicts[index].is_err() || known {
                 continue;
             }
@@ -230,11 +298,11 @@ impl Scheduler {
                 self.signed_of.push(index);
             }
         }
-        if let Err(wrong) = self.verifier.verify(&self.signed) {
-            for at in wrong {
-                self.verdicts[self.signed_of[at]] = Err(Refusal::WrongSignature);
-            }
+        let (verified, wrong) = self.check.verify(&self.signed);
+        for at in wrong {
+            self.verdicts[self.signed_of[at]] = Err(Refusal::WrongSignature);
         }
+        verified
     }
 
     fn remember(&mut self, batch: &TransactionBatch) -> Vec<Intake> {
@@ -251,7 +319,8 @@ impl Scheduler {
                     continue;
                 }
                 Ok(()) => {
-                    self.recent.insert(self.places[index], &header.uetr, self.next, next, header.expiry, now)
+                    let (place, reference) = (self.places[index], &self.references[index]);
+                    self.recent.insert(place, reference, self.next, next, header.expiry, now)
                 }
             };
             results.push(match seen {
@@ -290,6 +359,46 @@ impl Scheduler {
     }
 }
 
+/// The scheduler, of so many, to which a reference falls: the same every time, since it alone remembers
+/// the reference.
+pub fn route(uetr: &Uetr, schedulers: usize) -> usize {
+    usize::from(uetr.0[15]) % schedulers
+}
+
+/// Whether a verdict says that nobody with authority signed.
+pub(super) fn is_unauthorised(verdict: u16) -> bool {
+    [Refusal::Unsigned, Refusal::WrongSignature].iter().any(|refusal| refusal.number() == verdict)
+}
+
+/// The reference of each transaction: that of the institution whose customer, own funds or issuance it debits first, or
+/// which orders.
+pub(crate) fn references(batch: &TransactionBatch) -> impl Iterator<Item = Reference> + '_ {
+    batch.headers.iter().zip(batch.places()).map(|(header, place)| {
+        let ordered = || batch.orders.get(place.order).map(|order| order.participant);
+        let participant = payer(&batch.legs[place.legs]).map(|leg| leg.participant).or_else(ordered);
+        Reference { participant: participant.unwrap_or_default(), uetr: header.uetr }
+    })
+}
+
+impl Reference {
+    /// The reference of a transaction, see [`payer`](Self::payer).
+    pub fn of(transaction: &Transaction) -> Self {
+        let ordered = || transaction.order.as_ref().map(|order| order.participant);
+        let participant = payer(&transaction.legs).map(|leg| leg.participant).or_else(ordered);
+        Self { participant: participant.unwrap_or_default(), uetr: transaction.header.uetr }
+    }
+
+    /// The leg of a transaction that says whose its reference is: the first that debits a customer, own funds or issuance.
+    pub fn payer(transaction: &Transaction) -> Option<&Leg> {
+        payer(&transaction.legs)
+    }
+}
+
+fn payer(legs: &[Leg]) -> Option<&Leg> {
+    let is_settlement = |leg: &Leg| matches!(leg.account.role(), AccountRole::Settlement(..));
+    legs.iter().find(|leg| leg.amount.is_debit() && !is_settlement(leg)).or(legs.first())
+}
+
 /// How many different participants there are; transactions have few legs, so that searching is quickest.
 fn distinct(participants: impl Iterator<Item = ParticipantId> + Clone) -> usize {
     participants
@@ -309,33 +418,43 @@ fn propose(
     source: Source,
     batch: &TransactionBatch,
     hashed: &Hashed,
+    verified: SignaturesVerified,
     wanted: impl Fn(u32) -> bool,
-) -> Vec<ProposalBatch> {
+) -> Asked {
     let source_len = u32::try_from(batch.len()).expect("batches are bounded");
     let mut slots: Vec<Option<usize>> = vec![None; network.participants.len()];
     let mut proposals: Vec<ProposalBatch> = Vec::new();
+    let mut participation = ParticipationBatch {
+        source,
+        ids: hashed.ids.clone(),
+        expiries: batch
+            .headers
+            .iter()
+            .map(|header| if header.kind == Kind::Account.number() { NEVER } else { header.expiry })
+            .collect(),
+        counts: Vec::with_capacity(batch.len()),
+        participants: Vec::with_capacity(batch.len()),
+    };
+    let mut participants = Vec::new();
     for ((index, header), place) in (0u32..).zip(&batch.headers).zip(batch.places()) {
+        let legs = &batch.legs[place.legs.clone()];
+        let order = (header.kind == Kind::Account.number()).then(|| &batch.orders[place.order]);
+        concerned(legs, order, &mut participants);
+        participation.counts.push(u8::try_from(participants.len()).expect("legs are few"));
+        participation.participants.extend_from_slice(&participants);
         if !wanted(index) {
             continue;
         }
-        let legs = &batch.legs[place.legs.clone()];
-        let ordered = (header.kind == Kind::Account.number()).then(|| &batch.orders[place.order].participant);
-        let concerned = legs.iter().map(|leg| &leg.participant).chain(ordered);
-        let mut previous: [ParticipantId; MAX_LEGS] = [ParticipantId(u16::MAX); MAX_LEGS];
-        let mut known = 0;
-        for participant in concerned {
-            if previous[..known].contains(participant) {
-                continue;
-            }
-            previous[known] = *participant;
-            known += 1;
+        for participant in &participants {
             let slot = *slots[participant.index()].get_or_insert_with(|| {
-                proposals.push(with_room(source, source_len, *participant, batch));
+                let room = with_room(source, source_len, *participant, batch);
+                proposals.push(ProposalBatch { verified: Some(verified), ..room });
                 proposals.len() - 1
             });
             let to = &mut proposals[slot];
             to.indices.push(index);
             to.headers.push(*header);
+            to.participants.extend_from_slice(&participants);
             let mut shown = 0u8;
             for ((position, leg), at) in (0u8..).zip(legs).zip(place.legs.clone()) {
                 if is_shown(*participant, leg.participant, leg.account) {
@@ -350,10 +469,8 @@ fn propose(
                 }
             }
             to.shown.push(shown);
-            to.signers.extend(batch.signers[place.signers.clone()].iter().map(|signer| signer.key));
-            if ordered.is_some() {
-                to.orders.push(batch.orders[place.order].clone());
-            }
+            to.signers.extend_from_slice(&batch.signers[place.signers.clone()]);
+            to.orders.extend(order.cloned());
         }
     }
     // Everybody hears of every batch: who is not concerned knows then that it need not wait for proposals of it.
@@ -364,7 +481,7 @@ fn propose(
         participant,
         ..ProposalBatch::default()
     }));
-    proposals
+    Asked { participation: Some(participation), proposals }
 }
 
 fn with_room(
@@ -380,6 +497,7 @@ fn with_room(
         participant,
         indices: Vec::with_capacity(items),
         headers: Vec::with_capacity(items),
+        participants: Vec::with_capacity(items),
         shown: Vec::with_capacity(items),
         legs: Vec::with_capacity(legs),
         salts: Vec::with_capacity(legs),

@@ -6,12 +6,13 @@ use crate::message::{DecisionBatch, SequenceLeafHasher};
 use tally_crypto::log::{Frontier, SignedTreeHead, TreeHead};
 use tally_crypto::merkle::RootBuilder;
 use tally_crypto::{Hash, SigningKey};
-use tally_ledger::Timestamp;
+use tally_ledger::{NetworkId, Timestamp};
 
 /// The one sequencer of a network.
 pub struct Sequencer {
     next: u64,
     tree: Frontier,
+    network: NetworkId,
     key: SigningKey,
     clock: Timestamp,
     leaves: Vec<Hash>,
@@ -20,11 +21,12 @@ pub struct Sequencer {
 }
 
 impl Sequencer {
-    /// A sequencer that goes on after `next` decisions, committed to by `tree`.
-    pub fn new(key: SigningKey, next: u64, tree: Frontier, clock: Timestamp) -> Self {
+    /// The sequencer of `network` that goes on after `next` decisions, committed to by `tree`.
+    pub fn new(network: NetworkId, key: SigningKey, next: u64, tree: Frontier, clock: Timestamp) -> Self {
         Self {
             next,
             tree,
+            network,
             key,
             clock,
             leaves: Vec::new(),
@@ -67,7 +69,7 @@ impl Sequencer {
         self.tree.append(&batch.leaf_data());
         let head = TreeHead { size: self.tree.len(), root: self.tree.root(), timestamp_ms: self.clock.0 };
         (batch.tree_size, batch.tree_root) = (head.size, head.root);
-        batch.signature = SignedTreeHead::sign(head, &self.key).signature;
+        batch.signature = SignedTreeHead::sign(head, &self.network.0, &self.key).signature;
         batch
     }
 }

@@ -5,6 +5,7 @@ mod assembler;
 mod scheduler;
 mod sequencer;
 mod updater;
+mod witness;
 
 use crate::message::{ProposalBatch, SequenceBatch, Source};
 use crate::replay::Partition;
@@ -18,6 +19,7 @@ use tally_ledger::{
     Participant, ParticipantId, SignaturePolicy, Timestamp, Transaction, TransactionBatch, Uetr,
 };
 
+const NETWORK: NetworkId = NetworkId([5; 32]);
 const CENTRAL: ParticipantId = ParticipantId(0);
 const A: ParticipantId = ParticipantId(1);
 const B: ParticipantId = ParticipantId(2);
@@ -43,7 +45,7 @@ fn network() -> Arc<Network> {
         largest_payment: Amount(1 << 50),
     };
     Arc::new(Network {
-        id: NetworkId(5),
+        id: NETWORK,
         participants: vec![
             participant("CENTDEFF", 0),
             participant("ALPHDEFF", 1),
@@ -72,7 +74,7 @@ fn id(participant: ParticipantId, number: u32) -> AccountId {
 fn terms(uetr: u64, expiry: Timestamp) -> Terms {
     let mut bytes = [0; 16];
     bytes[..8].copy_from_slice(&uetr.to_le_bytes());
-    Terms { network: NetworkId(5), uetr: Uetr(bytes), expiry, details: Hash::ZERO, seed: bytes }
+    Terms { network: NETWORK, uetr: Uetr(bytes), expiry, details: Hash::ZERO, seed: bytes }
 }
 
 fn payment(uetr: u64, from: AccountId, to: AccountId, amount: i64) -> Transaction {
@@ -83,7 +85,7 @@ fn payment(uetr: u64, from: AccountId, to: AccountId, amount: i64) -> Transactio
 fn order(uetr: u64, participant: ParticipantId, number: u32, action: AccountAction) -> Transaction {
     let order = AccountOrder { participant, number: AccountNumber(number), action };
     let mut transaction = Transaction::account(&terms(uetr, NOW.plus_ms(50_000)), order);
-    transaction.sign(&key(u8::try_from(participant.0).unwrap()));
+    transaction.sign(&NETWORK, &key(u8::try_from(participant.0).unwrap()));
     transaction
 }
 
@@ -97,7 +99,7 @@ fn batch(transactions: &[Transaction]) -> TransactionBatch {
 fn proposals(number: u64, participant: ParticipantId, transactions: &[Transaction]) -> Arc<ProposalBatch> {
     let mut scheduler = Scheduler::new(network(), 0, 0, 10, [1, 2]);
     let all = scheduler.propose_again(Source::new(0, number), &batch(transactions), |_| true);
-    Arc::new(all.into_iter().find(|proposals| proposals.participant == participant).unwrap())
+    Arc::new(all.proposals.into_iter().find(|proposals| proposals.participant == participant).unwrap())
 }
 
 /// A record of the sequence that decides transactions of a batch.

@@ -1,15 +1,16 @@
 //! The state updater: applies decisions to one participant's balances in the one global order.
 //!
 //! It reads its participant's proposals, not copies made by the assembler, so that the assembler
-//! needs no leg of anybody (decision 007).
+//! needs no leg of anybody (decision 007). It applies what its participant's approver approved and
+//! nothing else: a sequence that makes more stops this partition, and no other.
 
 use crate::accounts::AccountTable;
 use crate::aliases::Aliases;
-use crate::message::{ProposalBatch, SequenceBatch, Source};
+use crate::message::{ApprovalBatch, ProposalBatch, SequenceBatch, Source};
 use std::collections::HashMap;
 use std::sync::Arc;
 use tally_ledger::order::{AccountAction, AccountOrder};
-use tally_ledger::{AccountNumber, Kind, ParticipantId};
+use tally_ledger::{AccountId, AccountNumber, Kind, ParticipantId};
 
 /// One participant's state updater.
 pub struct Updater {
@@ -21,9 +22,13 @@ pub struct Updater {
     open: HashMap<Source, Open>,
     /// Per scheduler, the number after the last batch of which proposals, or word that there are none, have come.
     seen: HashMap<u64, u64>,
+    /// Answers that came before the proposals that they are about.
+    early: HashMap<Source, Vec<Arc<ApprovalBatch>>>,
     /// While proposals from before a recovery come again: what of them is decided. Those below `seen` of
     /// which nothing is here are wholly decided.
     recovered: HashMap<Source, Vec<bool>>,
+    /// Whether it applies only what the participant's approver approved.
+    needs_answers: bool,
 }
 
 struct Open {
@@ -32,7 +37,84 @@ struct Open {
     first_leg: Vec<u32>,
     /// Which are decided; by position in the proposal batch.
     decided: Vec<bool>,
+    /// What the participant's approver answered to each; none while it has not.
+    answers: Vec<Option<u16>>,
+    /// Whether the answer came before the proposals did: it gives way to one that comes after them, since the assembler may
+    /// have taken it for one to a batch that there is not.
+    early: Vec<bool>,
+    unanswered: usize,
     undecided: usize,
+}
+
+/// A decision that an updater does not apply: the sequence makes what its institution never agreed to.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum UpdateError {
+    /// The participant's approver refused what the sequence makes.
+    #[error(
+        "sequence number {sequence} makes transaction {index} of {source_batch:?}, which this institution refused \
+         with reason {answer}; the record of the sequence, its signed head and the institution's answer are evidence \
+         against the operator"
+    )]
+    NotApproved {
+        /// Of the decision.
+        sequence: u64,
+        /// The accepted batch.
+        source_batch: Source,
+        /// The transaction in it.
+        index: u32,
+        /// The refusal's number.
+        answer: u16,
+    },
+    /// A debit would take the account below its floor.
+    #[error(
+        "sequence number {sequence} takes account {account} from {balance} to {after}, below its floor of {floor}"
+    )]
+    BelowFloor {
+        /// Of the decision.
+        sequence: u64,
+        /// The account.
+        account: AccountId,
+        /// Its balance before, in minor units.
+        balance: i64,
+        /// Its balance after, in minor units.
+        after: i64,
+        /// How far below zero it may go, in minor units.
+        floor: i64,
+    },
+    /// There is no such account.
+    #[error("sequence number {sequence} moves money on account {account}, which does not exist")]
+    UnknownAccount {
+        /// Of the decision.
+        sequence: u64,
+        /// The account.
+        account: AccountId,
+    },
+    /// The sequence has account orders in another order than that in which they were approved.
+    #[error("sequence number {sequence} has an order for account {account} before the one that opens it")]
+    OrderOutOfPlace {
+        /// Of the decision.
+        sequence: u64,
+        /// The account.
+        account: AccountId,
+    },
+    /// A transaction has two outcomes.
+    #[error("sequence number {sequence} decides transaction {index} of {source_batch:?} a second time")]
+    DecidedTwice {
+        /// Of the decision.
+        sequence: u64,
+        /// The accepted batch.
+        source_batch: Source,
+        /// The transaction in it.
+        index: u32,
+    },
+    /// The sequence has a gap.
+    #[error("the sequence goes on with number {found} where {expected} is next")]
+    Gap {
+        /// The number that is next.
+        expected: u64,
+        /// The number found.
+        found: u64,
+    },
 }
 
 /// What an updater has under way besides its balances: enough to go on when its proposals are read again.
@@ -54,8 +136,18 @@ impl Updater {
             applied,
             open: HashMap::new(),
             seen: HashMap::new(),
+            early: HashMap::new(),
             recovered: HashMap::new(),
+            needs_answers: true,
         }
+    }
+
+    /// An updater of one who shows the participant's balances and does not act for it. It takes the sequence's word for what
+    /// the participant approved, and goes on where the participant approved what it must not: such a leg may take an account
+    /// below its floor, and where there is no such account it is left out.
+    #[must_use]
+    pub fn without_answers(self) -> Self {
+        Self { needs_answers: false, ..self }
     }
 
     /// Recovers what was under way. The proposals of [`UpdaterProgress::open`] come again.
@@ -114,6 +206,7 @@ impl Updater {
             return;
         }
         let source = batch.source;
+        let early = self.early.remove(&source).unwrap_or_default();
         let seen = self.seen.entry(source.scheduler).or_default();
         let again = source.number < *seen;
         *seen = (*seen).max(source.number + 1);
@@ -131,45 +224,175 @@ impl Updater {
         }
         let first = batch.iter().map(|p| u32::try_from(p.first_leg).expect("batches are bounded"));
         let first_leg = first.collect();
-        self.open.insert(source, Open { proposals: batch, first_leg, decided, undecided });
+        let answer = if self.needs_answers { None } else { Some(0) };
+        let unanswered = if self.needs_answers { batch.len() } else { 0 };
+        let (answers, is_early) = (vec![answer; batch.len()], vec![false; batch.len()]);
+        let mut open =
+            Open { proposals: batch, first_leg, decided, answers, early: is_early, unanswered, undecided };
+        for early in early {
+            open.answer(&early, true);
+        }
+        self.open.insert(source, open);
     }
 
-    /// Applies decisions whose proposals were kept, or were never for this participant. Proposals come before the
-    /// decisions on them; see [`Self::has_seen`].
-    pub fn apply(&mut self, batch: &SequenceBatch) {
-        if batch.first < self.applied {
+    /// Learns what the participant's approver answered. The first answer to a transaction stands. As the assembler does, it
+    /// passes over all of what contradicts an earlier answer, or is an answer to something else.
+    pub fn answer(&mut self, batch: &Arc<ApprovalBatch>) {
+        if batch.participant != self.participant {
             return;
         }
-        assert_eq!(batch.first, self.applied, "decisions are applied in the one global order");
+        if let Some(open) = self.open.get_mut(&batch.source) {
+            open.answer(batch, false);
+        } else if !self.has_seen(batch.source) {
+            self.early.entry(batch.source).or_default().push(Arc::clone(batch));
+        }
+    }
+
+    /// Whether anything of the batch is kept until it is decided: proposals, or answers to proposals that have not come.
+    pub fn awaits(&self, source: Source) -> bool {
+        self.is_open(source) || self.early.contains_key(&source)
+    }
+
+    /// Whether a record of the sequence can be applied: the proposals that it decides have come, and the approver's answer
+    /// to each of those that it makes.
+    pub fn is_ready(&self, batch: &SequenceBatch) -> bool {
+        if !self.has_seen(batch.source) {
+            return false;
+        }
+        let Some(open) = self.open.get(&batch.source).filter(|open| open.unanswered > 0) else { return true };
+        let mut made = batch.runs.iter().filter(|run| run.verdict == 0);
+        made.all(|run| {
+            (run.index..run.index + u32::from(run.count))
+                .all(|index| open.proposals.position(index).is_none_or(|item| open.answers[item].is_some()))
+        })
+    }
+
+    /// Whether a record of the sequence that is ready makes what the participant has only refused, as far as its answers
+    /// have come.
+    pub fn contradicts(&self, batch: &SequenceBatch) -> bool {
+        let Some(open) = self.open.get(&batch.source) else { return false };
+        let refused = |index| {
+            let item = open.proposals.position(index);
+            item.is_some_and(|item| open.answers[item].is_some_and(|answer| answer != 0))
+        };
+        let mut made = batch.runs.iter().filter(|run| run.verdict == 0);
+        made.any(|run| (run.index..run.index + u32::from(run.count)).any(refused))
+    }
+
+    /// Applies decisions whose proposals and answers have come ([`Self::is_ready`]), or that were never for this
+    /// participant.
+    ///
+    /// # Errors
+    /// When the sequence makes what the participant's approver did not approve, or contradicts itself. This updater must
+    /// not go on then: its balances end somewhere within this record.
+    ///
+    /// # Panics
+    /// When the record is not ready.
+    pub fn apply(&mut self, batch: &SequenceBatch) -> Result<(), UpdateError> {
+        if batch.first < self.applied {
+            return Ok(());
+        }
+        if batch.first != self.applied {
+            return Err(UpdateError::Gap { expected: self.applied, found: batch.first });
+        }
         self.applied += u64::from(batch.count);
-        let Some(mut open) = self.open.remove(&batch.source) else { return };
+        let Some(mut open) = self.open.remove(&batch.source) else { return Ok(()) };
         const AHEAD: u32 = 64;
+        let mut sequence = batch.first;
         for run in &batch.runs {
             for offset in 0..u32::from(run.count) {
+                sequence += 1;
                 let Some(item) = open.proposals.position(run.index + offset) else { continue };
                 let first = open.first_leg[item] as usize;
                 if offset % AHEAD == 0 {
                     let ahead = open.proposals.legs.len().min(first + 2 * AHEAD as usize);
                     self.accounts.touch(open.proposals.legs[first..ahead].iter().map(|leg| leg.account));
                 }
-                assert!(!std::mem::replace(&mut open.decided[item], true), "a transaction is decided once");
-                open.undecided -= 1;
-                if run.verdict == 0 {
-                    for leg in &open.proposals.legs[first..first + usize::from(open.proposals.shown[item])] {
-                        if leg.participant == self.participant {
-                            self.accounts.apply(leg.account, leg.amount);
-                        }
-                    }
-                    if open.proposals.headers[item].kind == Kind::Account.number() {
-                        let headers = &open.proposals.headers[..item];
-                        let before = headers.iter().filter(|h| h.kind == Kind::Account.number()).count();
-                        apply_order(&mut self.accounts, &mut self.aliases, &open.proposals.orders[before]);
-                    }
+                let (source_batch, index, sequence) = (batch.source, run.index + offset, sequence - 1);
+                if std::mem::replace(&mut open.decided[item], true) {
+                    return Err(UpdateError::DecidedTwice { sequence, source_batch, index });
                 }
+                open.undecided -= 1;
+                if run.verdict != 0 {
+                    continue;
+                }
+                let answer = open.answers[item].expect("a record is applied when its answers have come");
+                if answer != 0 {
+                    return Err(UpdateError::NotApproved { sequence, source_batch, index, answer });
+                }
+                self.make(&open, item, sequence)?;
             }
         }
         if open.undecided > 0 {
             self.open.insert(batch.source, open);
+        }
+        Ok(())
+    }
+
+    /// Makes one approved transaction true.
+    fn make(&mut self, open: &Open, item: usize, sequence: u64) -> Result<(), UpdateError> {
+        let first = open.first_leg[item] as usize;
+        for leg in &open.proposals.legs[first..first + usize::from(open.proposals.shown[item])] {
+            if leg.participant != self.participant {
+                continue;
+            }
+            let id = || AccountId { participant: leg.participant, number: leg.account };
+            let account = self.accounts.get(leg.account);
+            if !self.needs_answers {
+                if account.is_some_and(|account| account.balance.checked_add(leg.amount.0).is_some()) {
+                    self.accounts.apply(leg.account, leg.amount);
+                }
+                continue;
+            }
+            let Some(account) = account else {
+                return Err(UpdateError::UnknownAccount { sequence, account: id() });
+            };
+            let balance = account.balance;
+            let after = balance.checked_add(leg.amount.0).expect("approved sums stay in range");
+            if leg.amount.is_debit() && after < 0 {
+                let floor = self.accounts.floor(leg.account, account).0;
+                if after < floor {
+                    return Err(UpdateError::BelowFloor { sequence, account: id(), balance, after, floor });
+                }
+            }
+            self.accounts.apply(leg.account, leg.amount);
+        }
+        if open.proposals.headers[item].kind == Kind::Account.number() {
+            let headers = &open.proposals.headers[..item];
+            let before = headers.iter().filter(|h| h.kind == Kind::Account.number()).count();
+            let order = &open.proposals.orders[before];
+            if !self.accounts.takes(order) {
+                if !self.needs_answers {
+                    return Ok(());
+                }
+                let account = AccountId { participant: order.participant, number: order.number };
+                return Err(UpdateError::OrderOutOfPlace { sequence, account });
+            }
+            apply_order(&mut self.accounts, &mut self.aliases, order);
+        }
+        Ok(())
+    }
+}
+
+impl Open {
+    /// Notes the approver's answers.
+    fn answer(&mut self, batch: &ApprovalBatch, early: bool) {
+        if batch.source_len != self.proposals.source_len {
+            return;
+        }
+        let mut items = Vec::with_capacity(batch.indices.len());
+        for (index, verdict) in batch.indices.iter().zip(&batch.verdicts) {
+            let Some(item) = self.proposals.position(*index) else { return };
+            let stands = self.answers[item].filter(|_| early || !self.early[item]);
+            if stands.is_some_and(|answer| answer != *verdict) {
+                return;
+            }
+            items.push(item);
+        }
+        for (item, verdict) in items.into_iter().zip(&batch.verdicts) {
+            self.unanswered -= usize::from(self.answers[item].is_none());
+            self.answers[item] = Some(*verdict);
+            self.early[item] = early;
         }
     }
 }

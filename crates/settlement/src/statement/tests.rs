@@ -10,6 +10,7 @@ use tally_ledger::{
 };
 use tally_log::{MemoryLog, Offset, TopicId};
 
+const NETWORK: NetworkId = NetworkId([1; 32]);
 const BANK: ParticipantId = ParticipantId(3);
 
 /// From whom, to whom, how much, whether it is made, and in which of its batch's records of the sequence.
@@ -27,7 +28,7 @@ fn transaction(number: u64, (from, to, amount, ..): &Pays) -> Transaction {
         amount: Amount(amount),
     };
     let terms = Terms {
-        network: NetworkId(1),
+        network: NETWORK,
         uetr: Uetr(u128::from(number).to_le_bytes()),
         expiry: Timestamp(u64::MAX),
         details: tally_crypto::hash(&number.to_le_bytes()),
@@ -120,7 +121,7 @@ impl Past {
     }
 
     fn read(&self, number: u32, wanted: &Movements, ends: &Ends) -> Result<Statement, JournalError> {
-        read(&self.log, &Names::of_journal(), &self.held(number), wanted, ends, || Ok(self.journal()))
+        read(&self.log, &Names::of_journal(NETWORK), &self.held(number), wanted, ends, || Ok(self.journal()))
     }
 
     /// All of it, what was accepted before what was decided.
@@ -225,7 +226,7 @@ fn nothing_is_said_of_what_cannot_be_seen() {
     let pays = |from| vec![(from, 4, 1, true, 0)];
     let past = Past::new(&[(false, pays(0)), (true, pays(1)), (false, pays(2))], &[0]);
     let ahead = Held { below: past.next + 1, ..past.held(0) };
-    let names = Names::of_journal();
+    let names = Names::of_journal(NETWORK);
     let wanted = Movements::latest(9);
     let read_all = |names: &Names, held: &Held| {
         read(&past.log, names, held, &wanted, &Ends::default(), || Ok(past.journal()))
@@ -234,12 +235,12 @@ fn nothing_is_said_of_what_cannot_be_seen() {
         read_all(&names, &ahead),
         Err(JournalError::Replay { source: ReplayError::Gap { expected: 4, found: 3 }, .. })
     ));
-    let unseen = Names { sequence: TopicId(9), ..Names::of_journal() };
+    let unseen = Names { sequence: TopicId(9), ..Names::of_journal(NETWORK) };
     assert!(matches!(
         read_all(&unseen, &past.held(0)),
         Err(JournalError::Replay { source: ReplayError::Gap { expected: 3, found: 0 }, .. })
     ));
-    let elsewhere = Names { accepted: vec![accepted(0), accepted(7)], ..Names::of_journal() };
+    let elsewhere = Names { accepted: vec![accepted(0), accepted(7)], ..Names::of_journal(NETWORK) };
     assert!(matches!(
         read_all(&elsewhere, &past.held(0)),
         Err(JournalError::Replay { source: ReplayError::NotAccepted { .. }, .. })

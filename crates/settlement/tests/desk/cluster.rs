@@ -17,6 +17,9 @@ use tally_settlement::process::{
     Desk, DeskOptions, Layout, Role, Shard, ShardError, Stop, approve, assemble, schedule, sequence, update,
 };
 
+/// How many institutions cosign an outcome before it is told.
+const WITNESSES: u8 = 2;
+
 pub(crate) struct ClusterHost {
     cluster: MemoryCluster,
     network: Arc<Network>,
@@ -95,10 +98,9 @@ fn open(
         Role::Scheduler => schedule::open(cluster, layout, network, number, (1 << 20, [1, 2]), now, stop),
         Role::Approver => approve::open(cluster, layout, network, number, key_of(number), now, stop),
         Role::Assembler => assemble::open(cluster, layout, network, number, now, stop),
-        Role::Sequencer => sequence::open(cluster, layout, key_of(0), now, stop),
-        Role::Updater => {
-            update::open(cluster, layout, network, number, 200, now, stop).map(|(shard, _)| shard)
-        }
+        Role::Sequencer => sequence::open(cluster, layout, network.id, key_of(0), now, stop),
+        Role::Updater => update::open(cluster, layout, network, number, (key_of(number), 200), now, stop)
+            .map(|(shard, _)| shard),
         Role::Gateway => unreachable!("it is no shard"),
     }
 }
@@ -119,7 +121,8 @@ impl ClusterHost {
         let (outage, withheld) = (self.outage.clone(), self.withheld.clone());
         let reached = Reached { cluster: self.cluster.clone(), outage, withheld };
         let cluster: Arc<dyn Cluster> = Arc::new(reached);
-        let options = DeskOptions { gateway: number, participants: self.participants.clone() };
+        let options =
+            DeskOptions { gateway: number, participants: self.participants.clone(), witnesses: WITNESSES };
         Desk::open(&cluster, &self.layout, &self.network, &options, &Stop::default()).unwrap()
     }
 

@@ -11,6 +11,7 @@ use tally_settlement::audit::{AuditOptions, audit};
 use tally_settlement::desk::Settlement;
 use tally_settlement::engine::{Engine, EngineOptions};
 
+pub(crate) const NETWORK: NetworkId = NetworkId([78; 32]);
 pub(crate) const EUR: AssetId = AssetId(0);
 pub(crate) const CENTRAL: ParticipantId = ParticipantId(0);
 pub(crate) const A: ParticipantId = ParticipantId(1);
@@ -37,7 +38,7 @@ pub(crate) fn network() -> Network {
         settlement_floors: Vec::new(),
     };
     Network {
-        id: NetworkId(78),
+        id: NETWORK,
         participants: vec![
             participant("CENTDEFF", 1),
             participant("ALPHDEFF", 2),

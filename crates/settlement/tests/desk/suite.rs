@@ -1,6 +1,6 @@
 //! The promises.
 
-use super::host::{A, B, CENTRAL, EUR, Host, WAIT, customer, id, key, network};
+use super::host::{A, B, CENTRAL, EUR, Host, NETWORK, WAIT, customer, id, key, network};
 use std::time::Duration;
 use tally_crypto::{Hash, SigningKey};
 use tally_ledger::order::AccountAction;
@@ -15,6 +15,7 @@ use tally_settlement::engine::Outcome;
 use tally_settlement::outcomes::{Concluded, Place};
 use tally_settlement::path;
 use tally_settlement::proof::Wanted;
+use tally_settlement::recent::Reference;
 use tally_settlement::statement::{Movements, Statement};
 
 pub(crate) struct Bench<H> {
@@ -58,7 +59,7 @@ impl<H: Host> Bench<H> {
 
     pub(crate) fn draft(&mut self, kind: Kind, legs: Vec<Leg>, signers: &[&SigningKey]) -> Transaction {
         let mut transaction = Transaction::new(kind, &self.terms(), legs);
-        signers.iter().for_each(|key| transaction.sign(key));
+        signers.iter().for_each(|key| transaction.sign(&NETWORK, key));
         transaction
     }
 
@@ -99,7 +100,7 @@ impl<H: Host> Bench<H> {
         };
         let order = AccountOrder { participant: bank, number: AccountNumber(number), action };
         let mut transaction = Transaction::account(&self.terms(), order);
-        transaction.sign(&key(signer));
+        transaction.sign(&NETWORK, &key(signer));
         assert_eq!(self.verdict(transaction), Ok(()));
     }
 
@@ -136,7 +137,7 @@ pub(crate) fn payments_are_final_and_audited<H: Host>(mut bench: Bench<H>) {
     assert_eq!(desk.counts().accepted, 12);
     assert_eq!(desk.sequenced(), 12);
     let head = desk.tree_head().unwrap();
-    assert!(head.verify(&key(1).public_key()).is_ok());
+    assert!(head.verify(&NETWORK.0, &key(1).public_key()).is_ok());
     bench.host.audit();
     let mut bench = bench.crash();
     assert_eq!(bench.host.desk().tree_head(), Some(head));
@@ -163,7 +164,7 @@ pub(crate) fn every_refusal_changes_nothing<H: Host>(mut bench: Bench<H>) {
     let mut expired = bench.terms();
     expired.expiry = Timestamp(1);
     let mut expired = Transaction::new(Kind::Transfer, &expired, legs(1));
-    expired.sign(&customer(A, 0));
+    expired.sign(&NETWORK, &customer(A, 0));
     assert_eq!(bench.verdict(expired), Err(Refusal::Expired));
     assert_eq!(bench.host.desk().totals(), before);
     let counts = bench.host.desk().counts();
@@ -180,14 +181,17 @@ pub(crate) fn a_resubmission_gets_the_same_outcome<H: Host>(mut bench: Bench<H>)
     assert!(matches!(outcomes[0], Outcome::Final(finality) if finality.verdict.is_ok()));
     let mut other = made.clone();
     (other.seed, other.signers) = ([9; 16], Vec::new());
-    other.sign(&customer(A, 0));
+    other.sign(&NETWORK, &customer(A, 0));
     let again = |bench: &Bench<H>| {
         assert_eq!([bench.send(made.clone()), bench.send(refused.clone())], outcomes);
         let known = bench.send(other.clone());
         let Outcome::Duplicate { first: Some(known) } = known else { panic!("{known:?}") };
-        assert_eq!((known.id, &known.outcome), (made.id(), &outcomes[0]));
-        assert_eq!(bench.host.desk().status(made.header.uetr).unwrap().unwrap().outcome, outcomes[0]);
-        assert_eq!(bench.host.desk().status(Uetr([250; 16])).unwrap(), None);
+        assert_eq!((known.id, &known.outcome), (made.id(&NETWORK), &outcomes[0]));
+        assert_eq!(
+            bench.host.desk().status(Wanted::Uetr(made.header.uetr)).unwrap().unwrap().outcome,
+            outcomes[0]
+        );
+        assert_eq!(bench.host.desk().status(Wanted::Uetr(Uetr([250; 16]))).unwrap(), None);
     };
     again(&bench);
     let bench = bench.crash();
@@ -206,7 +210,7 @@ pub(crate) fn a_resubmission_after_the_expiry_gets_the_same_outcome<H: Host>(mut
             let mut terms = bench.terms();
             terms.expiry = bench.host.desk().now().plus_ms(2_000);
             let mut transaction = Transaction::new(Kind::Transfer, &terms, legs(amount));
-            transaction.sign(&customer(A, 0));
+            transaction.sign(&NETWORK, &customer(A, 0));
             let outcome = bench.send(transaction.clone());
             if matches!(outcome, Outcome::Final(_)) {
                 sent.push((transaction, outcome));
@@ -224,7 +228,7 @@ pub(crate) fn a_resubmission_after_the_expiry_gets_the_same_outcome<H: Host>(mut
             // One that was never accepted has expired, whatever its reference.
             let mut other = transaction.clone();
             (other.seed, other.signers) = ([9; 16], Vec::new());
-            other.sign(&customer(A, 0));
+            other.sign(&NETWORK, &customer(A, 0));
             assert_eq!(bench.send(other), Outcome::Refused(Refusal::Expired));
         }
     };
@@ -235,16 +239,99 @@ pub(crate) fn a_resubmission_after_the_expiry_gets_the_same_outcome<H: Host>(mut
     bench.host.audit();
 }
 
+/// Everybody may choose the reference of another's payment for its own: neither payment, nor what is told of it, changes.
+pub(crate) fn each_institution_finds_its_own_payment_under_a_reference_of_several<H: Host>(
+    mut bench: Bench<H>,
+) {
+    let mut make = |uetr: u8, from: Party, to: Party, amount| {
+        let legs = path::payment(&network(), id(from.0, from.1), id(to.0, to.1), EUR, Amount(amount));
+        let mut transaction = Transaction::new(Kind::Transfer, &bench.terms(), legs);
+        transaction.header.uetr = Uetr([uetr; 16]);
+        transaction.sign(&NETWORK, &customer(from.0, from.1));
+        assert_eq!(bench.verdict(transaction.clone()), Ok(()));
+        transaction
+    };
+    let (inside, abroad) = (200, 201);
+    let a_inside = make(inside, (A, 0), (A, 1), 7);
+    let b_inside = make(inside, (B, 0), (B, 1), 8);
+    let a_abroad = make(abroad, (A, 0), (B, 1), 9);
+    let b_abroad = make(abroad, (B, 0), (A, 1), 10);
+    let own = |participant, uetr| Wanted::Of(Reference { participant, uetr: Uetr([uetr; 16]) });
+    let concerning = |participant, uetr| Wanted::Concerning(participant, Uetr([uetr; 16]));
+    let check = |bench: &Bench<H>| {
+        let desk = bench.host.desk();
+        for (payer, uetr, paid) in
+            [(A, inside, &a_inside), (B, inside, &b_inside), (A, abroad, &a_abroad), (B, abroad, &b_abroad)]
+        {
+            for wanted in [own(payer, uetr), concerning(payer, uetr)] {
+                let answer = desk.status(wanted).unwrap().unwrap();
+                assert_eq!(answer.id, paid.id(&NETWORK), "{wanted:?}");
+                assert!(matches!(answer.outcome, Outcome::Final(finality) if finality.verdict.is_ok()));
+                let accepted = desk.accepted(wanted).unwrap().unwrap();
+                assert_eq!(accepted.transaction.id(&NETWORK), paid.id(&NETWORK), "{wanted:?}");
+            }
+            let receipt = desk.receipt(own(payer, uetr)).unwrap().unwrap();
+            assert_eq!(receipt.id, paid.id(&NETWORK));
+        }
+        // The central bank has a part in what is paid from bank to bank, and no payment of its own.
+        assert_eq!(desk.status(concerning(CENTRAL, inside)).unwrap(), None);
+        assert!(desk.status(concerning(CENTRAL, abroad)).unwrap().is_some());
+        assert_eq!(desk.status(own(CENTRAL, abroad)).unwrap(), None);
+        assert_eq!(desk.accepted(own(CENTRAL, abroad)).unwrap(), None);
+    };
+    check(&bench);
+    let bench = bench.crash();
+    check(&bench);
+    bench.host.audit();
+}
+
+/// What nobody authorised uses nothing up, so that the same transaction can come again with the right signature.
+pub(crate) fn what_was_refused_unsigned_first_is_told_as_it_was_decided_last<H: Host>(mut bench: Bench<H>) {
+    let legs = path::payment(&network(), id(A, 0), id(A, 1), EUR, Amount(11));
+    // On a slow machine one may expire before it is accepted: then another is made.
+    let (signed, outcome) = loop {
+        let mut terms = bench.terms();
+        terms.expiry = bench.host.desk().now().plus_ms(2_000);
+        let unsigned = Transaction::new(Kind::Transfer, &terms, legs.clone());
+        let mut signed = unsigned.clone();
+        signed.sign(&NETWORK, &customer(A, 0));
+        let mut forged = signed.clone();
+        forged.signers[0].signature = key(9).sign(b"something else");
+        assert_eq!(forged.id(&NETWORK), signed.id(&NETWORK));
+        let first = bench.verdict(forged);
+        let outcome = bench.send(signed.clone());
+        if first != Err(Refusal::Expired) && matches!(outcome, Outcome::Final(_)) {
+            assert_eq!(first, Err(Refusal::WrongSignature));
+            break (signed, outcome);
+        }
+    };
+    assert!(matches!(outcome, Outcome::Final(finality) if finality.verdict.is_ok()));
+    let check = |bench: &Bench<H>| {
+        assert_eq!(bench.send(signed.clone()), outcome);
+        for wanted in [Wanted::Uetr(signed.header.uetr), Wanted::Id(signed.id(&NETWORK))] {
+            assert_eq!(bench.host.desk().status(wanted).unwrap().unwrap().outcome, outcome, "{wanted:?}");
+        }
+    };
+    check(&bench);
+    while bench.host.desk().now() <= signed.header.expiry {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    check(&bench);
+    let bench = bench.crash();
+    check(&bench);
+    bench.host.audit();
+}
+
 pub(crate) fn a_receipt_proves_the_outcome<H: Host>(mut bench: Bench<H>) {
     let legs = path::payment(&network(), id(A, 0), id(A, 1), EUR, Amount(20_000));
     let refused = bench.draft(Kind::Transfer, legs, &[&customer(A, 0)]);
     assert_eq!(bench.verdict(refused.clone()), Err(Refusal::InsufficientFunds));
     assert_eq!(bench.pay((A, 0), (B, 0), 5), Ok(()));
-    let receipt = bench.host.desk().receipt(refused.header.uetr).unwrap().unwrap();
-    assert_eq!(receipt.id, refused.id());
-    assert_eq!(receipt.verify(&key(1).public_key()), Ok(Err(Refusal::InsufficientFunds)));
-    assert!(receipt.verify(&key(2).public_key()).is_err());
-    assert!(bench.host.desk().receipt(Uetr([251; 16])).unwrap().is_none());
+    let receipt = bench.host.desk().receipt(Wanted::Uetr(refused.header.uetr)).unwrap().unwrap();
+    assert_eq!(receipt.id, refused.id(&NETWORK));
+    assert_eq!(receipt.verify(&NETWORK, &key(1).public_key()), Ok(Err(Refusal::InsufficientFunds)));
+    assert!(receipt.verify(&NETWORK, &key(2).public_key()).is_err());
+    assert!(bench.host.desk().receipt(Wanted::Uetr(Uetr([251; 16]))).unwrap().is_none());
 }
 
 pub(crate) fn a_proof_is_checked_offline<H: Host>(mut bench: Bench<H>) {
@@ -255,20 +342,23 @@ pub(crate) fn a_proof_is_checked_offline<H: Host>(mut bench: Bench<H>) {
     let desk = bench.host.desk();
     let proof = desk.proof(Wanted::Uetr(paid.header.uetr), &[A]).unwrap().unwrap();
     let proven = proof.verify(&keys).unwrap();
-    assert_eq!((proven.id, proven.verdict, proven.sequence), (paid.id(), Ok(()), desk.sequenced() - 1));
+    assert_eq!(
+        (proven.id, proven.verdict, proven.sequence),
+        (paid.id(&NETWORK), Ok(()), desk.sequenced() - 1)
+    );
     let approved: Vec<_> = proven.answers.iter().map(|answer| answer.bic.as_str()).collect();
     assert_eq!(approved, ["CENTDEFF", "ALPHDEFF", "BETAFRPP"]);
     assert!(!proven.legs.is_empty() && proven.legs.iter().all(|(_, leg)| leg.participant == A));
     assert!(proof.transaction.legs.iter().any(|leg| matches!(leg, ProvenLeg::Hidden(_))));
     // Whoever asks again, and however, is given the same.
-    assert_eq!(desk.proof(Wanted::Id(paid.id()), &[A]).unwrap(), Some(proof.clone()));
+    assert_eq!(desk.proof(Wanted::Id(paid.id(&NETWORK)), &[A]).unwrap(), Some(proof.clone()));
     assert_eq!(desk.proof(Wanted::Uetr(Uetr([251; 16])), &[]).unwrap(), None);
     assert_eq!(desk.proof(Wanted::Id(Hash::ZERO), &[]).unwrap(), None);
-    let status = desk.status_by_id(paid.id()).unwrap();
-    assert_eq!(status, desk.status(paid.header.uetr).unwrap());
-    assert_eq!(status.map(|status| status.id), Some(paid.id()));
-    assert_eq!(desk.status_by_id(Hash::ZERO).unwrap(), None);
-    let whole = desk.proof(Wanted::Id(paid.id()), &[CENTRAL, A, B]).unwrap().unwrap();
+    let status = desk.status(Wanted::Id(paid.id(&NETWORK))).unwrap();
+    assert_eq!(status, desk.status(Wanted::Uetr(paid.header.uetr)).unwrap());
+    assert_eq!(status.map(|status| status.id), Some(paid.id(&NETWORK)));
+    assert_eq!(desk.status(Wanted::Id(Hash::ZERO)).unwrap(), None);
+    let whole = desk.proof(Wanted::Id(paid.id(&NETWORK)), &[CENTRAL, A, B]).unwrap().unwrap();
     assert_eq!(whole.verify(&keys).unwrap().legs.len(), paid.legs.len());
 
     // An order has one approval, and a refusal needs none.
@@ -278,7 +368,7 @@ pub(crate) fn a_proof_is_checked_offline<H: Host>(mut bench: Bench<H>) {
     let refused = bench.draft(Kind::Transfer, legs, &[&customer(A, 0)]);
     assert_eq!(bench.verdict(refused.clone()), Err(Refusal::InsufficientFunds));
     let desk = bench.host.desk();
-    let later = desk.proof(Wanted::Id(refused.id()), &[]).unwrap().unwrap();
+    let later = desk.proof(Wanted::Id(refused.id(&NETWORK)), &[]).unwrap().unwrap();
     let proven = later.verify(&keys).unwrap();
     assert_eq!(proven.verdict, Err(Refusal::InsufficientFunds));
     assert!(proven.answers.iter().all(|answer| answer.verdict.is_ok() || answer.participant == A));
@@ -286,7 +376,7 @@ pub(crate) fn a_proof_is_checked_offline<H: Host>(mut bench: Bench<H>) {
     // The log of the later proof begins with that of the earlier one.
     let (first, second) = (proof.receipt.head, later.receipt.head);
     let between = desk.consistency(first.head.size, second.head.size).unwrap().unwrap();
-    assert_eq!(between.joins(&first, &second, &keys.operator), Ok(()));
+    assert_eq!(between.joins(&first, &second, &keys), Ok(()));
     for (first, second) in [(0, 1), (2, 1), (1, second.head.size + 1)] {
         assert_eq!(desk.consistency(first, second).unwrap(), None);
     }
@@ -358,7 +448,7 @@ pub(crate) fn outcomes_are_told_in_order_from_any_place<H: Host>(mut bench: Benc
     assert_eq!(all.len() as u64, desk.sequenced());
     for (sequence, one) in (0..).zip(&all) {
         assert_eq!(one.sequence, sequence);
-        assert_eq!(desk.status(one.answer.uetr).unwrap().as_ref(), Some(&one.answer));
+        assert_eq!(desk.status(Wanted::Uetr(one.answer.uetr)).unwrap().as_ref(), Some(&one.answer));
     }
     let payments = outcomes_from(desk, begun);
     assert_eq!(payments, all[begun as usize..]);
@@ -412,10 +502,10 @@ pub(crate) fn texts_are_kept_with_what_commits_to_them<H: Host>(mut bench: Bench
 pub(crate) fn what_is_decided_cannot_be_withdrawn<H: Host>(mut bench: Bench<H>) {
     let legs = path::payment(&network(), id(A, 0), id(B, 0), EUR, Amount(5));
     let paid = bench.draft(Kind::Transfer, legs, &[&customer(A, 0)]);
-    assert_eq!(bench.host.desk().accepted(paid.header.uetr).unwrap(), None);
+    assert_eq!(bench.host.desk().accepted(Wanted::Uetr(paid.header.uetr)).unwrap(), None);
     assert_eq!(bench.verdict(paid.clone()), Ok(()));
     let desk = bench.host.desk();
-    let accepted = desk.accepted(paid.header.uetr).unwrap().unwrap();
+    let accepted = desk.accepted(Wanted::Uetr(paid.header.uetr)).unwrap().unwrap();
     assert_eq!(accepted.transaction, paid);
     desk.withdraw(&accepted).unwrap();
     for _ in 0..20 {

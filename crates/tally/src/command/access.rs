@@ -10,6 +10,7 @@ use tally_gateway::access::{
     Access, AccessFile, Act, AuditLog, Fingerprint, InstitutionEntry, Quota, Record, Role, Token, UserEntry,
 };
 use tally_gateway::tls;
+use tally_iso20022::Bic;
 use tally_ledger::Network;
 
 /// Who may use a network's gateways. What is changed takes effect at once, without a restart.
@@ -33,7 +34,8 @@ pub(super) enum AccessCommand {
 #[derive(Debug, clap::Args)]
 pub(super) struct Limit {
     /// The institution's BIC
-    institution: String,
+    #[arg(value_parser = bic)]
+    institution: Bic,
     /// Requests and payments a second, on average; without it, each user is limited alone
     #[arg(long, value_name = "N", requires = "burst")]
     per_second: Option<u32>,
@@ -47,8 +49,8 @@ pub(super) struct Grant {
     /// What the user is called: letters, digits, and -_.@
     name: String,
     /// BIC of the institution that the user acts for; without it, for all
-    #[arg(long, value_name = "BIC")]
-    institution: Option<String>,
+    #[arg(long, value_name = "BIC", value_parser = bic)]
+    institution: Option<Bic>,
     /// What the user may do: submit, approve, read, operate; separated by commas
     #[arg(long, value_name = "ROLES", value_delimiter = ',', required = true, value_parser = role)]
     roles: Vec<Role>,
@@ -64,6 +66,10 @@ pub(super) struct Grant {
     /// Requests and payments at once after a pause
     #[arg(long, value_name = "N", default_value_t = Quota::default().burst)]
     burst: u32,
+}
+
+fn bic(text: &str) -> Result<Bic, String> {
+    Bic::parse(text).ok_or_else(|| format!("{text} is not a BIC such as ALPHDEFF"))
 }
 
 fn role(text: &str) -> Result<Role, String> {
@@ -88,9 +94,9 @@ impl AccessCommand {
             Self::Limit(Limit { institution, per_second, burst }) => {
                 let quota = per_second.zip(burst).map(|(per_second, burst)| Quota { per_second, burst });
                 ensure!(quota.is_none_or(is_some), "--per-second and --burst: more than 0 is wanted");
-                file.limit(&institution, quota);
+                file.limit(institution, quota);
                 Access::new(&file, &configuration.network()?)?;
-                audit.record_own(Act::Limit { institution, quota })?;
+                audit.record_own(Act::Limit { institution: institution.to_string(), quota })?;
                 file.write(&path)?;
             }
             Self::List => {
@@ -139,6 +145,7 @@ impl Grant {
         // That its institutions are there.
         Access::new(&file, network)?;
         let UserEntry { name: user, institution, roles, expires, .. } = entry;
+        let institution = institution.map(|bic| bic.to_string());
         audit.record_own(Act::Grant { user, institution, roles, expires, quota })?;
         file.write(path)?;
         if let Some(token) = token {
@@ -159,7 +166,7 @@ fn show(user: &UserEntry) {
     print::line(&format!(
         "{}  {}  {}  {way}  until {}  {}/s, {} at once",
         user.name,
-        user.institution.as_deref().unwrap_or("every institution"),
+        user.institution.as_ref().map_or("every institution", Bic::as_str),
         roles.join(","),
         user.expires.as_deref().unwrap_or("revoked"),
         user.quota.per_second,

@@ -20,6 +20,7 @@ use clap::Subcommand;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tally_bench::ceiling::BeyondLimit;
 use tally_bench::limits::{Area, Limit, Options};
 use tally_bench::processes::{Watch, Watched};
 use tally_bench::report::page::{Page, Section};
@@ -154,13 +155,16 @@ impl Report {
         sections.extend(used.iter().map(report::curves::usage));
         let title = format!("Tallystick: {title}");
         self.write(|| Page { title, facts: chain::about(), sections })?;
-        Ok(self.end())
+        self.end()
     }
 
     /// Says where the results lie.
-    fn end(self) -> Ended {
+    ///
+    /// # Errors
+    /// When something was found that is beyond its limit: then a benchmark is wrong.
+    fn end(self) -> anyhow::Result<Ended> {
         print::line(&format!("Results, with raw samples: {}", self.writer.path().display()));
-        Ended::Well
+        believe(self.writer.beyond())
     }
 
     /// Measures limits of this machine and records them.
@@ -197,6 +201,15 @@ impl Common {
     }
 }
 
+/// Refuses what no machine can do.
+fn believe(beyond: &[BeyondLimit]) -> anyhow::Result<Ended> {
+    let Some(first) = beyond.first() else { return Ok(Ended::Well) };
+    for other in &beyond[1..] {
+        eprintln!("{other}");
+    }
+    Err(first.clone().into())
+}
+
 /// Writes a table or several lines.
 fn show(text: &str) {
     print::line(text.trim_end_matches('\n'));
@@ -211,4 +224,25 @@ fn duration(text: &str) -> anyhow::Result<Duration> {
 
 fn styled() -> bool {
     table::styled()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tally_bench::ceiling::Ceiling;
+
+    #[test]
+    fn a_command_that_found_more_than_its_limit_fails_and_names_the_benchmark() {
+        let home = tempfile::tempdir().unwrap();
+        let mut writer = ResultWriter::create(home.path()).unwrap();
+        let limit = Ceiling { name: "2 updates".into(), rate: 1e6 };
+        writer.append(&Record::new("stages", "state updater").against(&limit, 1e6)).unwrap();
+        assert!(matches!(believe(writer.beyond()), Ok(Ended::Well)));
+        writer.append(&Record::new("stages", "state updater").against(&limit, 9e9)).unwrap();
+        let refused = believe(writer.beyond()).unwrap_err().to_string();
+        assert!(
+            refused.contains("`stages state updater` is wrong") && refused.contains("2 updates"),
+            "{refused}"
+        );
+    }
 }

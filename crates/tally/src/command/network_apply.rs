@@ -3,8 +3,9 @@
 use super::{Ended, print};
 use crate::configuration::Configuration;
 use crate::layout::Layout as Directory;
+use crate::references;
 use crate::stages::{self, ClusterConfiguration};
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tally_log::FileLog;
@@ -31,6 +32,22 @@ impl Apply {
         let settings = ClusterConfiguration::read(&directory, &self.settings)?;
         let layout = settings.layout(&configuration)?;
         let cluster = settings.cluster()?;
+        let network = Arc::new(configuration.network()?);
+        let journal = directory.root().join("journal");
+        // Topics that do not fit the journal would be in the way of those that do.
+        let prepared = if self.check || !journal.is_dir() || directory.moved().exists() {
+            None
+        } else {
+            let (log, _) = FileLog::open(&journal, tally_log::Options::default())
+                .with_context(|| format!("cannot open the journal in {}", journal.display()))?;
+            let prepared = found::prepare(&layout, &network, &log, wall_clock())
+                .context("the journal cannot be the beginning of the topics; none was made")?;
+            Some((log, prepared))
+        };
+        if !self.check {
+            // Before the first gateway starts: each of them needs this one.
+            references::of_network(&directory, &configuration)?;
+        }
         let plans = stages::plans(&settings, &layout);
         let partitions: u32 = plans.iter().map(|plan| u32::from(plan.partitions)).sum();
         if self.check {
@@ -62,16 +79,14 @@ impl Apply {
             );
             return Ok(Ended::Refused);
         }
-        let journal = directory.root().join("journal");
-        ensure!(
-            journal.is_dir(),
-            "{} has no journal: a network begins where `tally network init` made it; run this in that directory",
-            directory.root().display()
-        );
-        let (log, _) = FileLog::open(&journal, tally_log::Options::default())
-            .with_context(|| format!("cannot open the journal in {}", journal.display()))?;
-        let network = Arc::new(configuration.network()?);
-        let founded = found::found(&cluster, &layout, &network, &log, wall_clock())?;
+        let Some((log, prepared)) = prepared else {
+            bail!(
+                "{} has no journal that is not moved to topics yet: a network begins where `tally network init` made it; run \
+                 this in that directory",
+                directory.root().display()
+            );
+        };
+        let founded = prepared.found(&cluster, &layout, &network, &log)?;
         self.mark(&directory)?;
         print::line(&format!(
             "the journal in {} is the beginning of the topics: {} transactions accepted, {} sequenced; the network goes \

@@ -8,6 +8,7 @@ use crate::configuration::{Configuration, HttpSection, MessagesSection};
 use crate::connection::ConnectionArguments;
 use crate::flows_network::make;
 use crate::layout::Layout as Directory;
+use crate::name;
 use crate::passphrase;
 use crate::stages::{ClusterConfiguration, LayoutSection};
 use anyhow::{Context, ensure};
@@ -16,6 +17,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use tally_crypto::SigningKey;
 use tally_crypto::keystore::{KeyFile, ScryptCost};
+use tally_gateway::references::References;
 use toml::{Table, Value};
 
 /// The files of a certificate, and what cluster.toml's kafka.tls calls them.
@@ -31,7 +33,7 @@ pub(super) struct HandOver {
     /// The institution's directory, which is made; must not exist
     out: PathBuf,
     /// The institution's BIC, which cluster.toml's [principals] names
-    #[arg(long, value_name = "BIC")]
+    #[arg(long, value_name = "BIC", value_parser = name::bic_argument)]
     institution: String,
     /// Directory with ca.crt, tls.crt and tls.key, the institution's certificate for the brokers; else it puts them into tls/ itself
     #[arg(long, value_name = "DIR")]
@@ -93,8 +95,9 @@ impl HandOver {
     fn cluster(&self, from: &Directory, layout: &LayoutSection, prefix: &str) -> anyhow::Result<String> {
         let path = from.cluster();
         let mut table: Table = read(&path)?.parse().with_context(|| format!("{}", path.display()))?;
-        // Who else runs its own stages and how topics are made is the operator's business.
-        table.retain(|name, _| matches!(name, "stages" | "kafka"));
+        // Who else runs its own stages and how topics are made is the operator's business. How many witnesses are required is
+        // everybody's: the institution's own file of public keys asks for as many.
+        table.retain(|name, _| matches!(name, "stages" | "kafka" | "witnesses"));
         table.insert("institution".to_owned(), self.institution.clone().into());
         let counts = [
             ("schedulers", layout.schedulers),
@@ -158,6 +161,11 @@ impl HandOver {
             ));
         }
         print::line(&format!("it runs `tally stage approver --network {out}`, and `updater` the same way"));
+        print::line(&format!(
+            "gateways are the operator's: their users and the secret of their references ({}) stay in {}",
+            References::FILE,
+            from.root().display()
+        ));
     }
 }
 
@@ -165,12 +173,15 @@ impl HandOver {
 /// own and the settling institution's business, and how payments are read is the gateway's.
 fn known_to(bic: &str, mut network: Configuration) -> anyhow::Result<String> {
     (network.messages, network.http) = (MessagesSection::default(), HttpSection::default());
-    let settles_here =
-        |code: &String| network.assets.iter().any(|asset| asset.code == *code && asset.settled_at == bic);
+    let settled_here = network.assets.iter().filter(|asset| asset.settled_at == bic);
+    let settled_here: Vec<String> = settled_here.map(|asset| asset.code.clone()).collect();
     for participant in network.participants.iter_mut().filter(|participant| participant.bic != bic) {
         participant.unidentified_account = None;
-        participant.credit.retain(|code, _| settles_here(code));
+        participant.credit.retain(|code, _| settled_here.contains(code));
     }
+    network.earlier.retain(|earlier| {
+        earlier.institution.as_deref().is_none_or(|of| of == bic || settled_here.contains(&earlier.asset))
+    });
     let head = format!("# The network, as {bic} needs to know it.\n\n");
     Ok(head + &toml::to_string(&network)?)
 }
@@ -196,7 +207,7 @@ mod tests {
     fn an_institution_is_told_its_own_credit_and_that_which_it_gives() {
         let key = SigningKey::from_seed([1; 32]).public_key();
         let mut text =
-            "[network]\nid = \"00000000\"\nlongest_validity_ms = 1\n[http]\nmax_connections = 7\n".to_owned();
+            "[network]\nid = \"0000000000000000000000000000000000000000000000000000000000000000\"\nlongest_validity_ms = 1\n[http]\nmax_connections = 7\n".to_owned();
         for (code, settled_at) in [("EUR", "TSCBDEFF"), ("DE000BASF111", "CSDXDEFF")] {
             text.push_str(&format!(
                 "[[assets]]\ncode = \"{code}\"\nkind = \"currency\"\nexponent = 2\nsettled_at = \"{settled_at}\"\nlargest_payment = \"1.00\"\n"

@@ -10,6 +10,7 @@ use anyhow::{Context, bail, ensure};
 use std::path::{Path, PathBuf};
 use tally_contracts::Name;
 use tally_crypto::keystore::ScryptCost;
+use tally_ledger::SignaturePolicy;
 
 /// Arguments of `tally network init`.
 #[derive(Debug, clap::Args)]
@@ -25,6 +26,11 @@ pub(super) struct Init {
     /// Encrypt the keys so that guessing the passphrase is cheap; for networks that are thrown away
     #[arg(long)]
     weak_keys: bool,
+    /// Which transactions need their payers' signatures, for the life of the network; institutions-only lets transfers go
+    /// unsigned, for benchmarks
+    #[arg(long, value_name = "POLICY", default_value = "required", value_parser = ["required", "institutions-only"])]
+    #[arg(conflicts_with = "nodes")]
+    signatures: String,
     /// Have the gateways serve TLS, under these host names and addresses, separated by commas
     #[arg(long, value_name = "HOSTS", value_delimiter = ',', conflicts_with = "nodes")]
     tls: Vec<String>,
@@ -54,15 +60,19 @@ impl Init {
         let plan = if self.demo { Plan::demo() } else { Plan::read(&self.plan)? };
         plan.check()?;
         let passphrase = crate::passphrase::given(connection.passphrase_file.as_deref())?;
+        let signatures = match self.signatures.as_str() {
+            "institutions-only" => SignaturePolicy::InstitutionsOnly,
+            _ => SignaturePolicy::Required,
+        };
         let opened = all_or_nothing(&self.directory, |directory| {
             let cost = if self.weak_keys { ScryptCost::TRIVIAL } else { ScryptCost::DEFAULT };
-            Opening { directory, plan: &plan, passphrase, cost, tls: &self.tls }.make()
+            Opening { directory, plan: &plan, passphrase, cost, signatures, tls: &self.tls }.make()
         })?;
 
         let directory = self.directory.display();
         print::line(&format!(
-            "network {:08x} in {directory}: {} participants, {} assets, {} accounts",
-            opened.network.0,
+            "network {} in {directory}: {} participants, {} assets, {} accounts",
+            opened.network,
             plan.participant.len(),
             plan.asset.len(),
             plan.account.len()

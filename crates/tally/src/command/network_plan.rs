@@ -3,9 +3,11 @@
 use super::{Ended, print};
 use crate::configuration::Configuration;
 use crate::layout::Layout as Directory;
-use anyhow::{Context, ensure};
+use crate::stages::WitnessesSection;
+use anyhow::{Context, bail, ensure};
 use std::path::PathBuf;
 use tally_bench::table::{self, Align, Table};
+use tally_settlement::process::Layout;
 
 /// Arguments of `tally network plan`.
 #[derive(Debug, clap::Args)]
@@ -45,6 +47,14 @@ pub(super) struct Plan {
     /// On how many brokers every record lies
     #[arg(long, value_name = "N", default_value_t = 3)]
     replicas: u64,
+    /// How many schedulers there are to be, in place of as many as the rate wants: a network that moves from its files keeps
+    /// the number that it has, while their references are remembered
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=63))]
+    schedulers: Option<u16>,
+    /// How many institutions besides the operator have to cosign the log, as witnesses, before a gateway tells an outcome, and
+    /// in every proof; 0 for none
+    #[arg(long, value_name = "K", default_value_t = 0)]
+    witnesses: u8,
     /// Write cluster.toml into the directory, which must not have one
     #[arg(long)]
     write: bool,
@@ -96,6 +106,8 @@ impl Plan {
         ensure!((1..=9).contains(&self.replicas), "--replicas must be from 1 to 9");
         let directory = Directory::new(&self.directory);
         let configuration = Configuration::read(&directory, &[])?;
+        let witnesses =
+            WitnessesSection { required: self.witnesses }.checked(configuration.participants.len())?;
         let signed = configuration.network.signatures == tally_ledger::SignaturePolicy::Required;
         let stages = self.stages(signed, configuration.participants.len() as u64);
         let mut table = Table::new(&[
@@ -113,28 +125,37 @@ impl Plan {
             ]);
         }
         print::line(table.render(table::styled()).trim_end_matches('\n'));
-        let (schedulers, assemblers) = (stages[0].instances, stages[2].instances);
-        ensure!(
-            schedulers <= 63 && assemblers <= 63,
-            "this rate wants {schedulers} schedulers and {assemblers} assemblers, and a layout has at most 63 of each"
-        );
+        let wanted = self.schedulers.map_or(stages[0].instances, u64::from);
+        let (schedulers, assemblers) = (wanted, stages[2].instances);
+        let fits = |count: u64| u16::try_from(count).ok().filter(|count| *count <= 63);
+        let (Some(schedulers), Some(assemblers)) = (fits(schedulers), fits(assemblers)) else {
+            bail!(
+                "this rate wants {schedulers} schedulers and {assemblers} assemblers, and a layout has at most 63 of each"
+            );
+        };
         self.print_traffic(signed);
-        let gateways = schedulers.max(2);
-        let participants = configuration.participants.len() as u64;
-        let partitions = 2 * gateways * schedulers
-            + 2 * schedulers
-            + 2 * assemblers
-            + 2
-            + gateways
-            + (schedulers + assemblers + 1 + 2 * participants)
-            + participants * (schedulers + assemblers + 2);
+        let layout = Layout {
+            prefix: String::new(),
+            participants: configuration.participants.iter().map(|of| of.bic.clone()).collect(),
+            schedulers,
+            assemblers,
+            gateways: schedulers.max(2),
+        };
+        let topics = layout.topics();
+        let partitions: u32 = topics.iter().map(|topic| u32::from(topic.partitions)).sum();
         print::line(&format!(
-            "layout: {schedulers} schedulers, {assemblers} assemblers, {gateways} gateways, {participants} participants: {} \
-             topics, {partitions} partitions",
-            10 + 5 * participants
+            "layout: {schedulers} schedulers, {assemblers} assemblers, {} gateways, {} participants: {} topics, {partitions} \
+             partitions",
+            layout.gateways,
+            layout.participants.len(),
+            topics.len()
+        ));
+        print::line(&format!(
+            "witnesses: {witnesses} of {} institutions besides the operator have to cosign what gateways tell and proofs show",
+            layout.participants.len().saturating_sub(1)
         ));
         if self.write {
-            self.write(&directory, (schedulers, assemblers, gateways))?;
+            self.write(&directory, &layout, witnesses)?;
         }
         Ok(Ended::Well)
     }
@@ -216,20 +237,20 @@ impl Plan {
         ));
     }
 
-    fn write(
-        &self,
-        directory: &Directory,
-        (schedulers, assemblers, gateways): (u64, u64, u64),
-    ) -> anyhow::Result<()> {
+    fn write(&self, directory: &Directory, layout: &Layout, witnesses: u8) -> anyhow::Result<()> {
         let path = directory.cluster();
         ensure!(!path.exists(), "{} exists already", path.display());
         let brokers: Vec<String> = self.broker.iter().map(|broker| format!("{broker:?}")).collect();
         let in_sync = self.replicas / 2 + 1;
+        let Layout { schedulers, assemblers, gateways, .. } = layout;
         let text = format!(
             "# How the network's stages are split over Kafka, and how it is reached. The layout is for the life of the\n\
              # network and the same for everybody; brokers and certificates are each process's own.\n\n\
              [layout]\nschedulers = {schedulers}\nassemblers = {assemblers}\ngateways = {gateways}\n\n\
              [topics]\nreplicas = {}\nin_sync = {in_sync}\n\n\
+             # Institutions besides the operator that have to cosign the head of the log before a gateway tells an outcome.\n\
+             # `tally network keys` writes the same number for those who check proofs.\n\
+             [witnesses]\nrequired = {witnesses}\n\n\
              [kafka]\nbrokers = [{}]\n",
             self.replicas,
             brokers.join(", ")

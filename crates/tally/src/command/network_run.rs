@@ -6,7 +6,7 @@ use crate::connection::{ConnectionArguments, RunFile};
 use crate::flows_network::layout::NetworkDirectory;
 use crate::layout::Layout;
 use crate::stages::InstitutionError;
-use crate::{access, keys, passphrase};
+use crate::{access, keys, passphrase, references};
 use anyhow::{Context, ensure};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -59,6 +59,7 @@ impl Run {
         let settings = configuration.gateway(layout.root())?;
         settings.may_listen(listen)?;
         let gate = access::gate(&layout, &configuration, &network)?;
+        let references = references::of_network(&layout, &configuration)?;
         let engine = Engine::open(EngineOptions::new(layout.root().to_owned(), network, keys))?;
         let listener = TcpListener::bind(listen).with_context(|| format!("cannot listen on {listen}"))?;
         let address = listener.local_addr().context("cannot tell where it listens")?;
@@ -70,7 +71,7 @@ impl Run {
         print::line(&format!("network {} listens on {scheme}://{address}", configuration.network.id));
 
         let engine = Arc::new(engine);
-        let served = server::serve(listener, Arc::clone(&engine), settings, gate, &shutdown);
+        let served = server::serve(listener, Arc::clone(&engine), settings, gate, references, &shutdown);
         // Removed first: whoever reads it finds a network that answers, or none.
         let _ = std::fs::remove_file(layout.run_file());
         served?;

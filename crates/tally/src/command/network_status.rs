@@ -78,7 +78,7 @@ fn nodes(directory: &Path, as_json: bool) -> anyhow::Result<Ended> {
 }
 
 fn show(view: &NetworkView, metrics: &str) -> anyhow::Result<()> {
-    print::line(&format!("network {:08x}: {}", view.network.id.0, view.health.text));
+    print::line(&format!("network {}: {}", view.network.id, view.health.text));
     print::line(&format!("decided {} transactions", view.sequence));
     if let Some(signed) = &view.tree_head {
         let root = tally_gateway::codec::to_hex(&signed.head.root);

@@ -115,7 +115,8 @@ fn sign(
         if let Some(keys) = keys {
             for signer in &draft.signers {
                 let key = keys.signing_key(signer);
-                transaction.sign(key.with_context(|| format!("payment {}", position + 1))?);
+                let key = key.with_context(|| format!("payment {}", position + 1))?;
+                transaction.sign(&connection.network.id, key);
             }
         }
         signed.push(SignedDraft { position, transaction: codec::encode_one(&transaction)? });
@@ -131,10 +132,10 @@ fn check(
     draft: &Draft,
 ) -> anyhow::Result<Transaction> {
     let transaction = codec::decode_one(&draft.transaction)?;
-    ensure!(transaction.id().to_string() == draft.id, "its id is not that of its content");
-    ensure!(transaction.header.network == network.id, "it is for another network");
+    ensure!(transaction.id(&network.id).to_string() == draft.id, "its id is not that of its content");
+    ensure!(transaction.header.network == network.id.tag(), "it is for another network");
     ensure!(transaction.header.kind == Kind::Transfer.number(), "it is not a transfer");
-    ensure!(transaction.header.uetr == message.uetr(position), "it has another reference");
+    ensure!(message.may_be(position, transaction.header.uetr), "it has another reference");
     let asked = Asked::of(message, position)?;
     ensure!(transaction.header.details == asked.details, "it commits to other details than the message's");
     let (asset, properties) =

@@ -18,7 +18,7 @@ impl ReceiptOf {
         let connected = connection.connect()?;
         let receipt = connected.client.receipt(&self.uetr.to_string())?;
         let operator = connected.network.participants.first().context("the network has no participants")?;
-        let verdict = receipt.verify(&operator.key);
+        let verdict = receipt.verify(&connected.network.id, &operator.key);
         let proven = verdict.with_context(|| format!("the receipt of {} proves nothing", self.uetr))?;
         print::line(&serde_json::to_string_pretty(&receipt)?);
         Ok(if proven.is_ok() { Ended::Well } else { Ended::Refused })

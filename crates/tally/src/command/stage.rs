@@ -7,7 +7,9 @@ use crate::access;
 use crate::configuration::Configuration;
 use crate::connection::{ConnectionArguments, RunFile};
 use crate::layout::Layout as Directory;
+use crate::name;
 use crate::passphrase;
+use crate::references;
 use crate::stages::{self, ClusterConfiguration, GatewayWork, Stage, Telemetry, Work};
 use anyhow::Context;
 use std::collections::BTreeMap;
@@ -53,7 +55,7 @@ pub(super) struct Arguments {
     /// The BIC of a participant for whom an approver or updater works, or about whose accounts a gateway answers; may be
     /// repeated. If not given: all but those that cluster.toml's [principals] names, who run their own; in an institution's
     /// own directory that institution
-    #[arg(long, value_name = "BIC")]
+    #[arg(long, value_name = "BIC", value_parser = name::bic_argument)]
     participant: Vec<String>,
     /// Where /health, /ready and /metrics are served; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0")]
@@ -100,6 +102,7 @@ impl GatewayArguments {
         settings.may_listen(listen)?;
         let agreed = Arc::new(network.network()?);
         let gate = access::gate(&directory, &network, &agreed)?;
+        let references = references::of_network(&directory, &network)?;
         let listener = TcpListener::bind(listen).with_context(|| format!("cannot listen on {listen}"))?;
         let address = listener.local_addr().context("cannot tell where it listens")?;
 
@@ -114,7 +117,18 @@ impl GatewayArguments {
             network.network.id,
             settings.scheme()
         ));
-        let work = GatewayWork { network: agreed, layout, settings, gate, participants };
+        let witnesses = configuration.witnesses.required;
+        let evidence = directory.evidence();
+        let work = GatewayWork {
+            network: agreed,
+            layout,
+            settings,
+            gate,
+            references,
+            participants,
+            witnesses,
+            evidence,
+        };
         let cluster: Arc<dyn Cluster> = Arc::new(cluster);
         let ended = stages::run_gateway(&work, &cluster, &listener, &telemetry, &shutdown);
         // Another gateway may have written it since.
@@ -209,7 +223,8 @@ fn keys(
     configuration: &Configuration,
     connection: &ConnectionArguments,
 ) -> anyhow::Result<(ParticipantKeys, Option<SigningKey>)> {
-    let signs = matches!(role, Role::Approver | Role::Sequencer);
+    // An updater cosigns heads of the log as its institution's witness.
+    let signs = matches!(role, Role::Approver | Role::Sequencer | Role::Updater);
     let passphrase = if signs {
         let file = connection.passphrase_file.as_deref();
         Some(passphrase::of_network(directory, file).context("the stage signs, and needs its keys")?)
@@ -225,7 +240,8 @@ fn keys(
     let operator = if role == Role::Sequencer { key(ParticipantId(0))? } else { None };
     let mut participants = BTreeMap::new();
     for id in works_for {
-        participants.insert(*id, if role == Role::Approver { key(*id)? } else { None });
+        let is_its_own = matches!(role, Role::Approver | Role::Updater);
+        participants.insert(*id, if is_its_own { key(*id)? } else { None });
     }
     Ok((participants, operator))
 }

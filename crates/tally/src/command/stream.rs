@@ -77,7 +77,7 @@ fn payments(
     let mut batch = TransactionBatch::default();
     for _ in 0..count {
         let mut payment = Transaction::new(Kind::Transfer, &connection.terms()?, legs.to_vec());
-        keys.iter().for_each(|key| payment.sign(key));
+        keys.iter().for_each(|key| payment.sign(&connection.network.id, key));
         anyhow::ensure!(batch.push(&payment), "a payment of {} legs is too large", legs.len());
     }
     Ok(batch)

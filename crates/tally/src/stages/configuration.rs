@@ -4,6 +4,7 @@
 
 use crate::configuration::{Configuration, environment};
 use crate::layout::Layout as Directory;
+use crate::name;
 use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -24,6 +25,8 @@ pub struct ClusterConfiguration {
     pub layout: LayoutSection,
     /// How the topics are made.
     pub topics: TopicsSection,
+    /// Who watches the operator.
+    pub witnesses: WitnessesSection,
     /// How the stages of this process run.
     pub stages: StagesSection,
     /// By BIC: institutions that run their own approver and updater, and as whom the brokers know them, such as
@@ -72,6 +75,40 @@ impl Default for TopicsSection {
     }
 }
 
+/// `[witnesses]`
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct WitnessesSection {
+    /// How many institutions besides the operator have to cosign the head of the log that has an outcome before a gateway
+    /// tells the outcome; the operator alone cannot show two histories then. 0 for none. The file of public keys asks
+    /// for as many.
+    pub required: u8,
+}
+
+/// More witnesses are required than the network can have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("witnesses.required is {required}, and the network has {others} institutions besides the operator")]
+pub struct TooManyWitnesses {
+    /// How many are required.
+    pub required: u8,
+    /// How many institutions there are besides the operator.
+    pub others: usize,
+}
+
+impl WitnessesSection {
+    /// How many witnesses are required of a network of so many participants, one of whom is the operator.
+    ///
+    /// # Errors
+    /// When there are not so many.
+    pub fn checked(self, participants: usize) -> Result<u8, TooManyWitnesses> {
+        let (required, others) = (self.required, participants.saturating_sub(1));
+        if usize::from(required) > others {
+            return Err(TooManyWitnesses { required, others });
+        }
+        Ok(required)
+    }
+}
+
 /// `[stages]`
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -92,7 +129,7 @@ impl Default for StagesSection {
 
 /// Whether cluster.toml has a section of that name.
 pub fn is_section(name: &str) -> bool {
-    ["layout", "topics", "stages", "principals", "kafka"].contains(&name)
+    ["layout", "topics", "witnesses", "stages", "principals", "kafka"].contains(&name)
 }
 
 impl ClusterConfiguration {
@@ -115,6 +152,7 @@ impl ClusterConfiguration {
             .environment(environment(true))
             .flags(flags)
             .load()?;
+        configuration.normalise();
         if let Some(tls) = &mut configuration.kafka.tls {
             for file in [&mut tls.authority, &mut tls.certificate, &mut tls.key] {
                 *file = directory.root().join(&*file);
@@ -122,6 +160,14 @@ impl ClusterConfiguration {
         }
         configuration.check().with_context(|| format!("{}", file.display()))?;
         Ok(configuration)
+    }
+
+    /// BICs as network.toml has them: of 8 characters for a head office.
+    fn normalise(&mut self) {
+        self.institution = self.institution.as_deref().map(name::shortest_bic);
+        let principals = std::mem::take(&mut self.principals);
+        self.principals =
+            principals.into_iter().map(|(bic, principal)| (name::shortest_bic(&bic), principal)).collect();
     }
 
     fn check(&self) -> anyhow::Result<()> {
@@ -150,6 +196,7 @@ impl ClusterConfiguration {
 
     /// Checks what concerns the participants.
     fn fits(&self, configuration: &Configuration) -> anyhow::Result<()> {
+        self.witnesses.checked(configuration.participants.len())?;
         let takes_part =
             |bic: &str| configuration.participants.iter().any(|participant| participant.bic == bic);
         if let Some(bic) = &self.institution {
@@ -195,5 +242,23 @@ impl ClusterConfiguration {
             }
         }
         KafkaCluster::new(self.kafka.clone()).context("cannot use the cluster")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_witnesses_are_required_than_there_are() {
+        let of = |required, participants| WitnessesSection { required }.checked(participants);
+        assert_eq!(of(0, 1), Ok(0));
+        assert_eq!(of(0, 0), Ok(0));
+        assert_eq!(of(2, 3), Ok(2));
+        assert_eq!(of(255, 256), Ok(255));
+        // The operator is no witness of itself.
+        assert_eq!(of(3, 3), Err(TooManyWitnesses { required: 3, others: 2 }));
+        assert_eq!(of(1, 1), Err(TooManyWitnesses { required: 1, others: 0 }));
+        assert_eq!(of(1, 0), Err(TooManyWitnesses { required: 1, others: 0 }));
     }
 }

@@ -1,19 +1,24 @@
 //! A gateway's process: it becomes one of the network's gateways, and answers clients over HTTP.
 
 use super::telemetry::Telemetry;
+use crate::evidence;
 use anyhow::Context;
 use std::net::TcpListener;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tally_gateway::access::Gate;
+use tally_gateway::references::References;
 use tally_gateway::server;
 use tally_gateway::settings::Settings;
 use tally_ledger::{Network, ParticipantId};
 use tally_log::cluster::{Cluster, Members};
 use tally_ops::shutdown::Shutdown;
+use tally_proof::evidence::TwoHeads;
+use tally_proof::{Evidence, Keys};
 use tally_settlement::process::desk::{Desk, DeskOptions};
-use tally_settlement::process::{Layout, Role, Stop};
+use tally_settlement::process::{Layout, Role, ShardError, Stop};
 
 /// How often the group is asked, and whether the desk goes on.
 const LOOK: Duration = Duration::from_millis(50);
@@ -32,15 +37,22 @@ pub struct GatewayWork {
     pub settings: Settings,
     /// Who may use it.
     pub gate: Arc<Gate>,
+    /// What gives references to payments without one: the same at each of the network's gateways.
+    pub references: References,
     /// Whose accounts it answers questions about.
     pub participants: Vec<ParticipantId>,
+    /// How many institutions have to cosign what it tells.
+    pub witnesses: u8,
+    /// Where it writes evidence of misconduct.
+    pub evidence: PathBuf,
 }
 
 /// Answers on `listener` until the shutdown is requested. Whenever another process becomes the gateway that this one was, it
 /// becomes another.
 ///
 /// # Errors
-/// When the cluster cannot be reached at the start, or the listener fails.
+/// When the cluster cannot be reached at the start, or the listener fails; when the operator shows two histories, or there
+/// is evidence that it did.
 pub fn run(
     work: &GatewayWork,
     cluster: &Arc<dyn Cluster>,
@@ -48,6 +60,9 @@ pub fn run(
     telemetry: &Telemetry,
     shutdown: &Shutdown,
 ) -> anyhow::Result<()> {
+    if let Some(keys) = Keys::of(&work.network) {
+        evidence::refuse_two_histories(&work.evidence, &keys)?;
+    }
     let topics = work.layout.shards_of(Role::Gateway, &[]);
     let members = cluster.join(&work.layout.group(Role::Gateway, &[]), &topics);
     let mut membership =
@@ -69,6 +84,7 @@ pub fn run(
             telemetry.fenced.fetch_add(1, Ordering::Relaxed);
             tracing::warn!(gateway = number, "another process is this gateway now");
         } else if let Some(error) = desk.failure() {
+            stop_at_two_histories(work, &error)?;
             tracing::error!(gateway = number, %error, "the gateway stopped, and is opened again");
         }
         ended = Some(desk);
@@ -112,7 +128,11 @@ fn open(
         let Some(number) = membership.choose(last) else { continue };
         telemetry.joined();
         let stop = Stop::default();
-        let options = DeskOptions { gateway: number, participants: work.participants.clone() };
+        let options = DeskOptions {
+            gateway: number,
+            participants: work.participants.clone(),
+            witnesses: work.witnesses,
+        };
         let opened = std::thread::scope(|scope| {
             let opening = scope.spawn(|| Desk::open(cluster, &work.layout, &work.network, &options, &stop));
             while !opening.is_finished() {
@@ -127,6 +147,7 @@ fn open(
         match opened {
             Ok(Ok(desk)) => return Ok(Some((number, Arc::new(desk)))),
             Ok(Err(error)) => {
+                stop_at_two_histories(work, &error)?;
                 tracing::error!(gateway = number, %error, "the gateway could not be opened, and is tried again");
                 telemetry.shards(0, 1);
                 let _ = shutdown.wait_timeout(REST);
@@ -135,6 +156,14 @@ fn open(
         }
     }
     Ok(None)
+}
+
+/// Two histories of the operator's are written down as evidence, and end the gateway for good.
+fn stop_at_two_histories(work: &GatewayWork, error: &ShardError) -> anyhow::Result<()> {
+    let ShardError::TwoHistories { heads, .. } = error else { return Ok(()) };
+    let case = Evidence::new(work.network.id, TwoHeads::clone(heads));
+    let path = evidence::write(&work.evidence, &case).with_context(|| error.to_string())?;
+    anyhow::bail!("{error}. `tally verify` judges {}", path.display())
 }
 
 /// Answers until the shutdown is requested or the desk goes no further.
@@ -151,7 +180,8 @@ fn serve(
         let serving = {
             let (desk, ends) = (Arc::clone(desk), ends.clone());
             let (settings, gate) = (work.settings.clone(), Arc::clone(&work.gate));
-            scope.spawn(move || server::serve(listener, desk, settings, gate, &ends))
+            let references = work.references.clone();
+            scope.spawn(move || server::serve(listener, desk, settings, gate, references, &ends))
         };
         while !serving.is_finished() {
             if shutdown.is_requested() || desk.failure().is_some() {

@@ -114,7 +114,7 @@ mod tests {
             )
         };
         let text = format!(
-            "assets = []\n[network]\nid = \"00000000\"\nlongest_validity_ms = 1\n{}{}{}",
+            "assets = []\n[network]\nid = \"0000000000000000000000000000000000000000000000000000000000000000\"\nlongest_validity_ms = 1\n{}{}{}",
             one("TSCBDEFF"),
             one("ALPHDEFF"),
             one("BETAFRPP")

@@ -312,11 +312,14 @@ impl Work {
             Role::Assembler => assemble::open(cluster, layout, network, shard, now, stop),
             Role::Sequencer => {
                 let key = self.operator.clone().ok_or_else(|| without_key("the operator"))?;
-                sequence::open(cluster, layout, key, now, stop)
+                sequence::open(cluster, layout, network.id, key, now, stop)
             }
             Role::Updater => {
+                let key = self.participants.get(&ParticipantId(shard)).cloned().flatten();
+                let key = key.ok_or_else(|| without_key("the participant"))?;
                 let every_ms = stages.snapshot_every_ms;
-                update::open(cluster, layout, network, shard, every_ms, now, stop).map(|(shard, _)| shard)
+                update::open(cluster, layout, network, shard, (key, every_ms), now, stop)
+                    .map(|(shard, _)| shard)
             }
             Role::Gateway => Err(without_key("a shard: a gateway is none")),
         }

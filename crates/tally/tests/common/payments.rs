@@ -42,17 +42,22 @@ pub(crate) fn plan() -> String {
 
 /// A network of two banks with so many customers each. A bank's reserves are more than its customers have.
 pub(crate) fn plan_of(customers: usize) -> String {
+    plan_among(&BANKS, customers)
+}
+
+/// A network of those banks, which settle at a central bank.
+pub(crate) fn plan_among(banks: &[&str], customers: usize) -> String {
     let mut plan = String::from(
-        r#"
-participant = [
-    { bic = "TSCBDEFF", name = "O=Central Bank,C=DE", kind = "central-bank" },
-    { bic = "ALPHDEFF", name = "O=Alpha,C=DE", kind = "bank", reserves = { EUR = "50000.00" } },
-    { bic = "BETAFRPP", name = "O=Beta,C=FR", kind = "bank", reserves = { EUR = "50000.00" } },
-]
-asset = [{ code = "EUR", exponent = 2, settled_at = "TSCBDEFF" }]
-"#,
+        "participant = [\n{ bic = \"TSCBDEFF\", name = \"O=Central Bank,C=DE\", kind = \"central-bank\" },\n",
     );
-    for bic in BANKS {
+    for bic in banks {
+        plan.push_str(&format!(
+            "{{ bic = \"{bic}\", name = \"O={bic},C={}\", kind = \"bank\", reserves = {{ EUR = \"50000.00\" }} }},\n",
+            &bic[4..6]
+        ));
+    }
+    plan.push_str("]\nasset = [{ code = \"EUR\", exponent = 2, settled_at = \"TSCBDEFF\" }]\n");
+    for bic in banks {
         for customer in 0..customers {
             plan.push_str(&format!(
                 "[[account]]\ninstitution = \"{bic}\"\nalias = \"{bic}-{customer}\"\ncurrency = \"EUR\"\nopening = \"1000.00\"\n"
@@ -107,11 +112,16 @@ impl World {
 
     /// The customers of the network of [`plan_of`] so many, in so many groups.
     pub(crate) fn of(layout: &Layout, each: usize, groups: usize) -> Self {
+        Self::among(layout, &BANKS, each, groups)
+    }
+
+    /// The customers of the network of [`plan_among`] those banks.
+    pub(crate) fn among(layout: &Layout, banks: &[&str], each: usize, groups: usize) -> Self {
         let configuration = tally::configuration::Configuration::read(layout, &[]).unwrap();
         let network = configuration.network().unwrap();
         let passphrase = tally::passphrase::of_network(layout, None).unwrap();
         let mut customers = Vec::new();
-        for bic in BANKS {
+        for bic in banks {
             for customer in 0..each {
                 let name = format!("{bic}-{customer}");
                 let key = tally::keys::read(&layout.customer_keys(), &name, &passphrase).unwrap();
@@ -164,7 +174,7 @@ impl World {
             seed,
         };
         let mut transaction = Transaction::new(Kind::Transfer, &terms, legs);
-        transaction.sign(&payer.key);
+        transaction.sign(&self.network.id, &payer.key);
         Sent { transaction, from, to, amount, told: None }
     }
 

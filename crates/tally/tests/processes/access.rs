@@ -1,6 +1,6 @@
 //! Who may do what: users of institutions, their roles, and TLS.
 
-use super::support::{ALICE, BOB, Network, PLAN, Pain, Running, Said, tally};
+use super::support::{ALICE, BOB, Network, PLAN, Pain, Running, Said, tally, write};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -80,6 +80,60 @@ fn users_do_what_their_roles_allow_for_their_institution() {
         &running.command(&["access", "grant", "x", "--institution", "NOWHDEFF", "--roles", "read"]),
         "NOWHDEFF",
     );
+    assert_eq!(running.stop().code, Some(0));
+}
+
+#[test]
+fn a_bank_reads_its_own_account_at_the_central_bank_and_nothing_of_others() {
+    let network = Network::of(PLAN);
+    let running = network.run();
+    let files = tempfile::tempdir().unwrap();
+    // The head office has two spellings.
+    let alpha = grant(&running, &["alpha", "--institution", "ALPHDEFFXXX", "--roles", "submit,read"]);
+    let beta = grant(&running, &["beta", "--institution", "BETAFRPP", "--roles", "submit,read"]);
+    let emoney = grant(&running, &["emoney", "--institution", "EMONNL2A", "--roles", "submit,read"]);
+    let uetr = "0c1b2d3e-4f50-4a61-8b72-93a4b5c6d7e8";
+    let stated = format!("<PmtId><EndToEndId>E</EndToEndId><UETR>{uetr}</UETR></PmtId>");
+    let message = Pain::default().xml().replace("<PmtId><EndToEndId>E</EndToEndId></PmtId>", &stated);
+    let file = write(&files, "stated.xml", message.as_bytes());
+    assert_eq!(by(&running, &alpha, &["pay", file.to_str().unwrap()]).answers(), ["ACSC -"]);
+
+    let own = ["TSCBDEFF", "settlement:EUR:ALPHDEFF"];
+    assert_eq!(by(&running, &alpha, &["balance", own[0], own[1]]).out.trim(), "99990.00 EUR");
+    for message in [&[][..], &["--message", "camt.053"], &["--message", "camt.054"]] {
+        let said = by(&running, &alpha, &[&["statement"], &own[..], message].concat());
+        assert!(said.code == Some(0) && said.out.contains("10"), "{said:?}");
+        refused(
+            &by(&running, &beta, &[&["statement"], &own[..], message].concat()),
+            "does not act for TSCBDEFF",
+        );
+    }
+    refused(&by(&running, &beta, &["balance", own[0], own[1]]), "beta does not act for TSCBDEFF");
+    refused(
+        &by(&running, &alpha, &["balance", "TSCBDEFF", "settlement:EUR:BETAFRPP"]),
+        "alpha does not act for TSCBDEFF",
+    );
+    refused(&by(&running, &alpha, &["balance", "TSCBDEFF", "own:EUR"]), "alpha does not act for TSCBDEFF");
+
+    // Those who have a part in a payment are told of it; to others it is as one that there is not.
+    for token in [&alpha, &beta] {
+        assert!(by(&running, token, &["status", uetr]).out.contains("ACSC"));
+    }
+    let unknown = uetr.replace('0', "1");
+    let said = |uetr: &str| by(&running, &emoney, &["status", uetr]).err.replace(uetr, "REF");
+    assert_eq!(said(uetr), said(&unknown));
+    assert!(said(uetr).contains("there is no transaction REF"), "{}", said(uetr));
+    // What was agreed with an institution counts under both spellings.
+    let limit = ["access", "limit", "ALPHDEFFXXX", "--per-second", "1", "--burst", "2"];
+    assert_eq!(running.command(&limit).code, Some(0));
+    let began = Instant::now();
+    while by(&running, &alpha, &["balance", own[0], own[1]]).code == Some(0) {
+        assert!(began.elapsed() < Duration::from_secs(20), "nobody is limited");
+    }
+    assert_eq!(running.command(&["access", "limit", "ALPHDEFF"]).code, Some(0));
+    while by(&running, &alpha, &["balance", own[0], own[1]]).code != Some(0) {
+        assert!(began.elapsed() < Duration::from_secs(20), "the limit was taken away");
+    }
     assert_eq!(running.stop().code, Some(0));
 }
 

@@ -3,6 +3,7 @@
 use super::support::{ALICE, BOB, Network, PLAN, Pain, Running, Said, write};
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use tally::keys::KeyRing;
 use tally::layout::Layout;
 use tally_crypto::SigningKey;
@@ -43,10 +44,11 @@ fn pay(running: &Running<'_>, payments: Vec<WantedPayment>, key: Option<&str>) -
     let client = running.client();
     let prepared = client.prepare_payments(&PaymentsBody { payments }, key).unwrap();
     let signer = alice(running);
+    let network = client.network().unwrap().network.id;
     let sign = |draft: &tally_gateway::wire::Draft| {
         let transaction = tally_gateway::codec::decode_one(&draft.transaction).unwrap();
         assert_eq!(draft.signers, [signer.public_key()]);
-        let signature = signer.sign(transaction.id().as_bytes());
+        let signature = signer.sign(transaction.id(&network).as_bytes());
         let given = GivenSignature { key: signer.public_key().to_string(), signature: signature.to_string() };
         SignedPayment { transaction: draft.transaction.clone(), signatures: vec![given] }
     };
@@ -76,8 +78,8 @@ fn payments_as_json_are_made_once_however_often_they_are_sent() {
     let prepared = client.prepare_payments(&other, Some("order-1")).unwrap();
     let draft = prepared.payments[0].draft.as_ref().unwrap();
     let signer = alice(&running);
-    let signature =
-        signer.sign(tally_gateway::codec::decode_one(&draft.transaction).unwrap().id().as_bytes());
+    let transaction = tally_gateway::codec::decode_one(&draft.transaction).unwrap();
+    let signature = signer.sign(transaction.id(&client.network().unwrap().network.id).as_bytes());
     let given = GivenSignature { key: signer.public_key().to_string(), signature: signature.to_string() };
     let signed = SignedPayment { transaction: draft.transaction.clone(), signatures: vec![given] };
     let body = SignedPaymentsBody { payments: vec![signed] };
@@ -289,4 +291,69 @@ fn a_settled_payment_is_past_cancelling_and_goes_back_once() {
     assert_eq!(said.code, Some(0), "{said:?}");
     assert!(answers.join("told.pain.002.xml").exists(), "a pain.001 is answered by a pain.002");
     assert_eq!(running.stop().code, Some(0));
+}
+
+#[test]
+fn a_networks_secret_of_references_outlives_restarts_and_is_in_no_log() {
+    let network = Network::of(PLAN);
+    let files = tempfile::tempdir().unwrap();
+    let secret = network.layout().root().join("references.secret");
+    let is_private = || {
+        let metadata = std::fs::metadata(&secret).unwrap();
+        (metadata.len(), metadata.permissions().mode() & 0o777) == (32, 0o600)
+    };
+    assert!(is_private(), "made with the network");
+    let made = std::fs::read(&secret).unwrap();
+    let is_in = |text: &str, secret: &[u8]| text.contains(&tally_gateway::codec::to_hex(secret));
+    let message = Pain { id: "again", amount: "3.00", ..Pain::default() }.write(&files);
+    let back = write(&files, "back.xml", payment_return(UETR, "1.00").as_bytes());
+
+    let running = network.run_with(&["--log", "debug"]);
+    assert_eq!(running.pay(&[&message]).answers(), ["ACSC -"]);
+    let payment = WantedPayment { uetr: Some(UETR.to_owned()), ..wanted("10.00") };
+    assert_eq!(pay(&running, vec![payment], None)[0].0, Status::Settled);
+    assert_eq!(running.pay(&[&back]).answers(), ["ACSC -"]);
+    let once = pay(&running, vec![wanted("1.00")], Some("order-1"));
+    let said = running.stop();
+    assert!(
+        said.code == Some(0) && !is_in(&said.err, &made) && !said.err.contains("secret of references"),
+        "{said:?}"
+    );
+
+    // What is sent again is recognised after a restart too.
+    let running = network.run();
+    assert_eq!(running.pay(&[&message, &back]).answers(), ["RJCT AM05", "RJCT AM05"]);
+    assert_eq!(pay(&running, vec![wanted("1.00")], Some("order-1")), once);
+    assert_eq!(running.balance("ALPHDEFF", ALICE), "987.00 EUR");
+    assert_eq!(running.stop().code, Some(0));
+    assert_eq!(std::fs::read(&secret).unwrap(), made);
+
+    // A directory of an earlier version gets one, and says so; what was sent under another is not recognised.
+    std::fs::remove_file(&secret).unwrap();
+    let running = network.run_with(&["--log", "info"]);
+    assert!(is_private());
+    assert_eq!(running.pay(&[&message]).answers(), ["ACSC -"]);
+    let said = running.stop();
+    let now = std::fs::read(&secret).unwrap();
+    let told = said.err.lines().any(|line| line.contains("INFO") && line.contains("has one now"));
+    assert!(told && now != made && !is_in(&said.err, &now), "{said:?}");
+
+    // The one that is restored recognises it again. One that is named and is not there is not made, nor is a damaged one.
+    std::fs::write(&secret, &made).unwrap();
+    let running = network.run();
+    assert_eq!(running.pay(&[&message]).answers(), ["RJCT AM05"]);
+    assert_eq!(running.stop().code, Some(0));
+    let refuses = |arguments: &[&str], words: &str| {
+        let mut running = network.start(arguments);
+        assert!(!running.listens());
+        let said = running.ended();
+        assert!(said.code == Some(2) && said.err.contains(words), "{words}: {said:?}");
+    };
+    refuses(&["--set", "http.references=elsewhere.secret"], "restore it from the backup");
+    assert!(!network.layout().root().join("elsewhere.secret").exists());
+    std::fs::set_permissions(&secret, PermissionsExt::from_mode(0o644)).unwrap();
+    refuses(&[], "chmod 600");
+    std::fs::set_permissions(&secret, PermissionsExt::from_mode(0o600)).unwrap();
+    std::fs::write(&secret, &made[..31]).unwrap();
+    refuses(&[], "32 bytes are wanted");
 }

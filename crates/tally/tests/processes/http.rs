@@ -42,7 +42,12 @@ fn bad_requests_are_answered_and_cost_the_others_nothing() {
     let running =
         network.run_with(&["--set", "http.request_timeout_ms=300", "--set", "http.max_body_bytes=100000"]);
     let binary = "application/octet-stream";
-    let cases: [(&str, Vec<u8>); 16] = [
+    let twice = |name: &str| {
+        let both = format!("host: x\r\n{name}: 1\r\n{name}: 2\r\n");
+        let one = request("POST /v1/payments/prepare", "application/json", b"{\"payments\":[]}");
+        String::from_utf8(one).unwrap().replace("host: x\r\n", &both).into_bytes()
+    };
+    let cases: [(&str, Vec<u8>); 18] = [
         ("404", request("GET /v2/network", "", b"")),
         ("405", request("DELETE /v1/network", "", b"")),
         ("404", request("GET /v1/accounts/ALPHDEFF/nobody", "", b"")),
@@ -58,6 +63,8 @@ fn bad_requests_are_answered_and_cost_the_others_nothing() {
         ("400", request("POST /v1/transactions", "text/plain", b"zz")),
         ("400", request("POST /v1/iso20022/submit", "application/json", b"{\"message\":1}")),
         ("413", request("POST /v1/transactions", binary, &[0; 100_001])),
+        ("400", twice("idempotency-key")),
+        ("400", twice("last-event-id")),
         ("400", b"NONSENSE\r\n\r\n".to_vec()),
     ];
     for (status, bytes) in cases {

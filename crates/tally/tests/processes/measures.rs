@@ -23,6 +23,11 @@ fn an_audit_sums_the_books_and_finds_damage() {
     let quick = said(&["audit", "--no-signatures"], &network.directory, &[]);
     assert!(quick.code == Some(0) && quick.out.contains("payers' not verified"), "{quick:?}");
 
+    let alone = said(&["audit", "--institution", "ALPHDEFF"], &network.directory, &[]);
+    assert!(alone.code == Some(0) && alone.out.contains("that concern ALPHDEFF"), "{alone:?}");
+    assert!(alone.out.contains("2000.00") && !alone.out.contains("BETAFRPP"), "{alone:?}");
+    assert_eq!(said(&["audit", "--institution", "NONEDEFF"], &network.directory, &[]).code, Some(2));
+
     // A bit of the first record's transactions.
     let segment = network.directory.join("journal/00000000000000000001.tlog");
     let mut bytes = std::fs::read(&segment).unwrap();
@@ -39,6 +44,38 @@ fn an_audit_sums_the_books_and_finds_damage() {
     std::fs::remove_dir_all(network.directory.join("journal")).unwrap();
     assert_eq!(said(&["audit"], &network.directory, &[]).code, Some(2));
     assert_eq!(said(&["audit"], &network.directory.join("absent"), &[]).code, Some(2));
+}
+
+/// The audit knows the policy a network runs with: its genesis fixes it, and nothing can set it otherwise.
+#[test]
+fn the_genesis_says_whose_signatures_an_audit_asks_for() {
+    let home = tempfile::tempdir().unwrap();
+    for (policy, says, other) in [
+        ("required", "every debit's owner", "institutions-only"),
+        ("institutions-only", "the genesis lets transfers go unsigned", "required"),
+    ] {
+        let directory = home.path().join(policy);
+        let mut init = tally();
+        init.args(["network", "init", "--demo", "--weak-keys", "--signatures", policy]).arg(&directory);
+        let made: Said = init.output().unwrap().into();
+        assert_eq!(made.code, Some(0), "{made:?}");
+        let audited = said(&["audit"], &directory, &[]);
+        assert!(audited.code == Some(0) && audited.out.contains(says), "{audited:?}");
+        let setting = format!("network.signatures={other}");
+        let refused = said(&["network", "run"], &directory, &["--set", &setting]);
+        assert_eq!(refused.code, Some(2), "{refused:?}");
+        assert!(
+            refused.err.contains(&format!("network.signatures is {other}, and genesis.toml says")),
+            "{refused:?}"
+        );
+        let configuration = directory.join("network.toml");
+        let text = std::fs::read_to_string(&configuration).unwrap();
+        let changed =
+            text.replace(&format!("signatures = \"{policy}\""), &format!("signatures = \"{other}\""));
+        assert_ne!(changed, text);
+        std::fs::write(&configuration, changed).unwrap();
+        assert_eq!(said(&["audit"], &directory, &[]).code, Some(2));
+    }
 }
 
 #[test]

@@ -248,7 +248,7 @@ fn a_gateway_takes_only_what_the_payer_signed() {
 
     // A stranger's signature.
     let mut transaction = tally_gateway::codec::decode_one(&draft.transaction).unwrap();
-    transaction.sign(&tally_crypto::SigningKey::from_seed([1; 32]));
+    transaction.sign(&client.network().unwrap().network.id, &tally_crypto::SigningKey::from_seed([1; 32]));
     let stranger = answer(signed(tally_gateway::codec::encode_one(&transaction).unwrap()));
     assert!(stranger.starts_with("DS0"), "{stranger}");
     // The right payer, but of another payment than the message's.

@@ -110,8 +110,9 @@ fn a_proof_is_checked_without_the_network() {
     let refusal = running.client().proof(refused.out.split(' ').nth(1).unwrap(), &[]).unwrap();
     let (from, to) = (first.receipt.head, refusal.receipt.head);
     let between = running.client().consistency(from.head.size, to.head.size).unwrap();
-    let operator = running.client().network().unwrap().network.participants[0].key;
-    assert_eq!(between.joins(&from, &to, &operator), Ok(()));
+    let agreed = running.client().network().unwrap().network;
+    let of = tally_proof::Keys::of(&agreed).unwrap();
+    assert_eq!(between.joins(&from, &to, &of), Ok(()));
     assert!(running.client().consistency(from.head.size, to.head.size + 1).is_err());
     assert!(running.client().consistency(0, 1).is_err());
     assert_eq!(running.stop().code, Some(0));
@@ -138,6 +139,66 @@ fn a_proof_is_checked_without_the_network() {
     assert_eq!(alone(&["verify", &missing, "--keys", &keys, "--finality"]).code, Some(0));
     assert_eq!(alone(&["verify", &keys, "--keys", &keys]).code, Some(2));
     assert_eq!(alone(&["verify", &file("none.json"), "--keys", &keys]).code, Some(2));
+}
+
+/// In one process nobody but the operator follows the log; over Kafka cluster.toml says how many witnesses proofs need.
+#[test]
+fn the_file_of_keys_asks_for_the_witnesses_that_the_plan_requires() {
+    let network = Network::of(PLAN);
+    let running = network.run();
+    let (alice, albert) = (format!("ALPHDEFF/{ALICE}"), format!("ALPHDEFF/{ALBERT}"));
+    let paid = running.command(&["transfer", &alice, &albert, "1.23", "EUR"]);
+    assert_eq!(paid.code, Some(0), "{paid:?}");
+    let proof = running.client().proof(paid.out.split(' ').nth(1).unwrap(), &[]).unwrap();
+    assert_eq!(proof.receipt.cosignatures, []);
+    let size = proof.receipt.head.head.size;
+    let between = running.client().consistency(1, size).unwrap();
+    assert_eq!((between.first_cosignatures, between.second_cosignatures), (Vec::new(), Vec::new()));
+    assert_eq!(running.stop().code, Some(0));
+
+    let directory = network.directory.to_str().unwrap();
+    let files = tempfile::tempdir().unwrap();
+    let [proof_file, keys_file] = ["proof.json", "keys.toml"].map(|name| files.path().join(name));
+    std::fs::write(&proof_file, serde_json::to_string(&proof).unwrap()).unwrap();
+    let [proof_file, keys_file] = [&proof_file, &keys_file].map(|file| file.to_str().unwrap());
+    let alone = |arguments: &[&str]| -> Said { tally().args(arguments).output().unwrap().into() };
+    let keys = || alone(&["network", "keys", directory, "--out", keys_file]);
+    let said = keys();
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(!std::fs::read_to_string(keys_file).unwrap().contains("witnesses"));
+    let by_file = ["verify", proof_file, "--keys", keys_file];
+    let by_directory = ["verify", proof_file, "--network", directory];
+    for by in [by_file, by_directory] {
+        let said = alone(&by);
+        assert_eq!(said.code, Some(0), "{said:?}");
+    }
+
+    let plan = |witnesses: &str| {
+        let rate = ["network", "plan", directory, "--rate", "1000", "--replicas", "1"];
+        alone(&[&rate[..], &["--witnesses", witnesses, "--write"]].concat())
+    };
+    let cluster = network.directory.join("cluster.toml");
+    let said = plan("5");
+    let why = "witnesses.required is 5, and the network has 4 institutions besides the operator";
+    assert!(said.code == Some(2) && said.err.contains(why) && !cluster.exists(), "{said:?}");
+    let said = plan("3");
+    assert!(said.code == Some(0) && said.out.contains("witnesses: 3 of 4 institutions"), "{said:?}");
+    // Thirteen topics are everybody's, and each participant has six.
+    assert!(said.out.contains("5 participants: 43 topics, "), "{said:?}");
+    let text = std::fs::read_to_string(&cluster).unwrap();
+    assert!(text.contains("[witnesses]\nrequired = 3\n"), "{text}");
+    let said = keys();
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(std::fs::read_to_string(keys_file).unwrap().contains("\nwitnesses = 3\n"));
+    for by in [by_file, by_directory] {
+        let said = alone(&by);
+        let why = "0 institutions cosigned the tree head";
+        assert!(said.code == Some(1) && said.err.contains(why), "{said:?}");
+    }
+    // What was written by hand is checked too.
+    std::fs::write(&cluster, text.replace("required = 3", "required = 5")).unwrap();
+    let said = keys();
+    assert!(said.code == Some(2) && said.err.contains(why) && said.err.contains("cluster.toml"), "{said:?}");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 mod cancellation;
 mod faults;
 mod history;
+mod hostile;
 mod institutions;
 mod load;
 mod network;

@@ -93,6 +93,7 @@ impl Network {
         let text = format!(
             "[layout]\nschedulers = 2\nassemblers = 2\ngateways = 3\n\
              [topics]\nreplicas = {replicas}\nin_sync = {}\n\
+             [witnesses]\nrequired = 1\n\
              [stages]\nsnapshot_every_ms = 1000\ntakeover_after_ms = 1000\n{more}\n\
              [kafka]\nbrokers = [{}]\nsession_timeout_ms = 2000\nsync_timeout_ms = 2000\nrequest_timeout_ms = 5000\n{tls}",
             replicas / 2 + 1,
@@ -154,6 +155,33 @@ impl Network {
         self.processes.remove(&(stage, number)).unwrap().stop()
     }
 
+    /// What every process has written to its log.
+    pub(crate) fn logs(&self) -> BTreeMap<String, String> {
+        let log = |(stage, number): &(&str, usize)| {
+            let text = std::fs::read_to_string(self.home.path().join(format!("{stage}-{number}.log")));
+            (format!("{stage} {number}"), text.unwrap())
+        };
+        self.processes.keys().map(log).collect()
+    }
+
+    /// Asserts that every process runs, and that no shard or gateway of it stopped since the logs were such.
+    #[track_caller]
+    pub(crate) fn all_run_since(&mut self, before: &BTreeMap<String, String>) {
+        for ((stage, number), process) in &mut self.processes {
+            assert!(process.runs(), "{stage} {number} ended");
+            assert_eq!(process.metric("tally_stage_failed_shards"), Some(0.0), "{stage} {number}");
+        }
+        for (process, log) in self.logs() {
+            let stops = |line: &&str| {
+                ["the shard stopped", "the gateway stopped", "cannot go on", "invariant"]
+                    .iter()
+                    .any(|what| line.contains(what))
+            };
+            let before = before.get(&process).map_or(0, String::len);
+            assert_eq!(log[before..].lines().find(stops), None, "{process}");
+        }
+    }
+
     /// A client of each gateway that runs.
     pub(crate) fn clients(&self) -> Vec<Client> {
         let token = std::fs::read_to_string(self.layout().token()).unwrap().trim().to_owned();
@@ -209,6 +237,11 @@ impl Process {
     pub(crate) fn signal(&self, name: &str) {
         let sent = Command::new("kill").arg(format!("-{name}")).arg(self.child.id().to_string()).status();
         assert!(sent.unwrap().success());
+    }
+
+    /// Whether it has not ended.
+    pub(crate) fn runs(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
     }
 
     pub(crate) fn is_ready(&self) -> bool {

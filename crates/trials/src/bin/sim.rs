@@ -4,25 +4,27 @@ use std::fmt::{Debug, Display};
 use std::panic::catch_unwind;
 use std::process::ExitCode;
 use std::time::Instant;
-use tally_trials::simulation::{Summary, run};
+use tally_trials::simulation::{Summary, run, run_liars};
 use tally_trials::{consensus, flows, post, processes};
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1).peekable();
-    let ledgers = ["flows", "settlement", "consensus", "processes"];
+    let ledgers = ["flows", "settlement", "consensus", "processes", "liars"];
     let ledger = arguments.next_if(|text| ledgers.contains(&text.as_str()));
     let mut numbers = arguments.map(|text| text.parse::<u64>());
     let (Ok(first), Ok(count), None) =
         (numbers.next().unwrap_or(Ok(1)), numbers.next().unwrap_or(Ok(1)), numbers.next())
     else {
         eprintln!(
-            "usage: tally-sim [settlement|processes|flows|consensus] [SEED] [COUNT]: runs COUNT seeds of a ledger from SEED on"
+            "usage: tally-sim [settlement|processes|liars|flows|consensus] [SEED] [COUNT]: runs COUNT seeds of a ledger from \
+             SEED on; liars are both forms of settlement with members that lie under their own keys"
         );
         return ExitCode::from(2);
     };
     match ledger.as_deref() {
         Some("flows") => run_seeds(first, count, flows::run, flows::Total::add),
         Some("processes") => run_seeds(first, count, processes::run, processes::Total::add),
+        Some("liars") => run_liar_seeds(first, count),
         Some("consensus") => run_seeds(first, count, consensus::run, consensus::Summary::add),
         _ => run_settlement(first, count),
     }
@@ -50,6 +52,36 @@ fn run_settlement(first: u64, count: u64) -> ExitCode {
         "{count} seeds from {first} on: {transactions} transactions, {made} made, {lives} lives, {:.1} s, clean",
         began.elapsed().as_secs_f64()
     );
+    ExitCode::SUCCESS
+}
+
+fn run_liar_seeds(first: u64, count: u64) -> ExitCode {
+    let began = Instant::now();
+    let mut all = processes::LiarsTotal::default();
+    let (mut transactions, mut lies) = (0, 0);
+    for seed in first..first.saturating_add(count) {
+        let both = || catch_unwind(|| (run_liars(seed), processes::run_liars(seed)));
+        let Ok((one, split)) = both() else { return ExitCode::FAILURE };
+        let again = (count == 1 || seed % 64 == 0).then(both);
+        if again.is_some_and(|again| again.ok() != Some((one.clone(), split.clone()))) {
+            return differs(seed);
+        }
+        if count == 1 {
+            println!("{one:#?}\n{split:#?}");
+        }
+        all.add(&split);
+        transactions += one.transactions;
+        lies += one.lies.values().sum::<u64>();
+    }
+    for (lie, count) in &all.told {
+        println!("{count:8} {lie:?}");
+    }
+    for (reason, count) in &all.reasons {
+        println!("{count:8} {reason}");
+    }
+    println!("in one process: {transactions} transactions, {lies} lies");
+    println!("over a cluster: {all}");
+    println!("{count} seeds of each from {first} on: {:.1} s, clean", began.elapsed().as_secs_f64());
     ExitCode::SUCCESS
 }
 

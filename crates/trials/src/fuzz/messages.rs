@@ -5,8 +5,8 @@ use super::small::{Small, bytes};
 use tally_ledger::wire::Reader;
 use tally_ledger::{AccountOrder, TransactionBatch};
 use tally_settlement::message::{
-    AcceptedBatch, AnnexBatch, ApprovalBatch, DecisionBatch, Message, ProposalBatch, SequenceBatch, Source,
-    Submission, Withdrawal,
+    AcceptedBatch, AnnexBatch, ApprovalBatch, DecisionBatch, Message, ParticipationBatch, ProposalBatch,
+    SequenceBatch, Source, Submission, Withdrawal,
 };
 use tally_sim::Rng;
 
@@ -32,7 +32,7 @@ pub(super) fn transaction_batch(rng: &mut Rng, small: &Small) {
     assert!(again == bytes, "read and written again, it is another");
     for at in 0..batch.len() {
         let transaction = batch.transaction(at).expect("a batch holds what it counts");
-        let _ = transaction.id();
+        let _ = transaction.id(&small.network.id);
         assert!(TransactionBatch::default().push(&transaction), "what was read fits a batch");
     }
     assert_eq!(batch.transaction(batch.len()), None);
@@ -63,6 +63,7 @@ pub(super) fn proposal(rng: &mut Rng, small: &Small) {
 }
 
 pub(super) fn approval(rng: &mut Rng, small: &Small) {
+    decode::<ParticipationBatch>(rng, &small.participations);
     decode::<ApprovalBatch>(rng, &small.approvals);
 }
 

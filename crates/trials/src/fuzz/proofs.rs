@@ -6,12 +6,15 @@ use serde::de::DeserializeOwned;
 use std::sync::OnceLock;
 use tally_crypto::log::{MerkleLog, SignedTreeHead, TreeHead};
 use tally_crypto::{Hash, SigningKey};
-use tally_proof::{Consistency, Keys, Proof};
+use tally_ledger::NetworkId;
+use tally_proof::{Consistency, Evidence, Keys, Proof};
 use tally_sim::Rng;
 
 const PROOF: &str = include_str!("../../../proof/tests/golden/proof.json");
 const KEYS: &str = include_str!("../../../proof/tests/golden/keys.json");
+const EVIDENCE: &str = include_str!("../../../proof/tests/golden/evidence.json");
 const LOG: u64 = 40;
+const NETWORK: NetworkId = NetworkId([5; 32]);
 
 /// The text, damaged: often only in digits, so that it can still be read.
 fn changed(rng: &mut Rng, text: &str) -> Vec<u8> {
@@ -58,6 +61,20 @@ pub(super) fn keys(rng: &mut Rng, _: &Small) {
     assert!(read::<Keys>(&text).as_ref() == Some(&keys), "written and read again, it is another");
 }
 
+pub(super) fn evidence(rng: &mut Rng, _: &Small) {
+    static TRUE: OnceLock<(Evidence, Keys)> = OnceLock::new();
+    let (truth, keys) = TRUE.get_or_init(|| {
+        let truth = read::<Evidence>(EVIDENCE.as_bytes()).expect("the golden evidence is evidence");
+        (truth, read(KEYS.as_bytes()).expect("the golden keys are keys"))
+    });
+    let Some(evidence) = read::<Evidence>(&changed(rng, EVIDENCE)) else { return };
+    let text = serde_json::to_vec(&evidence).expect("what was read can be written");
+    assert!(read::<Evidence>(&text).as_ref() == Some(&evidence), "written and read again, it is another");
+    if evidence.judge(keys).is_ok() {
+        assert!(evidence == *truth, "somebody is accused of what nobody signed");
+    }
+}
+
 fn operator() -> SigningKey {
     SigningKey::from_seed([3; 32])
 }
@@ -70,7 +87,7 @@ fn log() -> &'static (MerkleLog, Vec<SignedTreeHead>) {
         let heads = (0..LOG).map(|number| {
             tree.append(&number.to_le_bytes());
             let head = TreeHead { size: tree.len(), root: tree.root(), timestamp_ms: number };
-            SignedTreeHead::sign(head, &operator())
+            SignedTreeHead::sign(head, &NETWORK.0, &operator())
         });
         let heads = heads.collect();
         (tree, heads)
@@ -84,10 +101,18 @@ pub(super) fn consistency(rng: &mut Rng, _: &Small) {
     let head = |size: u64| heads[usize::try_from(size - 1).expect("the log is short")];
     let path = tree.consistency_proof(first, second).expect("the log has both sizes");
     let path = path.into_iter().map(Hash::from_bytes).collect();
-    let truth = Consistency { first: head(first), second: head(second), path };
+    let truth = Consistency {
+        first: head(first),
+        second: head(second),
+        path,
+        first_cosignatures: Vec::new(),
+        second_cosignatures: Vec::new(),
+    };
+    let operator = operator().public_key();
+    let keys = Keys { network: NETWORK, operator, witnesses: 0, institutions: Vec::new() };
     let text = serde_json::to_string(&truth).expect("it can be written");
     let Some(shown) = read::<Consistency>(&changed(rng, &text)) else { return };
-    if shown.verify(&operator().public_key()).is_ok() {
+    if shown.verify(&keys).is_ok() {
         assert!(shown == truth, "another verifies");
     }
 }

@@ -41,6 +41,7 @@ pub struct Small {
     pub(super) orders: Vec<Vec<u8>>,
     pub(super) submissions: Vec<Vec<u8>>,
     pub(super) accepted: Vec<Vec<u8>>,
+    pub(super) participations: Vec<Vec<u8>>,
     pub(super) proposals: Vec<Vec<u8>>,
     pub(super) approvals: Vec<Vec<u8>>,
     pub(super) decisions: Vec<Vec<u8>>,
@@ -88,7 +89,7 @@ impl Small {
         let disk = SimDisk::new(seed);
         let now = Timestamp(1_750_000_000_000);
         let mut life = Life::begin(&options, &disk, now).ok().expect("the disk is whole");
-        let mut clients = Clients::default();
+        let mut clients = Clients::new(plan.network.id);
         let mut work = Workload::new(rng.fork(), plan.network.clone());
         let mut snapshot = None;
         for round in 0..rounds + 2 {
@@ -153,6 +154,7 @@ impl Small {
             orders: Vec::new(),
             submissions: Vec::new(),
             accepted: Vec::new(),
+            participations: Vec::new(),
             proposals: Vec::new(),
             approvals: Vec::new(),
             decisions: Vec::new(),
@@ -195,7 +197,12 @@ impl Small {
                     self.add_accepted(&accepted);
                     let scheduler = usize::try_from(source.scheduler).expect("few");
                     let batch = &accepted.batch;
-                    for proposals in schedulers[scheduler].propose_again(source, batch, |_| true) {
+                    let asked = schedulers[scheduler].propose_again(source, batch, |_| true);
+                    if let Some(participation) = asked.participation {
+                        self.participations.push(bytes(&participation));
+                        assembler.ask(Arc::new(participation));
+                    }
+                    for proposals in asked.proposals {
                         self.proposals.push(bytes(&proposals));
                         let approver: &mut Approver = &mut approvers[proposals.participant.index()];
                         let answer =
@@ -203,6 +210,7 @@ impl Small {
                         // Nothing is asked of those whom the batch does not concern.
                         let Some(answer) = answer else { continue };
                         self.approvals.push(bytes(&answer));
+                        let answer = Arc::new(answer);
                         let decided = assembler.count(accepted.accepted_at, &answer).expect("it is signed");
                         self.decisions.push(bytes(&decided));
                     }
@@ -210,7 +218,9 @@ impl Small {
                 }
                 Entry::Sequenced(_, batch) => {
                     self.sequences.push(bytes(&batch));
-                    approvers.iter_mut().for_each(|approver| approver.decide(&batch));
+                    for approver in &mut approvers {
+                        approver.decide(&batch).expect("it decides what was answered");
+                    }
                     replay.sequence(&batch, |_, _, _, _, _| Ok(())).expect("the journal is whole");
                     self.prefixes.push(balances(replay.partitions.iter().map(|p| &p.accounts)));
                 }

@@ -9,7 +9,7 @@ use tally_crypto::Signature;
 use tally_ledger::TransactionBatch;
 use tally_ledger::wire::Reader;
 use tally_settlement::message::{
-    ApprovalBatch, ApprovalSigner, Intake, Message, ProposalBatch, SequenceBatch,
+    ApprovalBatch, ApprovalSigner, Intake, Message, ParticipationBatch, ProposalBatch, SequenceBatch,
 };
 use tally_settlement::stage::{Approver, Assembler, Scheduler};
 use tally_sim::Rng;
@@ -34,7 +34,10 @@ pub(super) fn scheduler(rng: &mut Rng, small: &Small) {
         if let Some((_, accepted)) = &scheduled.accepted {
             again(accepted);
         }
-        scheduled.proposals.iter().for_each(again);
+        scheduled.asked.participation.iter().for_each(again);
+        // Whether this process has verified the signatures is no part of what it sends.
+        let sent = scheduled.asked.proposals.into_iter();
+        sent.map(|proposals| ProposalBatch { verified: None, ..proposals }).for_each(|sent| again(&sent));
     }
 }
 
@@ -66,7 +69,7 @@ pub(super) fn approver(rng: &mut Rng, small: &Small) {
                 let verdicts: Vec<u16> = approval.verdicts.iter().map(verdict).collect();
                 let runs = SequenceBatch::runs_of(&approval.indices, &verdicts);
                 let count = u32::try_from(approval.indices.len()).expect("batches are bounded");
-                approver.decide(&SequenceBatch {
+                let decided = approver.decide(&SequenceBatch {
                     first: sequence,
                     count,
                     source: approval.source,
@@ -77,6 +80,7 @@ pub(super) fn approver(rng: &mut Rng, small: &Small) {
                     tree_size: 0,
                     signature: Signature::from_bytes([0; 64]),
                 });
+                decided.expect("it decides what was answered, once");
                 sequence += u64::from(count);
             }
         }
@@ -86,14 +90,20 @@ pub(super) fn approver(rng: &mut Rng, small: &Small) {
 pub(super) fn assembler(rng: &mut Rng, small: &Small) {
     let mut assembler = Assembler::new(Arc::clone(&small.network), []);
     let mut decided = HashSet::new();
+    for asked in &small.participations {
+        if rng.chance(7, 8) {
+            let asked = ParticipationBatch::decode(asked).expect("the scheduler wrote it");
+            assembler.ask(Arc::new(asked));
+        }
+    }
     for _ in 0..rng.between(1, 12) {
         let bytes = damaged(rng, &small.approvals);
         let Ok(mut approval) = ApprovalBatch::decode(&bytes) else { continue };
         if let Some(key) = keys().get(approval.participant.index()).filter(|_| rng.chance(3, 4)) {
-            ApprovalSigner::default().sign(&mut approval, key);
+            ApprovalSigner::new(small.network.id).sign(&mut approval, key);
         }
         let mut all = assembler.expire(small.now.plus_ms(rng.below(100_000)));
-        all.extend(assembler.count(small.now, &approval));
+        all.extend(assembler.count(small.now, &Arc::new(approval)));
         for batch in &all {
             again(batch);
             assert_eq!(batch.indices.len(), batch.ids.len());

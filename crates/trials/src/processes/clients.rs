@@ -5,7 +5,7 @@ use crate::simulation::clients::Expected;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use tally_ledger::refusal::verdict_from_number;
-use tally_ledger::{Refusal, Transaction, TransactionBatch, TransactionId};
+use tally_ledger::{NetworkId, Refusal, Transaction, TransactionBatch, TransactionId};
 use tally_settlement::clerk::Finality;
 use tally_settlement::message::{Intake, IntakeBatch, SequenceBatch};
 use tally_settlement::process::Gateway;
@@ -23,6 +23,10 @@ pub(super) struct Known {
     place: Option<Place>,
     /// Whether anything was said of it.
     pub(super) answered: bool,
+    /// The same, with other signatures, as somebody else handed it in.
+    copies: Vec<Transaction>,
+    /// Whether it was handed to a scheduler that is not its reference's.
+    misrouted: bool,
 }
 
 impl Known {
@@ -30,11 +34,17 @@ impl Known {
     pub(super) fn open(&self) -> u64 {
         self.handed_in - self.refused
     }
+
+    /// Whether somebody handed it in with those signatures.
+    pub(super) fn was_handed_in(&self, transaction: &Transaction) -> bool {
+        self.transaction == *transaction || self.copies.contains(transaction)
+    }
 }
 
 /// All clients together.
 #[derive(Default)]
 pub(super) struct Clients {
+    network: NetworkId,
     pub(super) known: Vec<Known>,
     by_id: HashMap<TransactionId, usize>,
     /// What each gateway waits for, by origin.
@@ -48,6 +58,14 @@ pub(super) struct Clients {
 }
 
 impl Clients {
+    pub(super) fn new(network: NetworkId) -> Self {
+        Self { network, ..Self::default() }
+    }
+
+    pub(super) fn id(&self, transaction: &Transaction) -> TransactionId {
+        transaction.id(&self.network)
+    }
+
     pub(super) fn find(&self, id: &TransactionId) -> Option<&Known> {
         self.by_id.get(id).map(|at| &self.known[*at])
     }
@@ -59,27 +77,48 @@ impl Clients {
         gateway: &Gateway,
         transactions: Vec<(Transaction, Expected)>,
     ) {
+        self.submit_beside(number, gateway, transactions, 0);
+    }
+
+    /// Hands transactions to the schedulers so many places after those to which their references fall.
+    pub(super) fn submit_beside(
+        &mut self,
+        number: usize,
+        gateway: &Gateway,
+        transactions: Vec<(Transaction, Expected)>,
+        places: usize,
+    ) {
         let mut batches = vec![(TransactionBatch::default(), Vec::new()); gateway.schedulers()];
         for (transaction, expected) in transactions {
-            let (batch, known) = &mut batches[gateway.route(&transaction.header.uetr)];
+            let to = (gateway.route(&transaction.header.uetr) + places) % gateway.schedulers();
+            let (batch, known) = &mut batches[to];
             if !batch.push(&transaction) {
                 // No batch can hold it: it is not even passed on.
                 continue;
             }
-            let id = transaction.id();
+            let id = self.id(&transaction);
             let at = *self.by_id.entry(id).or_insert_with(|| {
                 self.known.push(Known {
-                    transaction,
+                    transaction: transaction.clone(),
                     id,
-                    expected,
+                    expected: expected.clone(),
                     handed_in: 0,
                     refused: 0,
                     place: None,
                     answered: false,
+                    copies: Vec::new(),
+                    misrouted: false,
                 });
                 self.known.len() - 1
             });
-            self.known[at].handed_in += 1;
+            let one = &mut self.known[at];
+            one.handed_in += 1;
+            one.misrouted |= places > 0;
+            if !one.was_handed_in(&transaction) {
+                // Whose signatures count depends on which of them comes first.
+                one.copies.push(transaction);
+                one.expected = Expected::Anything;
+            }
             known.push(at);
         }
         for (scheduler, (batch, known)) in batches.into_iter().enumerate() {
@@ -122,19 +161,17 @@ impl Clients {
             match result {
                 Intake::Accepted(index) => {
                     let place = (intake.source.expect("something was accepted"), *index);
-                    let before = known.place.replace(place);
-                    assert!(
-                        before.is_none_or(|before| before == place),
-                        "accepted at {before:?}, and at {place:?}"
-                    );
+                    // That it is not accepted twice, but for want of authority, is checked where it is accepted.
+                    known.place = Some(place);
                 }
                 Intake::Duplicate(source, index) => self.duplicates.push((*at, (*source, *index))),
                 Intake::Refused(refusal) => {
                     known.refused += 1;
                     *self.refusals.entry(*refusal).or_default() += 1;
                     let expected = &known.expected;
+                    let misrouted = known.misrouted && *refusal == Refusal::Malformed;
                     assert!(
-                        expected.allows(Err(*refusal)),
+                        misrouted || expected.allows(Err(*refusal)),
                         "{expected:?} was expected of {:?}, not {refusal:?}",
                         known.transaction
                     );

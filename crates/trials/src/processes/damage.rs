@@ -63,11 +63,14 @@ fn readers(layout: &Layout, Partition { topic, number }: &Partition) -> Vec<Key>
     match kind {
         "accepted" | "scheduler" => vec![(Role::Scheduler, *number)],
         "proposals" | "snapshots" => vec![(Role::Approver, of), (Role::Updater, of)],
-        "approvals" => vec![(Role::Assembler, *number), (Role::Approver, of)],
+        "participations" => vec![(Role::Assembler, *number % layout.assemblers)],
         "approver" => vec![(Role::Approver, of)],
         "decisions" => vec![(Role::Sequencer, 0), (Role::Assembler, *number)],
         "assembler" => vec![(Role::Assembler, *number)],
-        "sequence" => everybody(Role::Approver).chain(everybody(Role::Updater)).collect(),
+        "sequence" => {
+            let schedulers = (0..layout.schedulers).map(|number| (Role::Scheduler, number));
+            everybody(Role::Approver).chain(everybody(Role::Updater)).chain(schedulers).collect()
+        }
         "sequencer" => vec![(Role::Sequencer, 0)],
         _ => Vec::new(),
     }
@@ -105,6 +108,8 @@ impl Run {
             })
             .collect();
         partitions.retain(|partition| !self.world.cluster.peek(partition, Offset(0)).is_empty());
+        // What an institution writes there is its own: others pass over what they cannot read, and it is not mended.
+        partitions.retain(|partition| !matches!(kind(&partition.topic), "approvals" | "cosignatures"));
         if partitions.is_empty() {
             return 0;
         }

@@ -1,6 +1,7 @@
 //! A run from its seed to its end.
 
 use super::clients::Clients;
+use super::liars::{Judge, Liar};
 use super::setup::Setup;
 use super::truth::Truth;
 use super::world::{Key, World};
@@ -11,8 +12,10 @@ use crate::simulation::workload::Workload;
 use crate::witness::Witness;
 use std::collections::BTreeMap;
 use tally_ledger::order::AccountAction;
-use tally_ledger::{AccountId, AccountNumber, Amount, AssetId, Kind, ParticipantId, Refusal, Transaction};
-use tally_settlement::audit::{AuditOptions, audit_entries, totals};
+use tally_ledger::{
+    AccountId, AccountNumber, Amount, AssetId, Kind, ParticipantId, Refusal, Transaction, TransactionId,
+};
+use tally_settlement::audit::{Audit, AuditError, totals};
 use tally_settlement::message::Withdrawal;
 use tally_settlement::path;
 use tally_settlement::process::Role;
@@ -127,14 +130,18 @@ pub fn run(seed: u64) -> Summary {
 
 pub(super) struct Run {
     pub(super) world: World,
-    clients: Clients,
-    truth: Truth,
-    work: Workload,
+    pub(super) clients: Clients,
+    pub(super) truth: Truth,
+    pub(super) work: Workload,
     /// How many accounts were given money to begin with.
     funded: usize,
     /// Who does not want what any more; apart, so that without them a seed means what it meant.
     regrets: Rng,
     stalled: bool,
+    /// Whether nothing goes wrong but what a liar does.
+    pub(super) is_calm: bool,
+    /// Who judges where the operator lies.
+    pub(super) judge: Option<Judge>,
 }
 
 impl Run {
@@ -144,13 +151,15 @@ impl Run {
         let work = Workload::new(rng.fork(), (*setup.network).clone());
         let truth = Truth::new(&setup.network, &setup.layout);
         Self {
+            clients: Clients::new(setup.network.id),
             world: World::new(setup, rng),
-            clients: Clients::default(),
             truth,
             work,
             funded: 0,
             regrets: Rng::new(seed ^ 0x7769_7468),
             stalled: false,
+            is_calm: false,
+            judge: None,
         }
     }
 
@@ -163,7 +172,7 @@ impl Run {
         all[self.rng().index(all.len())]
     }
 
-    fn any_gateway(&mut self) -> u16 {
+    pub(super) fn any_gateway(&mut self) -> u16 {
         let gateways = u64::from(self.world.setup.layout.gateways);
         u16::try_from(self.rng().below(gateways)).expect("few")
     }
@@ -206,11 +215,20 @@ impl Run {
 
     /// What has become visible is compared with what may be.
     pub(super) fn look(&mut self) {
+        if let Some(judge) = &mut self.judge {
+            judge.look(&self.world, &self.clients);
+            self.truth.orders.clone_from(&judge.orders);
+            return;
+        }
         let records = self.truth.read(&self.world.cluster, &self.clients);
         self.world.trace.record_number("records", records as u64);
     }
 
     fn hear(&mut self) {
+        if self.judge.is_some() {
+            // What an operator that lies tells at its own gateways is its own affair.
+            return;
+        }
         let number = usize::from(self.any_gateway());
         self.hear_at(number);
     }
@@ -227,11 +245,12 @@ impl Run {
             4..=9 => self.rng().between(100, 1_000),
             _ => self.rng().between(0, 30),
         };
+        let ms = if self.is_calm { ms.min(30) } else { ms };
         self.world.now = self.world.now.plus_ms(ms);
     }
 
     /// Passes on what gateways hold, where the cluster takes it.
-    fn flush(&mut self) {
+    pub(super) fn flush(&mut self) {
         for number in 0..self.world.setup.layout.gateways {
             let gateway =
                 self.world.gateways[usize::from(number)].as_ref().expect("gateways are opened at once");
@@ -249,7 +268,7 @@ impl Run {
         }
     }
 
-    fn replace_gateway(&mut self, number: u16) {
+    pub(super) fn replace_gateway(&mut self, number: u16) {
         self.clients.forget_waiting(usize::from(number));
         self.world.open_gateway(number);
     }
@@ -360,7 +379,7 @@ impl Run {
                 transaction.header.expiry = transaction.header.expiry.plus_ms(self.rng().between(1, 50));
                 for signer in signers {
                     let key = keys().iter().find(|key| key.public_key() == signer.key);
-                    transaction.sign(key.expect("everybody's key is known"));
+                    transaction.sign(&self.world.setup.network.id, key.expect("everybody's key is known"));
                 }
                 // What was wrong with it may be mended by signing it again, or covered up.
                 transactions.push((transaction, expected.or_anything()));
@@ -479,13 +498,25 @@ impl Run {
         self.check_audit();
     }
 
+    /// Whether it is the institution that lies.
+    fn lies(&self, participant: u16) -> bool {
+        self.world.liar.as_ref().and_then(Liar::participant).is_some_and(|liar| liar.0 == participant)
+    }
+
+    /// Whether a transaction concerns nobody but the institution that lies: then it need not be decided.
+    fn is_the_liars_alone(&self, id: &TransactionId) -> bool {
+        let known = self.clients.find(id).expect("it was handed in");
+        known.transaction.participants().iter().all(|participant| self.lies(participant.0))
+    }
+
     /// What is still to come before everything is at rest.
     fn missing(&self) -> Option<String> {
         if self.clients.waiting() > 0 {
             return Some(format!("{} submissions have no answer", self.clients.waiting()));
         }
-        if let Some((place, _)) = self.truth.open.first_key_value() {
-            return Some(format!("{} are undecided, {place:?} the first", self.truth.open.len()));
+        let undecided = self.truth.open.iter().filter(|(_, id)| !self.is_the_liars_alone(id));
+        if let Some((place, _)) = undecided.clone().next() {
+            return Some(format!("{} are undecided, {place:?} the first", undecided.count()));
         }
         for (number, wanted) in &self.world.undecodable {
             let found = self.world.dead_letters((Role::Scheduler, *number));
@@ -494,6 +525,9 @@ impl Run {
             }
         }
         for (number, state) in &self.world.updaters {
+            if self.lies(*number) {
+                continue;
+            }
             let applied = state.lock().expect("nobody panics and goes on").applied();
             if applied < self.truth.sequenced {
                 return Some(format!("updater {number} has applied {applied} of {}", self.truth.sequenced));
@@ -511,6 +545,9 @@ impl Run {
     /// Updaters, and approvers at rest, hold what the naive ledger holds.
     fn check_books(&self) {
         for (number, state) in &self.world.updaters {
+            if self.lies(*number) {
+                continue;
+            }
             let updater = state.lock().expect("nobody panics and goes on");
             assert_eq!(updater.applied(), self.truth.sequenced, "updater {number}");
             let approver = self.world.approver(*number).expect("it is open");
@@ -541,12 +578,29 @@ impl Run {
     /// What nobody could read is set aside, once, and nothing else is.
     fn check_dead_letters(&mut self) {
         for key in self.world.all() {
-            let wanted = match key {
+            let mut wanted = match key {
                 (Role::Scheduler, number) => self.world.undecodable.get(&number).copied().unwrap_or(0),
                 _ => 0,
             };
+            let unreadable = self.world.unreadable.get(&key).copied().unwrap_or(0);
+            if key.0 == Role::Scheduler {
+                wanted += unreadable;
+            }
+            if let Some(liar) = self.world.liar.as_ref().and_then(Liar::participant) {
+                if matches!(key.0, Role::Approver | Role::Updater) && key.1 == liar.0 {
+                    continue;
+                }
+                if key.0 == Role::Assembler {
+                    self.check_letters_of_liar(liar);
+                    continue;
+                }
+            }
             let found = self.world.dead_letters(key);
-            assert_eq!(found, wanted, "dead letters of {key:?}");
+            if key.0 == Role::Assembler {
+                // Withdrawals from before it was opened it does not read.
+                wanted = found.min(unreadable);
+            }
+            assert_eq!(found, wanted, "dead letters of {key:?}: {:?}", self.letters(key));
             self.world.counts.dead_letters += found;
         }
     }
@@ -554,8 +608,23 @@ impl Run {
     fn check_audit(&mut self) {
         let setup = &self.world.setup;
         let journal = Journal::open(&self.world.cluster, &setup.layout).expect("the partitions are there");
-        let report = audit_entries(journal, &setup.network, AuditOptions { signatures: true })
-            .unwrap_or_else(|error| panic!("the audit finds: {}", chain(&error)));
+        let audited = Audit::new(&setup.network).findings(1 << 16).entries(journal);
+        let liar = self.world.liar.as_ref().and_then(Liar::participant);
+        if let (Some(liar), Err(AuditError::NotInOrder { findings, stopped: None })) = (liar, &audited) {
+            // Its own books are not in order: nobody else's are not.
+            let bic = &setup.network.participants[liar.index()].bic;
+            for finding in &findings.first {
+                assert_eq!(finding.institution.as_ref(), Some(bic), "the audit finds: {finding}");
+            }
+            assert_eq!(findings.more, 0);
+            self.world.trace.record_number("findings", findings.count());
+            return;
+        }
+        let report = audited.unwrap_or_else(|error| panic!("the audit finds: {}", chain(&error)));
+        if liar.is_some() {
+            self.world.trace.record("audited", &report.tree_root);
+            return;
+        }
         assert_eq!((report.sequenced, report.undecided), (self.truth.sequenced, 0));
         assert_eq!((report.accepted, report.made), (self.truth.accepted.len() as u64, self.truth.made));
         let updaters = self.world.updaters.values();

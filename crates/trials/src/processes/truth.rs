@@ -2,11 +2,12 @@
 //! applied to the naive ledger.
 
 use super::clients::Clients;
-use crate::simulation::clients::Expected;
+use crate::simulation::clients::{Expected, is_unauthorised};
 use crate::simulation::ledger::Ledger;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use tally_ledger::order::AccountAction;
 use tally_ledger::refusal::verdict_from_number;
-use tally_ledger::{AccountOrder, Network, Refusal, Timestamp, TransactionId};
+use tally_ledger::{AccountOrder, Network, ParticipantId, Refusal, Timestamp, Transaction, TransactionId};
 use tally_log::Offset;
 use tally_log::cluster::{MemoryCluster, Partition};
 use tally_settlement::clerk::Finality;
@@ -29,6 +30,8 @@ pub(super) struct Truth {
     /// Every accepted transaction.
     pub(super) accepted: HashMap<Place, TransactionId>,
     pub(super) place: HashMap<TransactionId, Place>,
+    /// What was accepted in two places, to be looked at when the sequence has been read.
+    accepted_again: Vec<(Place, Place)>,
     /// Those without an outcome.
     pub(super) open: BTreeMap<Place, TransactionId>,
     pub(super) decided: HashMap<Place, Finality>,
@@ -42,7 +45,44 @@ pub(super) struct Truth {
     pub(super) withdrawn: HashSet<Place>,
     /// What of it was.
     pub(super) withdrawn_in_time: u64,
+    /// What there is to know where a member lies.
+    pub(super) lies: Option<Lies>,
 }
+
+/// What is expected where a member other than the operator lies.
+#[derive(Default)]
+pub(super) struct Lies {
+    /// The institution that does, if it is one: what concerns it may come to anything that harms nobody else.
+    pub(super) institution: Option<ParticipantId>,
+    /// Whether nothing else goes wrong, so that all others are answered in time.
+    pub(super) is_calm: bool,
+    /// What was accepted, as it was signed, and when.
+    content: HashMap<Place, (Transaction, Timestamp)>,
+    /// Decisions about transactions in which the liar has no part.
+    pub(super) of_others: u64,
+    /// How many accounts the liar has opened in order: of the orders that it makes, those count.
+    opened: u32,
+}
+
+impl Lies {
+    pub(super) fn new(institution: Option<ParticipantId>, is_calm: bool) -> Self {
+        Self { institution, is_calm, ..Self::default() }
+    }
+
+    /// Whether an order that was made is one that accounts follow from. The liar makes every order.
+    fn fits(&mut self, order: &AccountOrder) -> bool {
+        if self.institution != Some(order.participant) {
+            return true;
+        }
+        let AccountAction::Open { count, .. } = &order.action else { return false };
+        let fits = order.number.0 == self.opened;
+        self.opened += if fits { *count } else { 0 };
+        fits
+    }
+}
+
+/// How long after it was accepted a transaction has to be decided, in milliseconds, where nothing goes wrong.
+const IN_TIME_MS: u64 = 12_000;
 
 impl Truth {
     pub(super) fn new(network: &Network, layout: &Layout) -> Self {
@@ -58,6 +98,7 @@ impl Truth {
             sequenced_at: Timestamp(0),
             accepted: HashMap::new(),
             place: HashMap::new(),
+            accepted_again: Vec::new(),
             open: BTreeMap::new(),
             decided: HashMap::new(),
             made: 0,
@@ -66,7 +107,14 @@ impl Truth {
             timed_out: 0,
             withdrawn: HashSet::new(),
             withdrawn_in_time: 0,
+            lies: None,
         }
+    }
+
+    /// Whether a transaction concerns the institution that lies.
+    pub(super) fn concerns_liar(&self, transaction: &Transaction) -> bool {
+        let liar = self.lies.as_ref().and_then(|lies| lies.institution);
+        liar.is_some_and(|liar| transaction.participants().contains(&liar))
     }
 
     /// Reads on; how many records there were.
@@ -92,6 +140,15 @@ impl Truth {
             self.sequence_read += 1;
             records += 1;
         }
+        // The decision that freed a reference was visible before what it was used for again.
+        for (before, place) in std::mem::take(&mut self.accepted_again) {
+            let decided = self.decided.get(&before);
+            assert!(
+                decided.is_some_and(|before| is_unauthorised(before.verdict)),
+                "{} is accepted at {place:?} and at {before:?}, which was decided: {decided:?}",
+                self.accepted[&place]
+            );
+        }
         records
     }
 
@@ -106,20 +163,19 @@ impl Truth {
         let source = Source::new(scheduler as u64, number);
         for index in 0..batch.batch.len() {
             let transaction = batch.batch.transaction(index).expect("it is there");
-            let id = transaction.id();
+            let id = clients.id(&transaction);
             let known = clients.find(&id).unwrap_or_else(|| panic!("nobody handed {transaction:?} in"));
-            assert_eq!(known.transaction, transaction, "it was accepted as it was handed in");
+            assert!(known.was_handed_in(&transaction), "it was accepted as it was handed in");
             assert!(known.open() > 0, "{transaction:?} was refused to all who handed it in, and accepted");
             assert!(transaction.header.expiry > batch.accepted_at, "it was accepted after its expiry");
             let place = (source, u32::try_from(index).expect("batches are bounded"));
             let before = self.place.insert(id, place);
-            assert!(
-                before.is_none(),
-                "{} is accepted at {place:?} and at {before:?}",
-                transaction.header.uetr
-            );
+            self.accepted_again.extend(before.map(|before| (before, place)));
             self.accepted.insert(place, id);
             self.open.insert(place, id);
+            if let Some(lies) = &mut self.lies {
+                lies.content.insert(place, (transaction, batch.accepted_at));
+            }
         }
     }
 
@@ -139,18 +195,47 @@ impl Truth {
             // An approver may not have heard yet that an account was opened, when others have.
             let early = known.expected == Expected::Order && verdict == Err(Refusal::UnknownAccount);
             let is_withdrawn = verdict == Err(Refusal::Withdrawn) && self.withdrawn.contains(&place);
+            let participants = known.transaction.participants().len();
+            let is_liars = self.concerns_liar(&known.transaction);
+            // A liar may give any reason for refusing what is its own.
             assert!(
-                early || is_withdrawn || known.expected.allows(verdict),
+                !is_withdrawn || participants > 1 || is_liars,
+                "it is one institution's, and withdrawn by a gateway"
+            );
+            assert!(
+                early || is_withdrawn || is_liars || known.expected.allows(verdict),
                 "{:?} was expected of {:?}, not {verdict:?}",
                 known.expected,
                 known.transaction
             );
+            let mut transaction = &known.transaction;
+            if let Some(lies) = &mut self.lies {
+                let (content, accepted_at) = &lies.content[&place];
+                transaction = content;
+                lies.of_others += u64::from(!is_liars);
+                let timed_out = verdict == Err(Refusal::ApprovalTimeout) && !is_liars && lies.is_calm;
+                let in_time = accepted_at.plus_ms(IN_TIME_MS);
+                assert!(
+                    !timed_out || content.header.expiry < in_time,
+                    "{content:?}, accepted at {accepted_at:?}, was not answered in time"
+                );
+                if verdict.is_ok() {
+                    for signer in &content.signers {
+                        let signed = tally_crypto::verify(&signer.key, id.as_bytes(), &signer.signature);
+                        assert!(signed.is_ok(), "{content:?} is made, and {:?} did not sign", signer.key);
+                    }
+                }
+            }
             match verdict {
                 Ok(()) => {
-                    let applied = self.ledger.apply(&known.transaction, sequence, batch.timestamp);
+                    let applied = self.ledger.apply(transaction, sequence, batch.timestamp);
                     applied.unwrap_or_else(|wrong| panic!("{sequence}: {wrong} by {:?}", known.transaction));
                     self.made += 1;
-                    self.orders.extend(known.transaction.order.clone());
+                    if let Some(order) = transaction.order.clone()
+                        && self.lies.as_mut().is_none_or(|lies| lies.fits(&order))
+                    {
+                        self.orders.push(order);
+                    }
                 }
                 Err(refusal) => {
                     self.timed_out += u64::from(refusal == Refusal::ApprovalTimeout);

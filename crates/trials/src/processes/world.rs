@@ -1,9 +1,10 @@
 //! The shards, and all that can befall them.
 
+use super::liars::{Liar, reason};
 use super::setup::Setup;
 use crate::simulation::life::chain;
 use crate::simulation::plan::keys;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use tally_ledger::{ParticipantId, Timestamp};
 use tally_log::cluster::{Binding, Cluster, MemoryCluster, Partition};
@@ -26,6 +27,7 @@ struct Life {
 
 /// One that was replaced and does not know.
 struct Zombie {
+    key: Key,
     life: Life,
     /// What it had made visible when it was replaced.
     commits: u64,
@@ -68,7 +70,15 @@ pub(super) struct World {
     pub(super) gateways: Vec<Option<Gateway>>,
     /// Records that nobody can read, by scheduler.
     pub(super) undecodable: BTreeMap<u16, u64>,
+    /// Records of a lying gateway that nobody can read, by who sets them aside.
+    pub(super) unreadable: BTreeMap<Key, u64>,
     pub(super) damaged: Option<Damage>,
+    /// The member that lies.
+    pub(super) liar: Option<Liar>,
+    /// Shards whose turns the liar takes itself.
+    pub(super) replaced: BTreeSet<Key>,
+    /// Shards that stopped because of a lie, for good, with the reason by its name.
+    pub(super) stopped: BTreeMap<Key, &'static str>,
     /// Whether nothing goes wrong on purpose any more.
     pub(super) healed: bool,
 }
@@ -103,7 +113,11 @@ impl World {
             updaters: BTreeMap::new(),
             gateways: Vec::new(),
             undecodable: BTreeMap::new(),
+            unreadable: BTreeMap::new(),
             damaged: None,
+            liar: None,
+            replaced: BTreeSet::new(),
+            stopped: BTreeMap::new(),
             healed: true,
             rng,
         };
@@ -126,7 +140,18 @@ impl World {
         all.extend((0..layout.assemblers).map(|shard| (Role::Assembler, shard)));
         all.extend(layout.everybody().map(|participant| (Role::Approver, participant.0)));
         all.extend(layout.everybody().map(|participant| (Role::Updater, participant.0)));
+        all.retain(|key| !self.replaced.contains(key));
         all
+    }
+
+    /// From now on the liar takes the turns of a shard itself.
+    pub(super) fn replace(&mut self, key: Key) {
+        self.lives.remove(&key);
+        self.down.remove(&key);
+        self.replaced.insert(key);
+        if key.0 == Role::Updater {
+            self.updaters.remove(&key.1);
+        }
     }
 
     /// By how much the clock of a machine is wrong, until the process on it ends.
@@ -146,6 +171,9 @@ impl World {
 
     /// Somebody runs a shard, whoever else does.
     pub(super) fn open(&mut self, key: Key) {
+        if self.replaced.contains(&key) || self.stopped.contains_key(&key) {
+            return;
+        }
         let skew_ms = self.skew();
         let now = self.clock(skew_ms);
         match self.try_open(key, now) {
@@ -155,7 +183,7 @@ impl World {
                 self.down.remove(&key);
                 if let Some(life) = self.lives.insert(key, Life { shard, skew_ms }) {
                     let commits = life.shard.watch().counts().commits.load(Ordering::Relaxed);
-                    self.zombies.push(Zombie { life, commits });
+                    self.zombies.push(Zombie { key, life, commits });
                 }
             }
             Err(ShardError::Clock { ahead_ms, .. }) => {
@@ -182,10 +210,11 @@ impl World {
             }
             Role::Approver => approve::open(cluster, layout, network, number, signing(number), now, &stop),
             Role::Assembler => assemble::open(cluster, layout, network, number, now, &stop),
-            Role::Sequencer => sequence::open(cluster, layout, signing(0), now, &stop),
+            Role::Sequencer => sequence::open(cluster, layout, network.id, signing(0), now, &stop),
             Role::Updater => {
                 let every_ms = self.setup.save_every_ms;
-                let (shard, state) = update::open(cluster, layout, network, number, every_ms, now, &stop)?;
+                let (shard, state) =
+                    update::open(cluster, layout, network, number, (signing(number), every_ms), now, &stop)?;
                 self.updaters.insert(number, state);
                 Ok(shard)
             }
@@ -205,6 +234,9 @@ impl World {
 
     /// A shard's process ends, and nobody runs it for so many steps.
     pub(super) fn end(&mut self, key: Key, steps: u64) {
+        if self.replaced.contains(&key) || self.stopped.contains_key(&key) {
+            return;
+        }
         if self.lives.remove(&key).is_some() {
             self.counts.kills += 1;
         }
@@ -220,8 +252,17 @@ impl World {
         }
     }
 
-    /// A shard takes a turn, if anybody runs it; whether there was anything to do.
+    /// A shard takes a turn, if anybody runs it; whether there was anything to do. What it wrote, the liar sees first.
     pub(super) fn turn(&mut self, key: Key) -> bool {
+        let progress = self.turn_alone(key);
+        if let Some(mut liar) = self.liar.take() {
+            liar.after(self, key);
+            self.liar = Some(liar);
+        }
+        progress
+    }
+
+    fn turn_alone(&mut self, key: Key) -> bool {
         let Some(life) = self.lives.get_mut(&key) else { return false };
         let now = Timestamp(self.now.0.saturating_add_signed(life.skew_ms));
         match life.shard.turn(now) {
@@ -243,9 +284,20 @@ impl World {
         }
     }
 
-    /// A shard cannot go on: because of the record that was damaged, which it names.
+    /// A shard cannot go on: because of the record that was damaged, which it names, or because of a lie.
     fn stops(&mut self, key: Key, error: &ShardError) {
         let text = chain(error);
+        if let Some(liar) = &self.liar {
+            let reason = reason(error);
+            let own = liar.is_own(key);
+            assert!(own || liar.may_stop(key), "{key:?} stops because of {:?}: {text}", liar.member);
+            assert!(own || reason.is_some(), "{key:?} stops without a reason that has a type: {text}");
+            self.trace.record("stops", text.as_bytes());
+            self.end(key, 1 << 40);
+            self.down.remove(&key);
+            self.stopped.insert(key, reason.unwrap_or("Other"));
+            return;
+        }
         let Some(Damage { partition, position, stops, stopped }) = &mut self.damaged else {
             panic!("{key:?} stops: {text}");
         };
@@ -265,13 +317,18 @@ impl World {
             return;
         }
         let at = self.rng.index(self.zombies.len());
-        let Zombie { life, commits } = &mut self.zombies[at];
+        let Zombie { life, commits, .. } = &mut self.zombies[at];
         let now = Timestamp(self.now.0.saturating_add_signed(life.skew_ms));
         let turned = life.shard.turn(now);
         let visible = life.shard.watch().counts().commits.load(Ordering::Relaxed);
         assert_eq!(visible, *commits, "a process that was fenced makes something visible");
         if let Err(error) = turned {
-            assert!(error.is_fenced() || is_lost(&error), "{}", chain(&error));
+            let key = self.zombies[at].key;
+            let lied_to = self
+                .liar
+                .as_ref()
+                .is_some_and(|liar| liar.is_own(key) || (liar.may_stop(key) && reason(&error).is_some()));
+            assert!(error.is_fenced() || is_lost(&error) || lied_to, "{key:?}: {}", chain(&error));
             self.counts.fenced += u64::from(error.is_fenced());
             self.zombies.swap_remove(at);
         }
@@ -311,8 +368,11 @@ impl World {
         self.lives.get(&(Role::Approver, participant)).and_then(|life| life.shard.approver())
     }
 
-    /// What is available is never below a floor.
+    /// What is available is never below a floor, unless its institution signed that itself.
     fn check_floors(&self, (role, number): Key) {
+        if self.liar.as_ref().and_then(Liar::participant) == Some(ParticipantId(number)) {
+            return;
+        }
         let Some(approver) = (role == Role::Approver).then(|| self.approver(number)).flatten() else {
             return;
         };
@@ -361,7 +421,7 @@ impl World {
             self.cluster.open(&layout.writer(key.0, key.1), &[binding]).expect("the partition is there");
         let before = before.map_or(u64::MAX, |record| record.offset.0).to_le_bytes();
         for _ in 0..self.rng.between(1, 3) {
-            let piece: [&[u8]; 4] = [&[1, 0], &before, &4u32.to_le_bytes(), b"half"];
+            let piece: [&[u8]; 4] = [&[2, 0], &before, &4u32.to_le_bytes(), b"half"];
             log.append(TopicId(0), &piece).expect("the log is new");
         }
         drop(log.sync());

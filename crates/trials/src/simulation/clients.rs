@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::time::Duration;
-use tally_ledger::{Refusal, Transaction, TransactionId};
+use tally_ledger::{NetworkId, Refusal, Transaction, TransactionId};
 use tally_settlement::clerk::Finality;
 use tally_settlement::engine::{Answer, Desk, EngineError, Outcome, Pending};
 use tally_sim::Trace;
@@ -51,6 +51,8 @@ pub(crate) struct Known {
     /// Somebody was told in this life that it had expired without having been accepted. The next may begin with an
     /// earlier clock.
     pub(crate) expired: bool,
+    /// The same, with other signatures, as somebody else handed it in.
+    copies: Vec<Transaction>,
 }
 
 struct Waiting {
@@ -62,6 +64,7 @@ struct Waiting {
 /// All clients together.
 #[derive(Default)]
 pub(crate) struct Clients {
+    network: NetworkId,
     pub(crate) known: Vec<Known>,
     by_id: HashMap<TransactionId, usize>,
     waiting: Vec<Waiting>,
@@ -73,6 +76,14 @@ pub(crate) struct Clients {
 }
 
 impl Clients {
+    pub(crate) fn new(network: NetworkId) -> Self {
+        Self { network, ..Self::default() }
+    }
+
+    pub(crate) fn id(&self, transaction: &Transaction) -> TransactionId {
+        transaction.id(&self.network)
+    }
+
     pub(crate) fn find(&self, id: &TransactionId) -> Option<&Known> {
         self.by_id.get(id).map(|at| &self.known[*at])
     }
@@ -82,7 +93,7 @@ impl Clients {
         let mut handed = Vec::new();
         let mut known = Vec::new();
         for (transaction, expected) in transactions {
-            let id = transaction.id();
+            let id = self.id(&transaction);
             let at = *self.by_id.entry(id).or_insert_with(|| {
                 self.known.push(Known {
                     transaction: transaction.clone(),
@@ -92,17 +103,26 @@ impl Clients {
                     told: None,
                     open: 0,
                     expired: false,
+                    copies: Vec::new(),
                 });
                 self.known.len() - 1
             });
-            self.known[at].open += 1;
+            let one = &mut self.known[at];
+            one.open += 1;
+            if !one.was_handed_in(&transaction) {
+                // Whose signatures count depends on which of them comes first.
+                one.copies.push(transaction.clone());
+                one.expected = Expected::Anything;
+            }
             known.push(at);
             handed.push(transaction);
         }
         let answered = vec![false; known.len()];
         match desk.submit(handed) {
             Ok(pending) => self.waiting.push(Waiting { pending, known, answered }),
-            Err(EngineError::Busy(_)) => known.iter().for_each(|at| self.known[*at].open -= 1),
+            Err(EngineError::Busy(_) | EngineError::Share(_)) => {
+                known.iter().for_each(|at| self.known[*at].open -= 1)
+            }
             Err(error) => panic!("the desk refused: {error}"),
         }
     }
@@ -134,7 +154,7 @@ impl Clients {
         match answer.outcome {
             Outcome::Final(finality) => {
                 trace.record_number("final", finality.sequence);
-                if let Some((before, _)) = known.told {
+                if let Some((before, _)) = known.told.filter(|(before, _)| !is_unauthorised(before.verdict)) {
                     assert_eq!(before, finality, "{} has two outcomes", answer.uetr);
                     self.repeats_answered += 1;
                 } else {
@@ -163,7 +183,8 @@ impl Clients {
                 let at = *self.by_id.get(&first.id).expect("the first was handed in by somebody");
                 if let Outcome::Final(finality) = first.outcome {
                     let told = self.known[at].told.get_or_insert((finality, step));
-                    assert_eq!(told.0, finality, "{} has two outcomes", first.uetr);
+                    let again = is_unauthorised(told.0.verdict);
+                    assert!(again || told.0 == finality, "{} has two outcomes", first.uetr);
                 }
             }
             Outcome::Pending => {}
@@ -180,6 +201,11 @@ impl Clients {
     pub(crate) fn unanswered(&self) -> usize {
         self.waiting.iter().flat_map(|one| &one.answered).filter(|answered| !**answered).count()
     }
+}
+
+/// Whether a refusal is for want of authority: it uses up no reference, and what was refused may be handed in again.
+pub(crate) fn is_unauthorised(verdict: Result<(), Refusal>) -> bool {
+    matches!(verdict, Err(Refusal::Unsigned | Refusal::WrongSignature))
 }
 
 impl Expected {
@@ -203,6 +229,16 @@ impl Expected {
 }
 
 impl Known {
+    /// Whether somebody handed it in with those signatures.
+    pub(crate) fn was_handed_in(&self, transaction: &Transaction) -> bool {
+        self.transaction == *transaction || self.copies.contains(transaction)
+    }
+
+    /// Whether somebody handed it in with other signatures.
+    pub(crate) fn has_copies(&self) -> bool {
+        !self.copies.is_empty()
+    }
+
     fn check(&self, verdict: Result<(), Refusal>) {
         let plausible = self.expected.allows(verdict);
         assert!(plausible, "{:?} was expected of {:?}, not {verdict:?}", self.expected, self.transaction);

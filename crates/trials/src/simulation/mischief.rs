@@ -6,7 +6,7 @@ use super::workload::{Next, Workload};
 use tally_ledger::order::AccountAction;
 use tally_ledger::transaction::{Leg, Signer};
 use tally_ledger::{
-    AccountId, AccountNumber, AccountOrder, Amount, AssetId, Kind, NetworkId, ParticipantId, Refusal,
+    AccountId, AccountNumber, AccountOrder, Amount, AssetId, Kind, NetworkTag, ParticipantId, Refusal,
     SignaturePolicy, Timestamp, Transaction,
 };
 use tally_settlement::path;
@@ -40,7 +40,7 @@ impl Workload {
                 self.made(now, Kind::Transfer, legs, &[Refusal::UnknownAsset])
             }
             4 => self.changed(now, legs, &[Refusal::WrongNetwork], |transaction, _| {
-                transaction.header.network = NetworkId(transaction.header.network.0 ^ 1);
+                transaction.header.network = NetworkTag(transaction.header.network.0 ^ 1);
             }),
             5 => self.changed(now, legs, &[Refusal::Expired], |transaction, now| {
                 transaction.header.expiry = Timestamp(now.0 - 3_000_000);
@@ -57,12 +57,12 @@ impl Workload {
             }
             9 if needs_signature => {
                 let mut transaction = Transaction::new(Kind::Transfer, &self.terms(now), legs);
-                transaction.sign(&keys()[(from.owner + 1) % keys().len()]);
+                transaction.sign(&self.network.id, &keys()[(from.owner + 1) % keys().len()]);
                 (transaction, Expected::Refusal)
             }
             10 => {
                 let mut transaction = Transaction::new(Kind::Transfer, &self.terms(now), legs);
-                transaction.sign(&keys()[from.owner]);
+                transaction.sign(&self.network.id, &keys()[from.owner]);
                 transaction.seed[3] ^= 0x10;
                 (transaction, Expected::One(&[Refusal::WrongSignature]))
             }
@@ -86,7 +86,7 @@ impl Workload {
             }),
             15 => {
                 let mut transaction = Transaction::new(Kind::Transfer, &self.terms(now), legs);
-                transaction.sign(&keys()[from.owner]);
+                transaction.sign(&self.network.id, &keys()[from.owner]);
                 let signer: Signer = transaction.signers[0];
                 transaction.signers.resize(17, signer);
                 transaction.header.signers = 17;
@@ -116,7 +116,7 @@ impl Workload {
                 // The customer creates money.
                 let mut transaction =
                     Transaction::new(Kind::Issue, &self.terms(now), path::issue(to.id, to.asset, amount));
-                transaction.sign(&keys()[to.owner]);
+                transaction.sign(&self.network.id, &keys()[to.owner]);
                 (transaction, Expected::Refusal)
             }
             21 => {
@@ -153,7 +153,8 @@ impl Workload {
         let signers = self.signers(Kind::Transfer, &legs);
         let mut transaction = Transaction::new(Kind::Transfer, &self.terms(now), legs);
         change(&mut transaction, now);
-        signers.iter().for_each(|key| transaction.sign(key));
+        let network = self.network.id;
+        signers.iter().for_each(|key| transaction.sign(&network, key));
         (transaction, Expected::One(wanted))
     }
 
@@ -179,7 +180,7 @@ impl Workload {
             (6, _) => {
                 order.participant = ParticipantId(60);
                 let mut transaction = Transaction::account(&self.terms(now), order);
-                transaction.sign(&keys()[0]);
+                transaction.sign(&self.network.id, &keys()[0]);
                 return (transaction, Expected::One(&[Refusal::UnknownParticipant]));
             }
             (7, _) => {
@@ -187,14 +188,14 @@ impl Workload {
                 let AccountId { participant, number } = self.account().id;
                 let order = AccountOrder { participant, number, action: AccountAction::Freeze };
                 let mut transaction = Transaction::account(&self.terms(now), order);
-                transaction.sign(&keys()[0]);
+                transaction.sign(&self.network.id, &keys()[0]);
                 return (transaction, Expected::One(&[Refusal::Unsigned]));
             }
             _ => {
                 let mut transaction = self.ordered(now, order);
                 transaction.header.details = tally_crypto::hash(b"another order");
                 transaction.signers.clear();
-                transaction.sign(&keys()[bank.index()]);
+                transaction.sign(&self.network.id, &keys()[bank.index()]);
                 return (transaction, Expected::One(&[Refusal::Malformed]));
             }
         }

@@ -62,7 +62,7 @@ impl Plan {
         };
         let mut journal = [0; 16];
         rng.fill(&mut journal);
-        let id = NetworkId(u32::from_le_bytes([journal[0], journal[1], journal[2], journal[3]]));
+        let id = NetworkId(*tally_crypto::hash(&journal).as_bytes());
         let below = |rng: &mut Rng, low, high| usize::try_from(rng.between(low, high)).expect("small");
         Self {
             network: Network { id, participants, assets, signatures, longest_validity_ms: VALIDITY_MS },

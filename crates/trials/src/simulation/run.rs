@@ -2,6 +2,7 @@
 
 use super::check::{Memory, Truth};
 use super::clients::{Clients, Expected};
+use super::lies::Lie;
 use super::life::{Life, NoStart, chain, snapshots};
 use super::plan::{Plan, VALIDITY_MS};
 use super::workload::Workload;
@@ -44,6 +45,8 @@ pub struct Summary {
     pub snapshots: u64,
     /// Transactions that were accepted before a crash and decided after it.
     pub reopened: u64,
+    /// How often members with real keys handed in which lie.
+    pub lies: BTreeMap<Lie, u64>,
 }
 
 /// Runs a seed.
@@ -52,8 +55,22 @@ pub struct Summary {
 /// When anything is not as it should be: this is the purpose. The message names seed and step.
 #[must_use]
 pub fn run(seed: u64) -> Summary {
+    run_as(seed, None)
+}
+
+/// Runs a seed in which members with real keys lie, all the time.
+///
+/// # Panics
+/// As [`run`].
+#[must_use]
+pub fn run_liars(seed: u64) -> Summary {
+    run_as(seed, Some(Rng::new(seed ^ 0x6c69_6172)))
+}
+
+fn run_as(seed: u64, liars: Option<Rng>) -> Summary {
     let mut run = Run::new(seed);
-    let witness = Witness::of(seed);
+    let witness = if liars.is_some() { Witness::of_liars(seed) } else { Witness::of(seed) };
+    run.liars = liars;
     run.set_up();
     let steps =
         if run.rng.chance(1, 10) { run.rng.between(1_000, 4_000) } else { run.rng.between(50, 1_000) };
@@ -91,6 +108,9 @@ struct Run {
     lives: u64,
     snapshots: u64,
     reopened: u64,
+    /// What members that lie draw from, where there are any.
+    liars: Option<Rng>,
+    lies: BTreeMap<Lie, u64>,
 }
 
 const START_MS: u64 = 1_750_000_000_000;
@@ -117,7 +137,7 @@ impl Run {
             options: plan.options(directory.path().to_owned()),
             directory,
             life: None,
-            clients: Clients::default(),
+            clients: Clients::new(network.id),
             work: Workload::new(rng.fork(), plan.network.clone()),
             network,
             plan,
@@ -129,6 +149,8 @@ impl Run {
             lives: 0,
             snapshots: 0,
             reopened: 0,
+            liars: None,
+            lies: BTreeMap::new(),
             rng,
         }
     }
@@ -289,6 +311,22 @@ impl Run {
             });
         }
         self.submit(transactions);
+        self.lie();
+    }
+
+    /// Members with real keys hand in what they must not.
+    fn lie(&mut self) {
+        let Some(mut rng) = self.liars.take() else { return };
+        let now = self.now();
+        let mut transactions = Vec::new();
+        for _ in 0..rng.between(1, 6) {
+            if let Some((lie, transaction, expected)) = self.work.lie(&mut rng, now, &self.clients.known) {
+                *self.lies.entry(lie).or_default() += 1;
+                transactions.push((transaction, expected));
+            }
+        }
+        self.submit(transactions);
+        self.liars = Some(rng);
     }
 
     /// Somebody sends something again, or uses its reference for something else.
@@ -310,7 +348,7 @@ impl Run {
                 transaction.header.expiry = transaction.header.expiry.plus_ms(self.rng.between(1, 50));
                 for signer in signers {
                     let key = super::plan::keys().iter().find(|key| key.public_key() == signer.key);
-                    transaction.sign(key.expect("everybody's key is known"));
+                    transaction.sign(&self.network.id, key.expect("everybody's key is known"));
                 }
                 // What was wrong with it may be mended by signing it again, or covered up.
                 transactions.push((transaction, expected.or_anything()));
@@ -525,11 +563,12 @@ impl Run {
                 transaction.header.expiry = now.plus_ms(VALIDITY_MS);
                 transaction.signers.clear();
                 transaction.header.signers = 0;
-                signers.iter().for_each(|key| transaction.sign(key));
+                signers.iter().for_each(|key| transaction.sign(&self.network.id, key));
                 transactions.push((transaction, Expected::Order));
             }
         }
-        let ids: Vec<_> = transactions.iter().map(|(transaction, _)| transaction.id()).collect();
+        let ids: Vec<_> =
+            transactions.iter().map(|(transaction, _)| transaction.id(&self.network.id)).collect();
         self.submit(transactions);
         self.rest();
         for id in ids {
@@ -564,6 +603,7 @@ impl Run {
             refused,
             snapshots: self.snapshots,
             reopened: self.reopened,
+            lies: self.lies.clone(),
         }
     }
 }

@@ -117,7 +117,7 @@ impl Workload {
     pub(crate) fn signed(&mut self, now: Timestamp, kind: Kind, legs: Vec<Leg>) -> Transaction {
         let signers = self.signers(kind, &legs);
         let mut transaction = Transaction::new(kind, &self.terms(now), legs);
-        signers.iter().for_each(|key| transaction.sign(key));
+        signers.iter().for_each(|key| transaction.sign(&self.network.id, key));
         transaction
     }
 
@@ -186,7 +186,7 @@ impl Workload {
     pub(crate) fn ordered(&mut self, now: Timestamp, order: AccountOrder) -> Transaction {
         let signer = &keys()[order.participant.index()];
         let mut transaction = Transaction::account(&self.terms(now), order);
-        transaction.sign(signer);
+        transaction.sign(&self.network.id, signer);
         transaction
     }
 

@@ -65,6 +65,8 @@ spec:
         - 127.0.0.1:{{ $stage.port }}
         - --set
         - http.access=/network/access/access.toml
+        - --set
+        - http.references=/network/references/references.secret
         {{- end }}
         {{- if has .part (list "approver" "updater") }}
         {{- range $root.Values.participants }}
@@ -124,6 +126,7 @@ spec:
         {{- end }}
         {{- if $gateway }}
         - { name: access, mountPath: /network/access, readOnly: true }
+        - { name: references, mountPath: /network/references, readOnly: true }
         {{- end }}
         - { name: temporary, mountPath: /tmp }
     {{- if $gateway }}
@@ -149,6 +152,8 @@ spec:
     # Mounted as a whole, so that users who are let in or no more arrive by themselves.
     - name: access
       secret: { secretName: {{ $stage.access }}, defaultMode: 0440 }
+    - name: references
+      secret: { secretName: {{ $stage.references }}, defaultMode: 0440 }
     {{- end }}
     - name: temporary
       emptyDir: { sizeLimit: 64Mi }

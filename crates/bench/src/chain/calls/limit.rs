@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use tally_evm::transaction::{decode, recover};
 use tally_ops::process::thread_cpu;
 
+use crate::ceiling::Ceiling;
 use crate::chain::ChainBenchError;
 use crate::chain::registry::Signed;
-use crate::fact::Ceiling;
 
 /// Samples of the time that recoveries take.
 const SAMPLES: usize = 5;

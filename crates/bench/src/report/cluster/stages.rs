@@ -1,13 +1,14 @@
 //! Each stage alone between its topics: what it does, what Kafka costs there, and what more of them are predicted to do.
 
+use crate::ceiling::Ceiling;
 use crate::cluster::alone::{Alone, Repeated};
-use crate::cluster::limits;
 use crate::cluster::model::{self, ASSUMED, Cost, REPLICAS};
 use crate::limits::Limit;
 use crate::report::page::{Block, Section};
 use crate::result::{Better, Record};
 use crate::settlement::Run;
 use crate::stages;
+use crate::statistics::median;
 use crate::table::{self, Align, Table};
 use std::time::Duration;
 use tally_settlement::process::Role;
@@ -35,11 +36,14 @@ fn known(value: Option<f64>, shown: impl Fn(f64) -> String) -> String {
 /// The share of what the broker takes and gives that a stage uses at its rate.
 #[must_use]
 pub fn share(stage: &Repeated, limits: &[Limit]) -> Option<f64> {
-    let (produce, consume) = (limits::best(limits, "produce")?, limits::best(limits, "consume")?);
-    Some(stage.median(|one| {
-        let (appended, read) = one.bytes();
-        one.rate() * (appended / produce + read / consume)
-    }))
+    let shares: Option<Vec<f64>> =
+        stage.runs.iter().map(|one| ceiling(one, limits)?.share(one.rate())).collect();
+    median(&shares?)
+}
+
+/// What the broker allows of a stage.
+fn ceiling(one: &Alone, limits: &[Limit]) -> Option<Ceiling> {
+    super::broker(one.bytes(), 1.0, limits)
 }
 
 /// What each stage did, `instances` of those that split.
@@ -371,6 +375,11 @@ pub fn record(stage: &Repeated, log: &str, split: u16, run: &Run, limits: &[Limi
     }
     if let Some(share) = share(stage, limits).filter(|_| log == "kafka") {
         record = record.metric("share_of_broker", share, "share", Better::Higher);
+        for one in &stage.runs {
+            if let Some(ceiling) = ceiling(one, limits) {
+                record = record.against(&ceiling, one.rate());
+            }
+        }
     }
     record
 }

@@ -64,7 +64,7 @@ fn read_list(mut list: &[u8]) -> Result<Vec<Transaction>, Failure> {
 
 fn transaction(at: usize, from: &wire::Transaction) -> Result<Transaction, Failure> {
     let terms = Terms {
-        network: NetworkId(from.network),
+        network: NetworkId(fixed(at, "network", &from.network)?),
         uetr: Uetr(fixed(at, "uetr", &from.uetr)?),
         expiry: Timestamp(from.expiry_ms),
         details: match from.details.as_slice() {

@@ -11,7 +11,7 @@ use super::super::{App, blocking, transactions};
 use super::answers::{Held, Next, Outlet};
 use super::metered::Memory;
 use super::places::Kept;
-use super::{forms, refused, status, stops};
+use super::{forms, refused, status, stops, unread};
 use crate::access::Denied;
 use crate::grpc::wire::submit_request::Transactions;
 use crate::grpc::wire::{SubmitRequest, SubmitResponse, submit_response};
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use tally_ledger::Transaction;
 use tally_settlement::engine::{EngineError, Pending};
 use tokio::sync::{Semaphore, mpsc};
-use tonic::{Code, Status, Streaming};
+use tonic::{Status, Streaming};
 
 /// Requests of one stream that are read and whose responses the connection has not taken.
 pub(super) const WINDOW: usize = 16;
@@ -46,6 +46,7 @@ pub(super) struct Session {
 /// A request that was handed in, or refused.
 struct Job {
     tag: u64,
+    by: Arc<By<Submits>>,
     held: Held,
     handed: Result<Pending, Failure>,
     /// When it is answered at the latest.
@@ -58,6 +59,8 @@ struct Draft {
     /// As read from it, until they are handed in.
     transactions: Option<Vec<Transaction>>,
     is_charged: bool,
+    /// Whether its acts are in the audit log.
+    is_recorded: bool,
 }
 
 enum Attempt {
@@ -123,7 +126,7 @@ async fn read_all(
         let read = tokio::select! {
             biased;
             _ = stop.wait_for(|stop| *stop) => Err(status(stops())),
-            read = read => read.map_err(|status| told(session, status)),
+            read = read => read.map_err(|status| unread(status, session.app.settings.http.max_body_bytes)),
         };
         let (place, request) = read?;
         let Some(SubmitRequest { tag, transactions }) = request else { return Ok(()) };
@@ -133,21 +136,10 @@ async fn read_all(
             None => Err(Failure::form("a request has `batch` or `list`; this one has neither")),
         };
         let until = Instant::now() + session.app.answer_timeout();
-        if jobs.send(Job { tag, held, handed, until }).await.is_err() {
+        let by = Arc::clone(&session.by.lock().unwrap_or_else(PoisonError::into_inner));
+        if jobs.send(Job { tag, by, held, handed, until }).await.is_err() {
             return Ok(());
         }
-    }
-}
-
-/// What cannot be read, in our words.
-fn told(session: &Session, status: Status) -> Status {
-    match status.code() {
-        Code::OutOfRange => {
-            let most = session.app.settings.http.max_body_bytes;
-            super::status(Failure::new(413, "FF01", format!("the request is larger than {most} bytes")))
-        }
-        Code::Internal => super::status(Failure::form(status.message())),
-        _ => status,
     }
 }
 
@@ -155,7 +147,7 @@ fn told(session: &Session, status: Status) -> Status {
 async fn hand_in(session: &Arc<Session>, form: Transactions) -> Result<Pending, Failure> {
     let until = Instant::now() + session.app.answer_timeout();
     let mut stop = session.app.stop.subscribe();
-    let mut draft = Draft { form, transactions: None, is_charged: false };
+    let mut draft = Draft { form, transactions: None, is_charged: false, is_recorded: false };
     loop {
         let by = Arc::clone(&session.by.lock().unwrap_or_else(PoisonError::into_inner));
         let (rest, failure);
@@ -181,12 +173,7 @@ fn attempt(app: &App, by: &By<Submits>, mut draft: Draft) -> Result<Attempt, Fai
     };
     if !draft.is_charged {
         let cost = u32::try_from(transactions.len().max(1)).unwrap_or(u32::MAX);
-        let burst = by.user().most_at_once();
-        if cost > burst {
-            let text =
-                format!("{} may send {burst} transactions in a request; this has {cost}", by.user().name);
-            return Err(Failure::new(429, "quota", text));
-        }
+        by.fits(transactions.len())?;
         if let Err(denied) = app.access.charge(by.user(), cost, Instant::now()) {
             let Denied::Quota { wait, .. } = &denied else { return Err(denied.into()) };
             let wait = *wait;
@@ -199,10 +186,15 @@ fn attempt(app: &App, by: &By<Submits>, mut draft: Draft) -> Result<Attempt, Fai
         draft.is_charged = true;
     }
     transactions::may_hand_in(app, by, &transactions)?;
-    transactions::record(app, by, transactions::acts(app, &transactions))?;
+    if !draft.is_recorded {
+        transactions::record(app, by, transactions::acts(app, &transactions))?;
+        draft.is_recorded = true;
+    }
     match app.desk.submit(transactions) {
         Ok(pending) => Ok(Attempt::Handed(pending)),
-        Err(busy @ EngineError::Busy(_)) => Ok(Attempt::Later(draft, REST, busy.into())),
+        Err(busy @ (EngineError::Busy(_) | EngineError::Share(_))) => {
+            Ok(Attempt::Later(draft, REST, busy.into()))
+        }
         Err(error) => Err(error.into()),
     }
 }
@@ -231,7 +223,11 @@ fn answer(app: &App, mut job: Job) -> (SubmitResponse, Held) {
     let result = match job.handed {
         Ok(pending) => {
             let limit = job.until.saturating_duration_since(Instant::now());
-            submit_response::Result::Outcomes(forms::outcomes(&app.desk.wait(&pending, limit)))
+            let mut answers = app.desk.wait(&pending, limit);
+            match app.own(job.by.user(), &mut answers) {
+                Ok(()) => submit_response::Result::Outcomes(forms::outcomes(&answers)),
+                Err(failure) => submit_response::Result::Refused(refused(&failure)),
+            }
         }
         Err(failure) => submit_response::Result::Refused(refused(&failure)),
     };

@@ -1,7 +1,10 @@
+mod acts;
 mod desk;
 mod standard;
+mod strangers;
 mod support;
 mod transport;
+mod unread;
 
 use crate::access::{Quota, Role};
 use crate::grpc::wire::{self, Outcomes, SubmitRequest, submit_request::Transactions};
@@ -9,8 +12,8 @@ use crate::grpc::{Client, ClientError, Refused, Responses, Said};
 use prost::Message as _;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use support::{Bench, batch, customer, key};
-use tally_ledger::{NetworkId, Transaction};
+use support::{Bench, NETWORK, batch, customer, key};
+use tally_ledger::{NetworkTag, Transaction};
 use tonic::Code;
 
 async fn outcomes(responses: &mut Responses) -> (u64, Outcomes) {
@@ -69,7 +72,7 @@ fn message(transaction: &Transaction) -> wire::Transaction {
     let header = &transaction.header;
     wire::Transaction {
         kind: header.kind.into(),
-        network: header.network.0,
+        network: NETWORK.0.to_vec(),
         expiry_ms: header.expiry.0,
         uetr: header.uetr.0.to_vec(),
         details: Vec::new(),
@@ -126,6 +129,7 @@ async fn transactions_as_messages_are_those_of_a_batch() {
             .to_owned()
     };
     assert_eq!(wrong(|t| t.uetr.truncate(4)), "transaction 1, uetr: 16 bytes are wanted, these are 4");
+    assert_eq!(wrong(|t| t.network.truncate(4)), "transaction 1, network: 32 bytes are wanted, these are 4");
     assert_eq!(wrong(|t| t.seed.push(0)), "transaction 1, seed: 16 bytes are wanted, these are 17");
     assert_eq!(wrong(|t| t.legs[0].asset = 65_536), "transaction 1, asset: 65536 is above 65535");
     assert_eq!(wrong(|t| t.details = vec![1]), "transaction 1, details: 32 bytes are wanted, these are 1");
@@ -138,12 +142,12 @@ async fn transactions_as_messages_are_those_of_a_batch() {
 async fn what_is_refused_says_why_and_the_stream_goes_on() {
     let mut bench = Bench::new();
     let (mut foreign, good) = (bench.payment(1), bench.payment(2));
-    foreign.header.network = NetworkId(80);
+    foreign.header.network = NetworkTag(80);
     foreign.signers.clear();
-    foreign.sign(&customer(0));
+    foreign.sign(&NETWORK, &customer(0));
     let mixed = batch([bench.unsigned(1).transaction(0).unwrap(), foreign, good.clone()]);
     let mut again = Transaction { seed: [9; 16], signers: Vec::new(), ..good };
-    again.sign(&customer(0));
+    again.sign(&NETWORK, &customer(0));
     let mut order = bench.payment(1);
     order.header.kind = 4;
     let mut alien = bench.payment(1);
@@ -348,7 +352,7 @@ async fn questions_are_answered_as_over_http() {
     let (requests, mut responses) = client.submit().await.unwrap();
     requests.send(1, &batch([payment.clone()])).await;
     let (_, settled) = outcomes(&mut responses).await;
-    let (id, uetr) = (payment.id().to_string(), payment.header.uetr.to_string());
+    let (id, uetr) = (payment.id(&NETWORK).to_string(), payment.header.uetr.to_string());
     for name in [&id, &uetr] {
         let status = client.status(name).await.unwrap();
         assert_eq!((&status.id, &status.uetr, status.status()), (&id, &uetr, SETTLED));
@@ -356,7 +360,7 @@ async fn questions_are_answered_as_over_http() {
     }
     let proof: tally_proof::Proof =
         serde_json::from_slice(&client.proof(&id, &["ALPHDEFF".to_owned()]).await.unwrap()).unwrap();
-    assert_eq!(proof.transaction.id(), Some(payment.id()));
+    assert_eq!(proof.transaction.id(), Some(payment.id(&NETWORK)));
     let receipt: serde_json::Value = serde_json::from_slice(&client.receipt(&uetr).await.unwrap()).unwrap();
     assert!(receipt.is_object());
     let balance = client.balance("ALPHDEFF", "account-1").await.unwrap();

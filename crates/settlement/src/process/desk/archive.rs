@@ -5,6 +5,7 @@ use crate::clerk::{self, Finality};
 use crate::engine::EngineError;
 use crate::engine::answer::Expected;
 use crate::engine::earlier::{self, Earlier, Names};
+use crate::journal::JournalError;
 use crate::journal::record;
 use crate::message::{AcceptedBatch, SequenceBatch, Source};
 use crate::outcomes::{self, Kept, Outcomes, Place};
@@ -13,7 +14,7 @@ use crate::process::shard::{Opened, ShardError, Stop};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tally_ledger::{Timestamp, Transaction};
+use tally_ledger::{NetworkId, Timestamp, Transaction};
 use tally_log::cluster::{Cluster, SharedLog};
 use tally_log::{Appended, Health, Log, LogError, Offset, Record, Ticket, TopicId, Visibility};
 
@@ -37,11 +38,12 @@ impl Archive {
     pub(super) fn open(
         cluster: &dyn Cluster,
         layout: &Layout,
+        network: NetworkId,
         gateway: u16,
         stop: &Stop,
     ) -> Result<Self, ShardError> {
         let mut bindings = Bindings::default();
-        let names = names(&mut bindings, layout);
+        let names = names(&mut bindings, layout, network);
         let name = format!("{} archive", layout.writer(Role::Gateway, gateway));
         let opened = Opened::reader(cluster, name, bindings, stop)?;
         Ok(Self {
@@ -105,7 +107,7 @@ impl Archive {
         expired: &Expected,
         longest_validity_ms: u64,
         deadline: Instant,
-    ) -> Result<Earlier, LogError> {
+    ) -> Result<Earlier, JournalError> {
         if Instant::now() >= deadline {
             return Ok(Earlier::Unknown);
         }
@@ -133,16 +135,20 @@ fn read_accepted(
 }
 
 /// What was accepted and the sequence, to be read in one go while the archive answers others.
-pub(super) fn ledger(cluster: &dyn Cluster, layout: &Layout) -> Result<(Patient, Names), LogError> {
+pub(super) fn ledger(
+    cluster: &dyn Cluster,
+    layout: &Layout,
+    network: NetworkId,
+) -> Result<(Patient, Names), LogError> {
     let mut bindings = Bindings::default();
-    let names = names(&mut bindings, layout);
+    let names = names(&mut bindings, layout, network);
     Ok((Patient(cluster.reader(&bindings.0)?), names))
 }
 
-fn names(bindings: &mut Bindings, layout: &Layout) -> Names {
+fn names(bindings: &mut Bindings, layout: &Layout, network: NetworkId) -> Names {
     let sequence = bindings.reads(layout.sequence());
     let accepted = (0..layout.schedulers).map(|s| bindings.reads(layout.accepted(s))).collect();
-    Names { sequence, accepted }
+    Names { network, sequence, accepted }
 }
 
 /// Shows the texts that any gateway kept between those times.

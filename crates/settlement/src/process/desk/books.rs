@@ -51,7 +51,7 @@ pub(super) fn recover(
         let bic = &layout.participants[participant.index()];
         let name = format!("{} books {bic}", layout.writer(Role::Gateway, options.gateway));
         let mut bindings = Bindings::default();
-        let topics = LedgerTopics::bind(&mut bindings, layout, participant, false);
+        let topics = LedgerTopics::bind(&mut bindings, layout, participant, Role::Gateway);
         let opened = Opened::reader(cluster, name, bindings, stop)?;
         let mut ledger = Ledger::recover(&opened, &topics, network, participant)?;
         ledger.advance(&opened, sequence, &[])?;

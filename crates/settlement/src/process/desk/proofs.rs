@@ -1,19 +1,24 @@
 //! What proofs need of the topics: the approvals that institutions signed, and the sequence alone.
 
 use super::archive::Patient;
-use crate::message::{ApprovalBatch, Message, Source};
+use crate::message::{ApprovalBatch, CosignatureBatch, CosignedHead, Message, SequenceBatch, Source};
 use crate::process::layout::{Bindings, Layout};
+use crate::process::shard::ShardError;
 use crate::proof::Found;
 use crate::runtime::shell::assembler_of;
 use std::cmp::Ordering;
 use std::time::{Duration, Instant};
-use tally_ledger::ParticipantId;
+use tally_crypto::log::Cosignature;
+use tally_ledger::{Network, ParticipantId};
 use tally_log::cluster::Cluster;
 use tally_log::{Log, LogError, Offset, TopicId, Visibility};
-use tally_proof::Approval;
+use tally_proof::evidence::TwoHeads;
+use tally_proof::{Approval, HeadCosignature};
 
 /// Bytes of approvals that are read together.
 const READ_BYTES: usize = 64 << 10;
+/// Records of a witness that are passed over at most where nobody can read them.
+const LOOKED_BACK: u64 = 64;
 /// How much and for how long one institution's approvals are searched at most.
 const BUDGET: Budget = Budget { bytes: 64 << 20, time: Duration::from_secs(10) };
 
@@ -50,6 +55,106 @@ pub(super) fn approval(
             None
         }
     }
+}
+
+/// What witnesses cosigned of the head with `size` records, as far as it can be read.
+pub(super) fn cosignatures(cluster: &dyn Cluster, layout: &Layout, size: u64) -> Vec<HeadCosignature> {
+    let mut found = Vec::new();
+    // The operator is no witness of itself.
+    for participant in layout.everybody().skip(1) {
+        let mut bindings = Bindings::default();
+        let topic = bindings.reads(layout.cosignatures(participant));
+        let searched = cluster.reader(&bindings.0).and_then(|log| cosigned(&Patient(log), topic, size));
+        match searched {
+            Ok(head) => found.extend(head.map(|head| {
+                let cosignature = Cosignature { time_s: head.time_s, signature: head.cosignature };
+                HeadCosignature::of(participant, cosignature)
+            })),
+            Err(error) => {
+                tracing::warn!(participant = participant.0, %error, "cosignatures cannot be read for a proof");
+            }
+        }
+    }
+    found
+}
+
+/// The size of the log, in records, up to which so many witnesses have cosigned it as `record` has it, the record of the
+/// sequence with which the log has that size. None where no witness is required, or none has cosigned anything yet.
+///
+/// # Errors
+/// When the cluster cannot be reached, or a witness cosigned another head of the operator.
+pub(super) fn witnessed(
+    cluster: &dyn Cluster,
+    layout: &Layout,
+    network: &Network,
+    required: u8,
+    mut record: impl FnMut(u64) -> Result<Option<SequenceBatch>, ShardError>,
+) -> Result<Option<u64>, ShardError> {
+    let Some(at) = usize::from(required).checked_sub(1) else { return Ok(None) };
+    let mut sizes = Vec::new();
+    // The operator is no witness of itself.
+    for participant in layout.everybody().skip(1) {
+        let mut bindings = Bindings::default();
+        let topic = bindings.reads(layout.cosignatures(participant));
+        let shard = || format!("cosignatures of {}", layout.participants[participant.index()]);
+        let last = cluster.reader(&bindings.0).and_then(|log| last_cosigned(&Patient(log), topic));
+        let last = last.map_err(|source| ShardError::Log { shard: shard(), source })?;
+        let Some(cosigned) = last else { continue };
+        let Some(read) = record(cosigned.size)? else { continue };
+        let known = network.participants.get(participant.index());
+        if known.is_some_and(|known| cosigned.verify(&network.id, &known.key)) {
+            if read.tree_root == cosigned.root {
+                sizes.push(cosigned.size);
+            } else if cosigned.head().verify(&network.id.0, &network.participants[0].key).is_ok() {
+                let heads = TwoHeads { first: read.tree_head(), second: cosigned.head(), leaf: None };
+                let witness = layout.participants[participant.index()].clone();
+                return Err(ShardError::TwoHistories { shard: shard(), witness, heads: Box::new(heads) });
+            }
+        }
+    }
+    if sizes.is_empty() {
+        return Ok(None);
+    }
+    sizes.sort_unstable_by(|one, other| other.cmp(one));
+    Ok(Some(sizes.get(at).copied().unwrap_or(0)))
+}
+
+/// The last head in the records of a witness that can be read.
+fn last_cosigned(log: &dyn Log, topic: TopicId) -> Result<Option<CosignedHead>, LogError> {
+    let (first, mut next) = (log.first(topic).0, log.next(topic).0);
+    let stop = next.saturating_sub(LOOKED_BACK).max(first);
+    while next > stop {
+        next -= 1;
+        let mut records = Vec::new();
+        log.read(topic, Offset(next), READ_BYTES, Visibility::Durable, &mut records)?;
+        let batch = records.first().and_then(|record| CosignatureBatch::decode(&record.payload).ok());
+        if let Some(last) = batch.and_then(|batch| batch.heads.last().copied()) {
+            return Ok(Some(last));
+        }
+    }
+    Ok(None)
+}
+
+/// The head of that size that a witness cosigned: sizes ascend from record to record.
+fn cosigned(log: &dyn Log, topic: TopicId, size: u64) -> Result<Option<CosignedHead>, LogError> {
+    let (mut low, mut high) = (log.first(topic).0, log.next(topic).0);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let mut records = Vec::new();
+        log.read(topic, Offset(middle), READ_BYTES, Visibility::Durable, &mut records)?;
+        let Some(record) = records.first() else { return Ok(None) };
+        // What the witness wrote and nobody can read hides what it cosigned, and nothing of others.
+        let Ok(batch) = CosignatureBatch::decode(&record.payload) else { return Ok(None) };
+        let (Some(first), Some(last)) = (batch.heads.first(), batch.heads.last()) else { return Ok(None) };
+        if size < first.size {
+            high = middle;
+        } else if size > last.size {
+            low = middle + 1;
+        } else {
+            return Ok(batch.heads.iter().find(|head| head.size == size).copied());
+        }
+    }
+    Ok(None)
 }
 
 /// A participant's answers to an accepted batch. Of each scheduler's batches they lie in the order in which these were
@@ -99,7 +204,6 @@ fn search(
 mod tests {
     use super::*;
     use tally_crypto::Signature;
-    use tally_ledger::Timestamp;
     use tally_log::MemoryLog;
 
     const TOPIC: TopicId = TopicId(3);
@@ -119,8 +223,6 @@ mod tests {
                     indices: vec![0],
                     ids: vec![tally_crypto::hash(&number.to_le_bytes())],
                     verdicts: vec![0],
-                    participants: vec![1],
-                    expiries: vec![Timestamp(number)],
                     signature: Signature::from_bytes([0; 64]),
                 };
                 let mut record = Vec::new();

@@ -1,13 +1,15 @@
 //! What a desk's threads do.
 
+use super::waiting::HandedIn;
+use super::witnesses::WitnessFault;
 use super::{LOCK, Shared};
-use crate::clerk::Waiter;
 use crate::engine::COLLECT;
 use crate::message::SequenceBatch;
 use crate::process::gateway::{Listener, Sender};
 use crate::process::ledger::Ledger;
 use crate::process::shard::{Opened, ShardError};
 use crate::runtime::executor::Stage;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -19,6 +21,10 @@ const IDLE: Duration = Duration::from_millis(20);
 const AGAIN: Duration = Duration::from_millis(100);
 /// What one commit hands in, at most and a batch more.
 const MAX_COMMIT_BYTES: usize = 8 << 20;
+/// Records of the sequence that are read and not told, at most.
+const MAX_UNHEARD: usize = 1 << 14;
+/// Records of witnesses that are heard in one turn, at most.
+const MAX_COSIGNATURES: usize = 64;
 /// How large a batch grows at most, in legs and signatures.
 const MAX_BATCH_PARTS: usize = 1 << 14;
 
@@ -84,16 +90,16 @@ fn keep(sender: &Sender, shared: &Shared) -> Result<(), ShardError> {
 /// Puts what has gathered for a scheduler into a batch; whether there was anything, and room for it.
 fn hand_in(sender: &Sender, shared: &Shared, scheduler: usize) -> Result<bool, ShardError> {
     let mut batch = TransactionBatch::default();
-    let mut taken: Vec<(Transaction, Waiter)> = Vec::new();
+    let mut taken: Vec<(Transaction, HandedIn)> = Vec::new();
     {
         let mut gathered = shared.gathered.lock().expect(LOCK);
         while batch.len() < COLLECT
             && batch.legs.len() + batch.signers.len() < MAX_BATCH_PARTS
-            && let Some((transaction, waiter)) = gathered[scheduler].pop_front()
+            && let Some((transaction, handed_in)) = gathered[scheduler].pop_front()
         {
             // What fits no batch was refused when it came.
             if batch.push(&transaction) {
-                taken.push((transaction, waiter));
+                taken.push((transaction, handed_in));
             }
         }
     }
@@ -106,7 +112,7 @@ fn hand_in(sender: &Sender, shared: &Shared, scheduler: usize) -> Result<bool, S
     // Texts that were given before these transactions go with them.
     match keep(sender, shared).and_then(|()| sender.submit(scheduler, batch)) {
         Ok(origin) => {
-            waiting.submit(origin, taken.into_iter().map(|(_, waiter)| waiter));
+            waiting.submit(origin, taken.into_iter().map(|(_, handed_in)| handed_in));
             shared.counts.handed_in.fetch_add(count, Ordering::Relaxed);
             Ok(true)
         }
@@ -127,17 +133,20 @@ fn hand_in(sender: &Sender, shared: &Shared, scheduler: usize) -> Result<bool, S
 
 /// Hears what became of what was handed in, and tells it.
 pub(super) fn listen(mut listener: Listener, shared: &Shared) -> Result<(), ShardError> {
-    let mut held: Option<Arc<SequenceBatch>> = None;
+    let end = listener.end();
+    let mut unheard = Unheard { records: VecDeque::new(), end: &end, asked: Instant::now() };
     while !shared.stop.is_set() {
         let events = shared.progress.events();
-        let heard = hear(&mut listener, shared, &mut held);
+        let heard = hear(&mut listener, shared, &mut unheard);
         if !reached(shared, "listen", &heard) {
             std::thread::sleep(AGAIN);
             continue;
         }
+        // Also where nothing is heard: what is full empties by itself.
+        shared.waiting().forget(Instant::now());
         if heard? {
             shared.progress.notify();
-        } else if held.is_some() {
+        } else if !unheard.records.is_empty() {
             shared.progress.wait(events, IDLE);
         } else {
             listener.wait(IDLE);
@@ -146,30 +155,74 @@ pub(super) fn listen(mut listener: Listener, shared: &Shared) -> Result<(), Shar
     Ok(())
 }
 
+/// What was read of the sequence and is not told yet.
+struct Unheard<'a> {
+    records: VecDeque<Arc<SequenceBatch>>,
+    /// Asks for the end of the sequence.
+    end: &'a dyn Fn() -> Option<u64>,
+    /// When it was asked for last.
+    asked: Instant,
+}
+
 /// One turn; whether there was anything.
-fn hear(
-    listener: &mut Listener,
-    shared: &Shared,
-    held: &mut Option<Arc<SequenceBatch>>,
-) -> Result<bool, ShardError> {
+fn hear(listener: &mut Listener, shared: &Shared, unheard: &mut Unheard<'_>) -> Result<bool, ShardError> {
     let mut progress = false;
     while let Some(intake) = listener.intake()? {
         shared.waiting().intake(&intake);
         progress = true;
     }
-    if held.is_none()
+    if unheard.records.len() < MAX_UNHEARD
         && let Some((_, batch)) = listener.sequence()?
     {
         let gap = |what| ShardError::History { shard: listener.name().to_owned(), what };
         shared.waiting().hear(&batch).map_err(gap)?;
-        *held = Some(batch);
+        let faults = shared.witnesses().read(&batch);
+        judge(listener, shared, faults)?;
+        unheard.records.push_back(batch);
         progress = true;
     }
-    if let Some(batch) = held.take_if(|batch| shared.applied() >= batch.first + u64::from(batch.count)) {
+    // However much a witness writes, the sequence goes on.
+    for _ in 0..MAX_COSIGNATURES {
+        let heard = listener.cosignatures(|of| shared.witnesses().waits(of))?;
+        let Some((participant, cosigned)) = heard else { break };
+        let faults = shared.witnesses().hear(participant, &cosigned);
+        judge(listener, shared, faults)?;
+        progress = true;
+    }
+    if unheard.asked.elapsed() > AGAIN && shared.witnesses().is_any_far_ahead() {
+        unheard.asked = Instant::now();
+        if let Some(end) = (unheard.end)() {
+            let faults = shared.witnesses().give_up_beyond(end);
+            judge(listener, shared, faults)?;
+        }
+        if unheard.records.len() >= MAX_UNHEARD && shared.is_passed_by_witnesses()? {
+            let what =
+                format!("witnesses have cosigned more than {MAX_UNHEARD} records beyond what was told");
+            return Err(ShardError::History { shard: listener.name().to_owned(), what });
+        }
+    }
+    let is_told = |batch: &Arc<SequenceBatch>| {
+        shared.applied() >= batch.first + u64::from(batch.count) && shared.witnessed() >= batch.tree_size
+    };
+    while let Some(batch) = unheard.records.pop_front_if(|batch| is_told(batch)) {
         shared.waiting().sequenced(&batch);
         progress = true;
     }
     Ok(progress)
+}
+
+/// What a witness says and does not count concerns that witness alone. But the operator's two histories cannot both be
+/// told: this gateway tells neither from here on.
+fn judge(listener: &Listener, shared: &Shared, faults: Vec<WitnessFault>) -> Result<(), ShardError> {
+    for fault in faults {
+        if let WitnessFault::TwoHistories { participant, heads } = fault {
+            let witness = shared.network.participants.get(participant.index());
+            let witness = witness.map_or_else(String::new, |witness| witness.bic.clone());
+            return Err(ShardError::TwoHistories { shard: listener.name().to_owned(), witness, heads });
+        }
+        tracing::error!(%fault, "what a witness wrote does not count");
+    }
+    Ok(())
 }
 
 /// Follows one participant's proposals and the sequence.

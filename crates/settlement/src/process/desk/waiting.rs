@@ -9,15 +9,23 @@ use std::time::{Duration, Instant};
 use tally_crypto::log::SignedTreeHead;
 use tally_ledger::Refusal;
 
+/// Who waits for a transaction that was handed in, and for how long it may be undecided.
+pub(super) struct HandedIn {
+    pub(super) waiter: Waiter,
+    /// Until its expiry.
+    pub(super) valid: Duration,
+}
+
 struct Submitted {
-    waiters: Vec<Option<Waiter>>,
+    handed_in: Vec<HandedIn>,
     since: Instant,
 }
 
 struct Accepted {
     index: u32,
     waiter: Waiter,
-    since: Instant,
+    /// Until when it is waited for.
+    until: Instant,
     /// Whether it was handed in here.
     own: bool,
 }
@@ -39,7 +47,8 @@ pub(super) struct Waiting {
     looked: Instant,
 }
 
-/// How long somebody is waited for in vain. Clients leave long before.
+/// How long somebody is waited for in vain: after the expiry of what was accepted, when it is decided at the latest, or after
+/// what nothing was heard of was handed in. Clients leave long before; until then it counts as its institution's.
 const KEPT: Duration = Duration::from_secs(600);
 const LOOK: Duration = Duration::from_secs(30);
 
@@ -81,20 +90,22 @@ impl Waiting {
     }
 
     /// Those who wait for the transactions of submission `origin`, in order.
-    pub(super) fn submit(&mut self, origin: u64, waiters: impl Iterator<Item = Waiter>) {
-        let waiters: Vec<_> = waiters.map(Some).collect();
-        self.unanswered += waiters.len();
-        self.submitted.insert(origin, Submitted { waiters, since: Instant::now() });
+    pub(super) fn submit(&mut self, origin: u64, handed_in: impl Iterator<Item = HandedIn>) {
+        let handed_in: Vec<_> = handed_in.collect();
+        self.unanswered += handed_in.len();
+        self.submitted.insert(origin, Submitted { handed_in, since: Instant::now() });
     }
 
     /// Tells what a scheduler made of a submission. One of whoever was this gateway before concerns nobody.
     pub(super) fn intake(&mut self, batch: &IntakeBatch) {
         let Some(submitted) = self.submitted.remove(&batch.origin) else { return };
-        for (waiter, result) in submitted.waiters.into_iter().zip(&batch.results) {
-            let Some(waiter) = waiter else { continue };
-            self.unanswered -= 1;
+        self.unanswered -= submitted.handed_in.len();
+        for (HandedIn { waiter, valid }, result) in submitted.handed_in.into_iter().zip(&batch.results) {
             match (result, batch.source) {
-                (Intake::Accepted(index), Some(source)) => self.follow(source, *index, waiter, true),
+                (Intake::Accepted(index), Some(source)) => {
+                    let until = submitted.since + valid + KEPT;
+                    self.follow(source, Accepted { index: *index, waiter, until, own: true });
+                }
                 (Intake::Accepted(_), None) => {}
                 (Intake::Duplicate(source, index), _) => {
                     self.counts.duplicates += 1;
@@ -110,17 +121,14 @@ impl Waiting {
 
     /// Lets `waiter` wait for an accepted transaction. It is told at once where the outcome is remembered.
     pub(super) fn wait(&mut self, source: Source, index: u32, waiter: Waiter) {
-        self.follow(source, index, waiter, false);
+        self.follow(source, Accepted { index, waiter, until: Instant::now() + KEPT, own: false });
     }
 
-    fn follow(&mut self, source: Source, index: u32, waiter: Waiter, own: bool) {
-        match self.recent.find(source, index) {
-            Some(finality) => {
-                self.tell(source, Accepted { index, waiter, since: self.looked, own }, finality)
-            }
+    fn follow(&mut self, source: Source, accepted: Accepted) {
+        match self.recent.find(source, accepted.index) {
+            Some(finality) => self.tell(source, accepted, finality),
             None => {
                 self.unanswered += 1;
-                let accepted = Accepted { index, waiter, since: Instant::now(), own };
                 self.accepted.entry(source).or_default().push(accepted);
             }
         }
@@ -176,19 +184,18 @@ impl Waiting {
         self.forget(now);
     }
 
-    /// Lets go of those who wait in vain: a submission that was set aside is never answered.
-    fn forget(&mut self, now: Instant) {
+    /// Lets go, now and then, of those who wait in vain: a submission that was set aside is never answered.
+    pub(super) fn forget(&mut self, now: Instant) {
         if now.duration_since(self.looked) < LOOK {
             return;
         }
         self.looked = now;
-        let waits = |since: &Instant| now.duration_since(*since) < KEPT;
-        self.submitted.retain(|_, submitted| waits(&submitted.since));
+        self.submitted.retain(|_, submitted| now.duration_since(submitted.since) < KEPT);
         self.accepted.retain(|_, all| {
-            all.retain(|accepted| waits(&accepted.since));
+            all.retain(|accepted| now < accepted.until);
             !all.is_empty()
         });
-        let submitted: usize = self.submitted.values().map(|submitted| submitted.waiters.len()).sum();
+        let submitted: usize = self.submitted.values().map(|submitted| submitted.handed_in.len()).sum();
         self.unanswered = submitted + self.accepted.values().map(Vec::len).sum::<usize>();
     }
 

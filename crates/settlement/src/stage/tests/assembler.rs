@@ -1,5 +1,6 @@
 use super::*;
-use crate::message::{ApprovalBatch, ApprovalSigner, DecisionBatch, Withdrawal};
+use crate::message::participation::NEVER;
+use crate::message::{ApprovalBatch, ApprovalSigner, DecisionBatch, ParticipationBatch, Withdrawal};
 use crate::stage::Assembler;
 use crate::stage::assembler::NotCounted;
 use proptest::prelude::*;
@@ -17,8 +18,28 @@ fn transaction_id(index: u32) -> Hash {
     tally_crypto::hash(&index.to_le_bytes())
 }
 
+/// What the scheduler says of one accepted batch.
+fn participation(number: u64, items: &[Item], expiry: Timestamp) -> Arc<ParticipationBatch> {
+    let all: Vec<Vec<usize>> = items.iter().map(|item| concerned(item).collect()).collect();
+    let participant = |number: &usize| ParticipantId(u16::try_from(*number).unwrap());
+    Arc::new(ParticipationBatch {
+        source: Source::new(0, number),
+        ids: (0u32..).take(items.len()).map(transaction_id).collect(),
+        expiries: vec![expiry; items.len()],
+        counts: all.iter().map(|concerned| u8::try_from(concerned.len()).unwrap()).collect(),
+        participants: all.iter().flatten().map(participant).collect(),
+    })
+}
+
+/// An assembler that was told of one accepted batch.
+fn asked(number: u64, items: &[Item], expiry: Timestamp) -> Assembler {
+    let mut assembler = Assembler::new(network(), []);
+    assert!(assembler.ask(participation(number, items, expiry)).indices.is_empty());
+    assembler
+}
+
 /// Everybody's answers to one accepted batch.
-fn approvals(number: u64, items: &[Item], expiry: Timestamp) -> Vec<ApprovalBatch> {
+fn approvals(number: u64, items: &[Item]) -> Vec<Arc<ApprovalBatch>> {
     let mut all = Vec::new();
     for participant in 0..3usize {
         let mine = (0u32..).zip(items).filter(|(_, item)| concerned(item).any(|who| who == participant));
@@ -33,17 +54,18 @@ fn approvals(number: u64, items: &[Item], expiry: Timestamp) -> Vec<ApprovalBatc
             indices: mine.iter().map(|(index, _)| *index).collect(),
             ids: mine.iter().map(|(index, _)| transaction_id(*index)).collect(),
             verdicts: mine.iter().map(|(_, item)| item.1[participant]).collect(),
-            participants: mine
-                .iter()
-                .map(|(_, item)| u8::try_from(concerned(item).count()).unwrap())
-                .collect(),
-            expiries: vec![expiry; mine.len()],
             signature: Signature::from_bytes([0; 64]),
         };
-        ApprovalSigner::default().sign(&mut batch, &key(u8::try_from(participant).unwrap()));
-        all.push(batch);
+        sign(&mut batch);
+        all.push(Arc::new(batch));
     }
     all
+}
+
+/// Signs answers with the key of the participant whom they name.
+fn sign(batch: &mut ApprovalBatch) {
+    let key = key(u8::try_from(batch.participant.0).unwrap());
+    ApprovalSigner::new(NETWORK).sign(batch, &key);
 }
 
 fn items() -> impl Strategy<Value = Vec<Item>> {
@@ -63,8 +85,8 @@ proptest! {
 
     #[test]
     fn the_verdict_does_not_depend_on_the_order_of_answers(items in items(), letters in prop::collection::vec(any::<u8>(), 0..20)) {
-        let all = approvals(0, &items, NOW.plus_ms(1000));
-        let mut assembler = Assembler::new(network(), []);
+        let all = approvals(0, &items);
+        let mut assembler = asked(0, &items, NOW.plus_ms(1000));
         let mut decided = BTreeMap::new();
         // Some letters arrive again and again, then all that are left.
         let some = letters.iter().map(|letter| usize::from(*letter) % all.len());
@@ -85,8 +107,8 @@ proptest! {
     #[test]
     fn what_expires_is_decided_then_and_never_again(items in items(), letters in prop::collection::vec(any::<u8>(), 1..4)) {
         let expiry = NOW.plus_ms(1000);
-        let all = approvals(0, &items, expiry);
-        let mut assembler = Assembler::new(network(), []);
+        let all = approvals(0, &items);
+        let mut assembler = asked(0, &items, expiry);
         let mut decided = BTreeMap::new();
         let mut answered = [false; 3];
         for letter in letters {
@@ -99,20 +121,14 @@ proptest! {
         let before = decided.clone();
         assembler.expire(expiry.plus_ms(2001)).iter().for_each(|batch| note(&mut decided, batch));
         for (index, item) in (0u32..).zip(&items) {
-            let answers = concerned(item).filter(|participant| answered[*participant]).count();
-            let wanted = match before.get(&index) {
-                Some(verdict) => Some(*verdict),
-                None if answers > 0 => Some(Refusal::ApprovalTimeout.number()),
-                // Nobody has told the assembler of it yet.
-                None => None,
-            };
-            prop_assert_eq!(decided.get(&index).copied(), wanted);
+            let alone = concerned(item).count() == 1;
+            prop_assert!(!alone || answered[concerned(item).next().unwrap()] == before.contains_key(&index));
+            let wanted = before.get(&index).copied().unwrap_or(Refusal::ApprovalTimeout.number());
+            prop_assert_eq!(decided.get(&index).copied(), Some(wanted));
         }
         for letter in &all {
             note(&mut decided, &assembler.count(NOW.plus_ms(9000), letter).unwrap());
         }
-        // Who answers last finds the rest expired as well.
-        assembler.expire(NOW.plus_ms(9001)).iter().for_each(|batch| note(&mut decided, batch));
         prop_assert_eq!(decided.len(), items.len());
         prop_assert_eq!(assembler.open(), 0);
     }
@@ -120,44 +136,51 @@ proptest! {
     #[test]
     fn what_is_withdrawn_in_time_is_refused_once_and_nothing_else_is(
         items in items(), letters in prop::collection::vec(any::<u8>(), 0..12), asked in prop::collection::vec((0u8..12, 0u8..10), 0..6),
+        opens in 0usize..4,
     ) {
-        let all = approvals(0, &items, NOW.plus_ms(1000));
+        let all = approvals(0, &items);
         let mut assembler = Assembler::new(network(), []);
         let mut decided = BTreeMap::new();
-        let mut told: Vec<Vec<usize>> = vec![Vec::new(); items.len()];
-        let mut withdrawn = BTreeMap::new();
+        let mut withdrawn = std::collections::BTreeSet::new();
         let some = letters.iter().map(|letter| usize::from(*letter) % all.len()).chain(0..all.len());
         for (step, at) in some.enumerate() {
+            if step == opens.min(letters.len()) {
+                note(&mut decided, &assembler.ask(participation(0, &items, NOW.plus_ms(1000))));
+                for index in &withdrawn {
+                    prop_assert!(decided.contains_key(index), "what was withdrawn before is refused with the batch");
+                }
+            }
             for (when, index) in &asked {
                 // One of them is of no transaction.
                 let index = u32::from(*index) % (u32::try_from(items.len()).unwrap() + 1);
                 if usize::from(*when) == step {
                     let batch = assembler.withdraw(NOW, &Withdrawal { source: Source::new(0, 0), index });
-                    let item = items.get(index as usize);
-                    let answers = item.map_or(0, |_| told[index as usize].len());
-                    let open = item.is_some() && !decided.contains_key(&index);
-                    prop_assert_eq!(!batch.indices.is_empty(), open && answers > 0, "at once where anybody has answered");
+                    let several = items.get(index as usize).is_some_and(|item| concerned(item).count() > 1);
+                    let open = several && !decided.contains_key(&index);
+                    let is_asked = assembler.knows(Source::new(0, 0));
+                    prop_assert_eq!(!batch.indices.is_empty(), open && is_asked, "at once where the batch is known");
                     note(&mut decided, &batch);
                     if open {
-                        withdrawn.entry(index).or_insert(answers);
+                        withdrawn.insert(index);
                     }
                 }
             }
-            for (index, item) in items.iter().enumerate() {
-                let from = all[at].participant.index();
-                if concerned(item).any(|who| who == from) && !told[index].contains(&from) {
-                    told[index].push(from);
-                }
+            if !assembler.knows(Source::new(0, 0)) {
+                let unknown = NotCounted::UnknownBatch(all[at].participant, Source::new(0, 0));
+                prop_assert_eq!(assembler.count(NOW, &all[at]), Err(unknown));
+                continue;
             }
             note(&mut decided, &assembler.count(NOW, &all[at]).unwrap());
         }
+        for letter in &all {
+            note(&mut decided, &assembler.count(NOW, letter).unwrap());
+        }
         for (index, item) in (0u32..).zip(&items) {
             let refusals = concerned(item).map(|participant| item.1[participant]).filter(|verdict| *verdict > 0);
-            let alone = concerned(item).count() == 1;
-            let wanted = match withdrawn.get(&index) {
-                // What one answer decides is decided by it.
-                Some(_) if !alone => Refusal::Withdrawn.number(),
-                _ => refusals.min().unwrap_or(0),
+            let wanted = if withdrawn.contains(&index) {
+                Refusal::Withdrawn.number()
+            } else {
+                refusals.min().unwrap_or(0)
             };
             prop_assert_eq!(decided.get(&index), Some(&wanted), "{} {:?}", index, item);
         }
@@ -172,53 +195,226 @@ proptest! {
     }
 
     #[test]
-    fn a_forged_answer_counts_for_nothing(items in items(), which: u8, part in 0u8..6) {
-        let all = approvals(0, &items, NOW.plus_ms(1000));
-        let mut forged = all[usize::from(which) % all.len()].clone();
+    fn a_forged_answer_counts_for_nothing(items in items(), which: u8, part in 0u8..4) {
+        let all = approvals(0, &items);
+        let mut forged = (*all[usize::from(which) % all.len()]).clone();
         match part {
             0 => forged.verdicts[0] ^= 24,
-            1 => forged.participants[0] = 1 + forged.participants[0] % 3,
-            2 => forged.expiries[0] = forged.expiries[0].plus_ms(1),
-            3 => forged.participant.0 = (forged.participant.0 + 1) % 3,
-            4 => forged.source.number = 1,
+            1 => forged.participant.0 = (forged.participant.0 + 1) % 3,
+            2 => forged.indices.iter_mut().for_each(|index| *index = 0),
             _ => forged.ids[0] = Hash::ZERO,
         }
-        let mut assembler = Assembler::new(network(), []);
+        prop_assume!(part != 2 || forged.indices[0] != all[usize::from(which) % all.len()].indices[0]);
+        let mut assembler = asked(0, &items, NOW.plus_ms(1000));
         prop_assert_eq!(
-            assembler.count(NOW, &forged),
+            assembler.count(NOW, &Arc::new(forged.clone())),
             Err(NotCounted::WrongSignature(forged.participant, forged.source))
         );
         forged.participant = ParticipantId(3);
-        prop_assert_eq!(assembler.count(NOW, &forged), Err(NotCounted::UnknownParticipant(ParticipantId(3))));
-        prop_assert_eq!(assembler.open(), 0);
+        prop_assert_eq!(
+            assembler.count(NOW, &Arc::new(forged)),
+            Err(NotCounted::UnknownParticipant(ParticipantId(3)))
+        );
+        // Everybody's own answers count as if nothing had been forged.
+        let mut decided = BTreeMap::new();
+        all.iter().for_each(|letter| note(&mut decided, &assembler.count(NOW, letter).unwrap()));
+        prop_assert_eq!(decided.len(), items.len());
+    }
+
+    /// One participant signs whatever it likes. Transactions that do not concern it have the outcome that they have without
+    /// it, and those that do are never made against another's refusal, nor before another's answer.
+    #[test]
+    fn a_participant_that_lies_decides_nothing_of_others(
+        items in items(), liar in 0u16..3, order in prop::collection::vec(any::<u8>(), 8), lies in prop::collection::vec(
+            (0u8..7, any::<u8>(), any::<u16>()), 1..6),
+    ) {
+        let honest: Vec<_> =
+            approvals(0, &items).into_iter().filter(|batch| batch.participant.0 != liar).collect();
+        let mut assembler = asked(0, &items, NOW.plus_ms(1000));
+        let mut decided = BTreeMap::new();
+        let mut letters: Vec<Arc<ApprovalBatch>> = honest;
+        for (kind, at, number) in lies {
+            let len = u32::try_from(items.len()).unwrap();
+            let index = u32::from(at) % len;
+            let mut lie = ApprovalBatch {
+                source: Source::new(0, 0),
+                source_len: len,
+                participant: ParticipantId(liar),
+                indices: vec![index],
+                ids: vec![transaction_id(index)],
+                verdicts: vec![0],
+                signature: Signature::from_bytes([0; 64]),
+            };
+            match kind {
+                // Yes to everything, whether asked or not.
+                0 => {
+                    lie.indices = (0..len).collect();
+                    lie.ids = (0..len).map(transaction_id).collect();
+                    lie.verdicts = vec![0; items.len()];
+                }
+                1 => lie.verdicts[0] = 24,
+                // About a batch that does not exist.
+                2 => lie.source.number = 1 + u64::from(number),
+                3 => lie.source.scheduler = u64::from(number),
+                4 => lie.source_len += u32::from(number) + 1,
+                5 => lie.ids[0] = Hash::ZERO,
+                // In another's name, with its own key.
+                _ => lie.participant = ParticipantId((liar + 1) % 3),
+            }
+            let key = key(u8::try_from(liar).unwrap());
+            ApprovalSigner::new(NETWORK).sign(&mut lie, &key);
+            let place = usize::from(order[usize::from(at) % order.len()]) % (letters.len() + 1);
+            letters.insert(place, Arc::new(lie));
+        }
+        for letter in &letters {
+            if let Ok(batch) = assembler.count(NOW, letter) {
+                note(&mut decided, &batch);
+            }
+        }
+        let liar = usize::from(liar);
+        for (index, item) in (0u32..).zip(&items) {
+            let others: Vec<u16> = concerned(item).filter(|who| *who != liar).map(|who| item.1[who]).collect();
+            let refusals = others.iter().copied().filter(|verdict| *verdict > 0);
+            if concerned(item).any(|who| who == liar) {
+                if decided.get(&index) == Some(&0) {
+                    prop_assert_eq!(refusals.count(), 0, "made against another's refusal");
+                }
+            } else {
+                prop_assert_eq!(decided.get(&index).copied(), Some(refusals.min().unwrap_or(0)));
+            }
+        }
+        // Nothing waits for a batch that does not exist.
+        prop_assert!(assembler.open() <= 1);
+        assembler.expire(NOW.plus_ms(9000)).iter().for_each(|batch| note(&mut decided, batch));
+        for (index, item) in (0u32..).zip(&items) {
+            prop_assert!(decided.contains_key(&index), "transaction {} {:?} stays undecided", index, item);
+        }
+        prop_assert_eq!(assembler.open(), 0, "nothing is kept for who does not answer");
     }
 
     #[test]
     fn after_recovery_only_what_is_undecided_is_decided(items in items(), done in any::<[bool; 8]>()) {
-        let mut assembler = Assembler::new(network(), [(0, 5)]);
+        let mut assembler = Assembler::new(network(), [(0, 3)]);
         let len = u32::try_from(items.len()).unwrap();
-        assembler.reopen(Source::new(0, 3), len, |index| done[index as usize]);
+        assembler.reopen(participation(3, &items, NOW.plus_ms(1000)), |index| done[index as usize]);
         let mut decided = BTreeMap::new();
-        for letter in &approvals(3, &items, NOW.plus_ms(1000)) {
+        for letter in &approvals(3, &items) {
             note(&mut decided, &assembler.count(NOW, letter).unwrap());
         }
         let wanted: Vec<u32> = (0..len).filter(|index| !done[*index as usize]).collect();
         prop_assert_eq!(decided.into_keys().collect::<Vec<_>>(), wanted);
-        for letter in &approvals(4, &items, NOW.plus_ms(1000)) {
-            prop_assert!(assembler.count(NOW, letter).unwrap().indices.is_empty(), "batch 4 was decided before");
+        prop_assert!(assembler.ask(participation(3, &items, NOW.plus_ms(1000))).indices.is_empty());
+        for number in [2, 3] {
+            for letter in &approvals(number, &items) {
+                prop_assert!(assembler.count(NOW, letter).unwrap().indices.is_empty(), "it was decided before");
+            }
         }
+        prop_assert_eq!(assembler.open(), 0);
     }
+}
+
+const BOTH: [bool; 3] = [true, true, false];
+
+/// An account that an institution opens has its number once it has answered, however late that comes.
+#[test]
+fn an_order_waits_for_its_institution_and_for_nothing_else() {
+    let items = [([true, false, false], [0; 3]), ([true, false, false], [0; 3])];
+    let mut participation = ParticipationBatch::clone(&participation(0, &items, NOW.plus_ms(1000)));
+    participation.expiries[1] = NEVER;
+    let mut assembler = Assembler::new(network(), []);
+    assembler.ask(Arc::new(participation));
+    let expired = assembler.expire(Timestamp(u64::MAX));
+    assert_eq!(expired.iter().map(|batch| &batch.indices[..]).collect::<Vec<_>>(), [&[0][..]]);
+    let answered = assembler.count(NOW, &approvals(0, &items)[0]).unwrap();
+    assert_eq!((answered.indices, answered.verdicts, assembler.open()), (vec![1], vec![0], 0));
 }
 
 #[test]
 fn participants_who_saw_different_transactions_do_not_agree() {
-    let items = [([true, true, false], [0, 0, 0])];
-    let all = approvals(0, &items, NOW.plus_ms(1000));
-    let mut other = all[1].clone();
+    let items = [(BOTH, [0, 0, 0])];
+    let all = approvals(0, &items);
+    let mut other = (*all[1]).clone();
     other.ids[0] = Hash::ZERO;
-    ApprovalSigner::default().sign(&mut other, &key(1));
-    let mut assembler = Assembler::new(network(), []);
+    sign(&mut other);
+    let mut assembler = asked(0, &items, NOW.plus_ms(1000));
     assert!(assembler.count(NOW, &all[0]).unwrap().indices.is_empty());
-    let decided = assembler.count(NOW, &other).unwrap();
+    let decided = assembler.count(NOW, &Arc::new(other)).unwrap();
     assert_eq!(decided.verdicts, [Refusal::ApprovalConflict.number()]);
+    assert_eq!(decided.ids, [transaction_id(0)]);
+}
+
+#[test]
+fn a_participant_that_gives_two_answers_leaves_evidence_and_the_first_counts() {
+    let items = [(BOTH, [0, 0, 0])];
+    let all = approvals(0, &items);
+    let mut other = (*all[1]).clone();
+    other.verdicts[0] = Refusal::InsufficientFunds.number();
+    sign(&mut other);
+    let other = Arc::new(other);
+    let mut assembler = asked(0, &items, NOW.plus_ms(1000));
+    assert!(assembler.count(NOW, &all[1]).unwrap().indices.is_empty());
+    let (first, second) = (Arc::clone(&all[1]), Arc::clone(&other));
+    assert_eq!(assembler.count(NOW, &other), Err(NotCounted::Contradiction { index: 0, first, second }));
+    assert!(assembler.count(NOW, &all[1]).unwrap().indices.is_empty(), "the same again is no contradiction");
+    assert_eq!(assembler.count(NOW, &all[0]).unwrap().verdicts, [0]);
+}
+
+#[test]
+fn withdrawals_of_batches_that_never_come_make_room_for_others() {
+    let mut assembler = Assembler::new(network(), []);
+    let items = [(BOTH, [0, 0, 0])];
+    for number in 0..70_000 {
+        assembler.withdraw(NOW, &Withdrawal { source: Source::new(9, number), index: 0 });
+    }
+    assembler.withdraw(NOW, &Withdrawal { source: Source::new(9, 70_000), index: 0 });
+    let mut first = (*participation(0, &items, NOW)).clone();
+    first.source.scheduler = 9;
+    assert!(assembler.ask(Arc::new(first)).verdicts.is_empty(), "the earliest made room");
+    let mut known = (*participation(70_000, &items, NOW)).clone();
+    known.source.scheduler = 9;
+    assert_eq!(assembler.ask(Arc::new(known)).verdicts, [Refusal::Withdrawn.number()]);
+}
+
+#[test]
+fn answers_to_a_batch_of_another_length_count_for_nothing() {
+    let items = [(BOTH, [0, 0, 0])];
+    let all = approvals(0, &items);
+    let mut longer = (*all[1]).clone();
+    longer.source_len = 2;
+    longer.indices = vec![1];
+    sign(&mut longer);
+    let mut assembler = asked(0, &items, NOW.plus_ms(1000));
+    let wrong = NotCounted::WrongLength(longer.participant, longer.source);
+    assert_eq!(assembler.count(NOW, &Arc::new(longer.clone())), Err(wrong.clone()));
+    longer.indices = vec![0];
+    sign(&mut longer);
+    assert_eq!(assembler.count(NOW, &Arc::new(longer)), Err(wrong));
+}
+
+#[test]
+fn the_only_participant_asked_decides_no_other_transaction() {
+    let items = [([true, false, false], [0, 0, 0]); 2];
+    let mut other = (*approvals(0, &items)[0]).clone();
+    other.ids[1] = Hash::ZERO;
+    sign(&mut other);
+    let mut assembler = asked(0, &items, NOW.plus_ms(1000));
+    let decided = assembler.count(NOW, &Arc::new(other)).unwrap();
+    assert_eq!(decided.ids, [transaction_id(0), transaction_id(1)]);
+    assert_eq!(decided.verdicts, [0, Refusal::ApprovalConflict.number()]);
+}
+
+#[test]
+fn transactions_of_one_batch_expire_each_at_its_time() {
+    let mut two = (*participation(0, &[(BOTH, [0, 0, 0]); 2], NOW)).clone();
+    two.expiries[1] = NOW.plus_ms(1000);
+    let mut assembler = Assembler::new(network(), []);
+    assembler.ask(Arc::new(two));
+    let mut expired = |after| -> Vec<u32> {
+        let all = assembler.expire(NOW.plus_ms(after));
+        all.iter().flat_map(|batch| batch.indices.clone()).collect()
+    };
+    assert!(expired(2000).is_empty());
+    assert_eq!(expired(2001), [0]);
+    assert!(expired(3000).is_empty());
+    assert_eq!(expired(3001), [1]);
 }

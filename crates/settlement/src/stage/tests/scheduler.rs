@@ -1,9 +1,10 @@
 use super::*;
 use crate::message::Intake;
+use crate::message::participation::NEVER;
 use proptest::prelude::*;
 use std::collections::{BTreeSet, HashMap};
-use tally_ledger::Refusal;
 use tally_ledger::transaction::{leg_hash, transaction_id};
+use tally_ledger::{IdKey, NetworkTag, Refusal};
 
 /// What a client may send: which reference, which form, how long it is valid.
 type Sent = (u64, u8, u64);
@@ -18,11 +19,11 @@ fn transaction((uetr, form, validity): Sent, now: u64) -> (Transaction, Option<R
             Some(Refusal::Unbalanced)
         }
         1 => {
-            transaction.header.network = NetworkId(6);
+            transaction.header.network = NetworkTag(6);
             Some(Refusal::WrongNetwork)
         }
         2 => {
-            transaction.sign(&key(3));
+            transaction.sign(&NETWORK, &key(3));
             transaction.seed[9] ^= 1;
             Some(Refusal::WrongSignature)
         }
@@ -88,7 +89,7 @@ proptest! {
             number += u64::from(next > 0);
             for index in 0..next as usize {
                 let transaction = accepted.as_ref().unwrap().transaction(index).unwrap();
-                need_to_know(&scheduled.proposals, u32::try_from(index).unwrap(), &transaction);
+                need_to_know(&scheduled.asked.proposals, u32::try_from(index).unwrap(), &transaction);
             }
         }
     }
@@ -121,7 +122,9 @@ fn need_to_know(all: &[ProposalBatch], index: u32, transaction: &Transaction) {
                 _ => hashes.push(*hidden.next().unwrap()),
             }
         }
-        assert_eq!(transaction_id(proposal.header, &hashes), transaction.id());
+        let of_network = IdKey::new(&NETWORK);
+        let id = transaction_id(&of_network, proposal.header, proposal.participants, &hashes);
+        assert_eq!(id, transaction.id(&NETWORK));
     }
     assert_eq!(asked, concerned, "everybody concerned is asked");
 }
@@ -151,4 +154,233 @@ fn what_an_earlier_process_accepted_is_known() {
     assert_eq!(results, [Intake::Duplicate(source, 0), Intake::Duplicate(source, 1)]);
     let new = later.step(NOW, batch(&[payment(3, id(A, 0), id(A, 1), 5)]));
     assert_eq!(new.accepted.unwrap().0, Source::new(0, 1));
+}
+
+/// Two networks whose ids begin with the same four bytes: headers do not tell them apart, signatures do.
+#[test]
+fn what_is_signed_for_a_namesake_is_refused() {
+    for byte in 4..32 {
+        let mut namesake = NETWORK;
+        namesake.0[byte] ^= 0x40;
+        assert_eq!(namesake.tag(), NETWORK.tag());
+        let mut signed = payment(1, id(A, 0), id(A, 1), 5);
+        signed.sign(&namesake, &key(9));
+        let mut scheduler = Scheduler::new(network(), 0, 0, 1 << 20, [1, 2]);
+        let results = scheduler.step(NOW, batch(std::slice::from_ref(&signed))).results;
+        assert_eq!(results, [Intake::Refused(Refusal::WrongSignature)]);
+        signed.signers.clear();
+        signed.sign(&NETWORK, &key(9));
+        let results = scheduler.step(NOW, batch(&[signed])).results;
+        assert_eq!(results, [Intake::Accepted(0)], "it was not remembered as refused");
+    }
+}
+
+#[test]
+fn a_count_of_participants_that_is_not_that_of_the_legs_is_malformed() {
+    let mut scheduler = Scheduler::new(network(), 0, 0, 1 << 20, [1, 2]);
+    let stated = |uetr, mut transaction: Transaction, participants| {
+        transaction.header.uetr = terms(uetr, NOW).uetr;
+        transaction.header.participants = participants;
+        transaction.signers.clear();
+        transaction.sign(&NETWORK, &key(1));
+        transaction
+    };
+    let inside = || payment(1, id(A, 0), id(A, 1), 5);
+    let between = || payment(1, id(A, 0), id(B, 1), 5);
+    let ordered = || order(1, A, 0, AccountAction::Freeze);
+    let wrong = [
+        stated(1, inside(), 0),
+        stated(2, inside(), 2),
+        stated(3, between(), 2),
+        stated(4, between(), 4),
+        stated(5, ordered(), 0),
+        stated(6, ordered(), 2),
+    ];
+    let results = scheduler.step(NOW, batch(&wrong)).results;
+    assert!(results.iter().all(|result| *result == Intake::Refused(Refusal::Malformed)), "{results:?}");
+    let right = [stated(7, inside(), 1), stated(8, between(), 3), stated(9, ordered(), 1)];
+    let scheduled = scheduler.step(NOW, batch(&right));
+    assert_eq!(scheduled.results, [Intake::Accepted(0), Intake::Accepted(1), Intake::Accepted(2)]);
+    for proposals in &scheduled.asked.proposals {
+        let of = |index| proposals.iter().find(|proposal| proposals.indices[proposal.item] == index);
+        let listed = |index| of(index).map(|proposal| proposal.participants.to_vec());
+        if let Some(listed) = listed(1) {
+            assert_eq!(listed, [CENTRAL, A, B], "everybody concerned is told who else is");
+        }
+        assert!([listed(0), listed(2)].into_iter().flatten().all(|listed| listed == [A]));
+    }
+}
+
+/// Nobody can use up another institution's reference, nor anybody's without authority.
+#[test]
+fn a_reference_belongs_to_the_institution_that_debits_and_is_used_by_what_was_authorised() {
+    let mut scheduler = Scheduler::new(network(), 0, 0, 1 << 20, [1, 2]);
+    let step = |scheduler: &mut Scheduler, sent| scheduler.step(NOW, batch(&[sent])).results[0];
+    let (of_a, of_b) =
+        (|amount| payment(1, id(A, 0), id(B, 0), amount), |amount| payment(1, id(B, 0), id(A, 0), amount));
+    assert_eq!(step(&mut scheduler, of_b(5)), Intake::Accepted(0));
+    assert_eq!(step(&mut scheduler, of_a(5)), Intake::Accepted(0), "B's use is not A's");
+    let ordered = order(1, CENTRAL, 0, AccountAction::Freeze);
+    assert_eq!(step(&mut scheduler, ordered), Intake::Accepted(0));
+    assert_eq!(step(&mut scheduler, of_a(6)), Intake::Duplicate(Source::new(0, 1), 0));
+    // Refused for want of funds it stays used; refused because nobody with authority signed it does not.
+    let learn = |scheduler: &mut Scheduler, number, refusal: Refusal| {
+        scheduler.learn(&decided(0, Source::new(0, number), &[(0, refusal.number())]));
+    };
+    learn(&mut scheduler, 0, Refusal::InsufficientFunds);
+    assert_eq!(step(&mut scheduler, of_b(6)), Intake::Duplicate(Source::new(0, 0), 0));
+    let mut foreign = decided(0, Source::new(7, 1), &[(0, Refusal::Unsigned.number())]);
+    scheduler.learn(&foreign);
+    assert_eq!(step(&mut scheduler, of_a(7)), Intake::Duplicate(Source::new(0, 1), 0), "another scheduler's");
+    foreign.source.scheduler = 0;
+    scheduler.learn(&foreign);
+    assert_eq!(step(&mut scheduler, of_a(7)), Intake::Accepted(0));
+    learn(&mut scheduler, 3, Refusal::WrongSignature);
+    assert_eq!(step(&mut scheduler, of_a(8)), Intake::Accepted(0));
+}
+
+#[test]
+fn forms_that_nobody_is_asked_about() {
+    type Change = fn(&mut Transaction);
+    let cases: [(Change, Refusal); 11] = [
+        (|sent| sent.header.kind = 9, Refusal::Malformed),
+        (|sent| sent.header.network = NetworkTag(6), Refusal::WrongNetwork),
+        (|sent| sent.legs[0].amount = Amount(-9), Refusal::Unbalanced),
+        (|sent| sent.header.participants = 2, Refusal::Malformed),
+        (|sent| sent.header.participants = 4, Refusal::Malformed),
+        (|sent| sent.header.expiry = NOW, Refusal::Expired),
+        (|sent| sent.header.expiry = NOW.plus_ms(100_001), Refusal::ExpiryTooFar),
+        (|sent| (0..17).for_each(|_| sent.sign(&NETWORK, &key(9))), Refusal::TooManySigners),
+        (
+            |sent| {
+                let legs = (0..31).map(|n| own_leg(A, n, if n == 0 { -30 } else { 1 })).collect();
+                *sent = Transaction::new(Kind::Transfer, &terms(1, NOW.plus_ms(5)), legs);
+            },
+            Refusal::TooManyLegs,
+        ),
+        (
+            |sent| {
+                *sent = order(1, A, 0, AccountAction::Freeze);
+                sent.header.details = Hash::ZERO;
+            },
+            Refusal::Malformed,
+        ),
+        (
+            |sent| {
+                *sent = order(1, A, 0, AccountAction::Freeze);
+                sent.signers.clear();
+                sent.header.signers = 0;
+            },
+            Refusal::Unsigned,
+        ),
+    ];
+    let mut scheduler = Scheduler::new(network(), 0, 0, 1 << 20, [1, 2]);
+    for (at, (change, refusal)) in cases.into_iter().enumerate() {
+        let mut sent = payment(1, id(A, 0), id(B, 1), 10);
+        change(&mut sent);
+        assert_eq!(scheduler.step(NOW, batch(&[sent])).results, [Intake::Refused(refusal)], "case {at}");
+    }
+    // Each limit is reached by what is accepted.
+    let legs = (0..30).map(|n| own_leg(A, n, if n == 0 { -29 } else { 1 })).collect();
+    let mut most = Transaction::new(Kind::Transfer, &terms(1, NOW.plus_ms(100_000)), legs);
+    (0..16).for_each(|_| most.sign(&NETWORK, &key(9)));
+    assert_eq!(scheduler.step(NOW, batch(&[most])).results, [Intake::Accepted(0)]);
+}
+
+#[test]
+fn a_signature_that_does_not_verify_is_refused_whoever_else_signed() {
+    let mut scheduler = Scheduler::new(network(), 0, 0, 1 << 20, [1, 2]);
+    let mut sent = payment(1, id(A, 0), id(B, 1), 10);
+    sent.sign(&NETWORK, &key(9));
+    sent.sign(&NETWORK, &key(8));
+    let mut forged = sent.clone();
+    forged.signers[1].signature = forged.signers[0].signature;
+    let results = scheduler.step(NOW, batch(&[forged, sent])).results;
+    assert_eq!(results, [Intake::Refused(Refusal::WrongSignature), Intake::Accepted(0)]);
+}
+
+#[test]
+fn the_assembler_is_told_the_id_the_expiry_and_everybody_concerned() {
+    let mut scheduler = Scheduler::new(network(), 0, 0, 1 << 20, [1, 2]);
+    let sent = [
+        payment(1, id(A, 0), id(A, 1), 5),
+        payment(2, id(B, 0), id(A, 1), 5),
+        order(3, B, 0, AccountAction::Freeze),
+    ];
+    let asked = scheduler.step(NOW, batch(&sent)).asked;
+    let participation = asked.participation.unwrap();
+    assert_eq!(participation.ids, sent.each_ref().map(|transaction| transaction.id(&NETWORK)));
+    let [first, second, _] = sent.each_ref().map(|transaction| transaction.header.expiry);
+    assert_eq!(participation.expiries, [first, second, NEVER], "an order waits for its institution");
+    assert_eq!(participation.counts, [1, 3, 1]);
+    assert_eq!(participation.participants, [A, CENTRAL, A, B, B]);
+    for proposals in &asked.proposals {
+        for proposal in proposals.iter() {
+            assert_eq!(proposal.participants, sent[proposals.indices[proposal.item] as usize].participants());
+        }
+    }
+}
+
+#[test]
+fn a_decision_frees_its_own_reference_and_no_later_use_of_it() {
+    let mut scheduler = Scheduler::new(network(), 0, 0, 1 << 20, [1, 2]);
+    let valid = |ms: u64, amount: i64| {
+        let legs = vec![own_leg(A, 0, -amount), own_leg(A, 1, amount)];
+        Transaction::new(Kind::Transfer, &terms(1, NOW.plus_ms(ms)), legs)
+    };
+    assert_eq!(scheduler.step(NOW, batch(&[valid(10, 5)])).results, [Intake::Accepted(0)]);
+    // The first has expired when its reference is used again, and is decided after that.
+    let now = NOW.plus_ms(5_000);
+    assert_eq!(scheduler.step(now, batch(&[valid(50_000, 6)])).results, [Intake::Accepted(0)]);
+    scheduler.learn(&decided(0, Source::new(0, 0), &[(0, Refusal::Unsigned.number())]));
+    let again = scheduler.step(now, batch(&[valid(50_000, 7)])).results;
+    assert_eq!(again, [Intake::Duplicate(Source::new(0, 1), 0)]);
+}
+
+#[test]
+fn what_an_earlier_process_accepted_is_freed_as_what_this_one_did() {
+    let mut earlier = Scheduler::new(network(), 0, 0, 1 << 20, [1, 2]);
+    let sent = [payment(1, id(A, 0), id(A, 1), 5), payment(2, id(A, 0), id(B, 1), 5)];
+    let (source, accepted) = earlier.step(NOW, batch(&sent)).accepted.unwrap();
+    let mut later = Scheduler::new(network(), 0, 0, 1 << 20, [3, 4]);
+    later.restore(source, &accepted);
+    later.go_on(1, NOW);
+    later.learn(&decided(0, source, &[(1, Refusal::Unsigned.number())]));
+    let results = later.step(NOW, batch(&sent)).results;
+    assert_eq!(results, [Intake::Duplicate(source, 0), Intake::Accepted(0)]);
+}
+
+/// A process that starts reads what was accepted first and the decisions later: the one that freed a reference does not free
+/// what the reference was used for after that.
+#[test]
+fn a_reference_that_was_freed_and_used_again_stays_used_after_a_crash() {
+    let mut earlier = Scheduler::new(network(), 0, 0, 1 << 20, [1, 2]);
+    let sent = [payment(1, id(A, 0), id(A, 1), 5)];
+    let (first, refused) = earlier.step(NOW, batch(&sent)).accepted.unwrap();
+    let freed = decided(0, first, &[(0, Refusal::WrongSignature.number())]);
+    earlier.learn(&freed);
+    let (second, accepted) = earlier.step(NOW, batch(&sent)).accepted.unwrap();
+    assert_eq!(earlier.step(NOW, batch(&sent)).results, [Intake::Duplicate(second, 0)]);
+    let mut later = Scheduler::new(network(), 0, 0, 1 << 20, [3, 4]);
+    later.restore(first, &refused);
+    later.restore(second, &accepted);
+    later.go_on(2, NOW);
+    later.learn(&freed);
+    assert_eq!(later.step(NOW, batch(&sent)).results, [Intake::Duplicate(second, 0)]);
+}
+
+/// A gateway that hands one payment to two schedulers would have it made twice.
+#[test]
+fn a_scheduler_refuses_what_falls_to_another() {
+    let first = payment(1, id(A, 0), id(B, 7), 10);
+    let mut second = payment(2, id(A, 0), id(B, 7), 10);
+    second.header.uetr.0[15] = 1;
+    let sent = [first, second];
+    for (instance, taken) in [(0, 0), (1, 1)] {
+        let mut scheduler = Scheduler::new(network(), instance, 0, 1 << 10, [1, 2]).among(2);
+        let results = scheduler.step(NOW, batch(&sent)).results;
+        let mut wanted = [Intake::Refused(Refusal::Malformed); 2];
+        wanted[taken] = Intake::Accepted(0);
+        assert_eq!(results, wanted, "scheduler {instance}");
+    }
 }

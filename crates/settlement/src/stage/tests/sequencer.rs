@@ -18,7 +18,7 @@ proptest! {
 
     #[test]
     fn every_decision_has_its_place_and_its_proof(batches in decisions(), back: bool) {
-        let mut sequencer = Sequencer::new(key(0), 100, Frontier::new(), NOW);
+        let mut sequencer = Sequencer::new(NETWORK, key(0), 100, Frontier::new(), NOW);
         let mut log = MerkleLog::new();
         let (mut next, mut clock) = (100, NOW);
         let mut heads: Vec<SignedTreeHead> = Vec::new();
@@ -48,8 +48,8 @@ proptest! {
             let head = TreeHead { size: batch.tree_size, root: batch.tree_root, timestamp_ms: clock.0 };
             prop_assert_eq!((head.size, head.root), (log.len(), log.root()));
             let signed = SignedTreeHead { head, signature: batch.signature };
-            prop_assert!(signed.verify(&key(0).public_key()).is_ok());
-            prop_assert!(signed.verify(&key(1).public_key()).is_err());
+            prop_assert!(signed.verify(&NETWORK.0, &key(0).public_key()).is_ok());
+            prop_assert!(signed.verify(&NETWORK.0, &key(1).public_key()).is_err());
             let proof = log.inclusion_proof(head.size - 1, head.size).unwrap();
             let leaf = leaf_hash(&batch.leaf_data());
             prop_assert!(verify_inclusion(&head.root, head.size, head.size - 1, &leaf, &proof).is_ok());
@@ -72,11 +72,11 @@ fn a_later_process_goes_on_with_the_same_log() {
         ids: vec![Hash::ZERO],
         verdicts: vec![0],
     };
-    let mut whole = Sequencer::new(key(0), 0, Frontier::new(), Timestamp(0));
+    let mut whole = Sequencer::new(NETWORK, key(0), 0, Frontier::new(), Timestamp(0));
     let mut log = MerkleLog::new();
     for number in 0..5 {
         log.append(&whole.step(NOW, &one(number)).leaf_data());
     }
-    let mut later = Sequencer::new(key(0), 5, log.frontier(), NOW);
+    let mut later = Sequencer::new(NETWORK, key(0), 5, log.frontier(), NOW);
     assert_eq!(later.step(Timestamp(0), &one(5)), whole.step(Timestamp(0), &one(5)));
 }

@@ -105,7 +105,7 @@ pub(super) fn finish(report: Report, outcomes: &[Outcome]) -> anyhow::Result<End
     show(&tables::text(outcomes, styled()));
     super::print::line("");
     report.write(|| tables::page(outcomes, about()))?;
-    Ok(report.end())
+    report.end()
 }
 
 /// Where it was measured, and of which source.

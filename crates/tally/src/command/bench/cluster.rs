@@ -3,13 +3,14 @@
 use super::{Ended, Report};
 use anyhow::Context;
 use std::time::Duration;
+use tally_bench::ceiling::Ceiling;
 use tally_bench::cluster::alone::{Both, Repeated};
 use tally_bench::cluster::member::Member;
 use tally_bench::cluster::network::{Broker, Launcher, Outcome, Running};
-use tally_bench::cluster::{Shape, alone, limits, takeover};
+use tally_bench::cluster::{Shape, alone, limits, takeover, witnesses};
 use tally_bench::limits::Limit;
 use tally_bench::report::cluster as tables;
-use tally_bench::settlement::{Load, Run};
+use tally_bench::settlement::{Counted, Load, Run};
 use tally_bench::stages;
 use tally_bench::suite::Plan;
 use tally_bench::workload::{Mix, Workload};
@@ -95,6 +96,7 @@ impl Joined {
             prefix: format!("bench-{}-{now}", std::process::id()),
             schedulers: self.schedulers,
             assemblers: self.assemblers,
+            gateways: 1,
             banks: run.workload.spread,
             signed: run.workload.is_signed(),
             validity_ms: u64::try_from(run.workload.validity.as_millis()).unwrap_or(u64::MAX),
@@ -160,13 +162,13 @@ pub(super) fn settlement(
     run: &Run,
     plan: &Plan,
     limits: &[Limit],
-    verified: Option<f64>,
+    verified: Option<&Ceiling>,
 ) -> anyhow::Result<()> {
     let mut outcomes = Vec::new();
     for number in 1..=plan.runs {
         report.note(&format!("settlement over Kafka, run {number} of {}", plan.runs));
         let outcome = joined.measure(broker, run, plan.progress.then_some("settlement over Kafka"))?;
-        report.append([tables::record(&outcome, run, joined.settings(), limits)])?;
+        report.append([tables::record(&outcome, run, joined.settings(), limits, verified)])?;
         outcomes.push(outcome);
     }
     for section in tables::settlement(&outcomes, limits, verified) {
@@ -182,19 +184,45 @@ pub(super) fn takeover(
     broker: &Broker,
     run: &Run,
 ) -> anyhow::Result<()> {
-    /// Accounts are not what is measured, and take long to open.
-    const ACCOUNTS: u32 = 10_000;
     report.note("the sequencer's takeover");
     let usual = takeover::Options::default();
     let kills = if report.common.quick { 2 } else { usual.kills };
     let options = takeover::Options { kills, ..usual };
-    let (accounts, payers) = (run.workload.accounts.min(ACCOUNTS), run.workload.payers.min(ACCOUNTS));
-    let workload = Workload { accounts, payers, ..run.workload.clone() };
-    let run = Run { workload, ..run.clone() };
+    let run = with_few_accounts(run);
     let found = takeover::run(broker, &joined.shape(&run), &run, &Launcher::this_program()?, &options)?;
     report.append([tables::takeover::record(&found, &options)])?;
     report.say(tables::takeover::section(&found, &options));
     Ok(())
+}
+
+/// What witnesses add to the time until an outcome is told.
+pub(super) fn witnesses(
+    report: &mut Report,
+    joined: &Joined,
+    broker: &Broker,
+    run: &Run,
+) -> anyhow::Result<()> {
+    report.note("outcomes with witnesses and without");
+    let usual = witnesses::Options::default();
+    let options = match report.common.quick {
+        true => {
+            let (duration, warm_up) = (Duration::from_secs(3), Duration::from_secs(1));
+            witnesses::Options { duration, warm_up, ..usual }
+        }
+        false => usual,
+    };
+    let run = with_few_accounts(run);
+    let found = witnesses::run(broker, &joined.shape(&run), &run, &Launcher::this_program()?, &options)?;
+    report.append(tables::witnesses::records(&found, &options))?;
+    report.say(tables::witnesses::section(&found, &options));
+    Ok(())
+}
+
+/// The same where accounts are not what is measured, and take long to open.
+fn with_few_accounts(run: &Run) -> Run {
+    const ACCOUNTS: u32 = 10_000;
+    let (accounts, payers) = (run.workload.accounts.min(ACCOUNTS), run.workload.payers.min(ACCOUNTS));
+    Run { workload: Workload { accounts, payers, ..run.workload.clone() }, ..run.clone() }
 }
 
 /// How often each stage is measured.
@@ -234,6 +262,8 @@ pub(super) fn stages(
         warm_up: Duration::ZERO,
         batch: options.batch,
         prepared: 0,
+        snapshots: None,
+        counted: Counted::Sequenced,
     };
     // Its disk is the one measured.
     let networks = Plan { directory: report.common.out.clone(), ..Plan::default() };

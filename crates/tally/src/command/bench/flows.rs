@@ -98,7 +98,7 @@ impl Flows {
         show(&tables::text(&findings, styled()));
         print::line("");
         report.write(|| tables::page(&findings, self.facts(&plan)))?;
-        Ok(report.end())
+        report.end()
     }
 
     fn plan(&self) -> anyhow::Result<Plan> {

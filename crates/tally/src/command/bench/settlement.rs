@@ -4,6 +4,7 @@ use super::{Common, Ended, Machine, Report, recovery, show};
 use anyhow::{Context, ensure};
 use std::process::{Command, Stdio};
 use std::time::Duration;
+use tally_bench::ceiling::Ceiling;
 use tally_bench::limits::Area;
 use tally_bench::report as tables;
 use tally_bench::settlement::Load;
@@ -121,12 +122,13 @@ impl Settlement {
         let mut verified = None;
         if self.signed {
             let most = verified.insert(verified_now(report)?);
-            let rate = self.rate.map_or(KAFKA_SIGNED.min(*most), |rate| rate as f64);
+            let rate = self.rate.map_or(KAFKA_SIGNED.min(most.rate), |rate| rate as f64);
             run.prepared = (rate * (plan.warm_up + plan.duration).as_secs_f64()) as usize + run.batch;
         }
         let limits = super::cluster::limits(report, &broker, super::cluster::Sizes::Batches, None)?;
-        super::cluster::settlement(report, &self.joined, &broker, &run, plan, &limits, verified)?;
+        super::cluster::settlement(report, &self.joined, &broker, &run, plan, &limits, verified.as_ref())?;
         if self.rate.is_none() {
+            super::cluster::witnesses(report, &self.joined, &broker, &run)?;
             super::cluster::takeover(report, &self.joined, &broker, &run)?;
         }
         Ok(())
@@ -139,6 +141,12 @@ impl Settlement {
             (None, true) => signed(plan, mix)?,
             (None, false) => {
                 let machine = limits(report)?;
+                if mix == Mix::Inside {
+                    let pair = in_use(plan, mix, &machine)?;
+                    pair.iter().try_for_each(|outcome| finish(report, plan, outcome))?;
+                    report.say(tables::throughput(&pair));
+                    return Ok(());
+                }
                 unsigned(plan, mix, &machine)?
             }
         };
@@ -153,7 +161,7 @@ impl Settlement {
     }
 }
 
-fn verified_now(report: &Report) -> anyhow::Result<f64> {
+fn verified_now(report: &Report) -> anyhow::Result<Ceiling> {
     report.note("how many signatures this machine verifies");
     Ok(verified()?)
 }
@@ -200,11 +208,12 @@ pub(super) fn list(
     let mut add = |report: &mut Report, outcome: Outcome| {
         finish(report, plan, &outcome).map(|()| outcomes.push(outcome))
     };
-    let inside = unsigned(plan, Mix::Inside, machine)?;
+    let [inside, bare] = in_use(plan, Mix::Inside, machine)?;
     let between = unsigned(plan, Mix::Between, machine)?;
     let half = |outcome: &Outcome| (outcome.rate() / 2.0) as u64;
     let (inside_rate, between_rate) = (half(&inside), half(&between));
     add(report, inside)?;
+    add(report, bare)?;
     add(report, between)?;
     if full {
         add(report, unsigned(plan, Mix::Mixed(50), machine)?)?;
@@ -260,6 +269,25 @@ fn unsigned(plan: &Plan, mix: Mix, machine: &Machine) -> anyhow::Result<Outcome>
     let mut outcome = plan.measure(&name(mix), &title, &run)?;
     outcome.ceilings = ceilings(mix, &machine.limits, machine.options.cores);
     Ok(outcome)
+}
+
+/// With the settings of a network in use, and without them, in turn.
+fn in_use(plan: &Plan, mix: Mix, machine: &Machine) -> anyhow::Result<[Outcome; 2]> {
+    let bare = plan.closed(plan.workload(mix, 0));
+    let title = format!("{}, unsigned", words(mix));
+    let pair = [
+        Outcome::begin(
+            &format!("{}-in-use", name(mix)),
+            &format!("{title}, settings in use"),
+            &plan.in_use(bare.clone()),
+        ),
+        Outcome::begin(&name(mix), &format!("{title}, 15 s valid, no snapshots, until sequenced"), &bare),
+    ];
+    let mut pair = plan.measure_pair(pair)?;
+    for outcome in &mut pair {
+        outcome.ceilings = ceilings(mix, &machine.limits, machine.options.cores);
+    }
+    Ok(pair)
 }
 
 fn signed(plan: &Plan, mix: Mix) -> anyhow::Result<Outcome> {

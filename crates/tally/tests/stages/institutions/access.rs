@@ -293,15 +293,20 @@ fn a_stage_says_what_is_wrong_with_its_certificate_or_its_key() {
     let posing = without.path().join("posing");
     copy(&directory, &posing);
     edit(&posing, |table| drop(table.insert("institution".to_owned(), BANKS[1].into())));
-    let said = refused(stage_of("approver", &posing));
-    assert!(said.contains("BETAFRPP.pem is not there"), "{said}");
+    for stage in OWN {
+        let said = refused(stage_of(stage, &posing));
+        assert!(said.contains("BETAFRPP.pem is not there"), "{said}");
+    }
+    let key = |directory: &Path, bic: &str| directory.join(format!("keys/institutions/{bic}.pem"));
+    // Not even with a stolen key: the brokers know who it is by its certificate.
+    std::fs::copy(key(&beta.directory(), BANKS[1]), key(&posing, BANKS[1])).unwrap();
+    std::fs::copy(beta.directory().join("passphrase"), posing.join("passphrase")).unwrap();
     let said = refused(stage_of("updater", &posing));
     assert!(said.contains("BETAFRPP': this process has no access to it"), "{said}");
 
     // Keys: another's under its name, its own under another passphrase, none.
     let wrong = without.path().join("wrong");
     copy(&directory, &wrong);
-    let key = |directory: &Path, bic: &str| directory.join(format!("keys/institutions/{bic}.pem"));
     std::fs::copy(key(&beta.directory(), BANKS[1]), key(&wrong, BANKS[0])).unwrap();
     let passphrase = |of: &Institution| of.directory().join("passphrase");
     let with = |directory: &Path, passphrase: &Path| {
@@ -339,6 +344,9 @@ fn hands_over_or_says_why(network: &Network, alpha: &Institution) {
     for others in ["principals", "beta", "BETAFRPP", "administrator", "replicas"] {
         assert!(!cluster.contains(others), "{cluster}");
     }
+    // Its own file of public keys asks for as many witnesses as the operator's.
+    let keys = network.command(&["network", "keys", directory.to_str().unwrap()]).well();
+    assert!(keys.contains("\nwitnesses = 1\n"), "{keys}");
     let operators = std::fs::read_to_string(network.layout().passphrase()).unwrap();
     assert_ne!(std::fs::read_to_string(directory.join("passphrase")).unwrap(), operators);
 

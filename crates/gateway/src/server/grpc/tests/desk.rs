@@ -4,9 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 use tally_crypto::log::SignedTreeHead;
-use tally_ledger::{
-    AccountId, AccountNumber, Network, ParticipantId, Timestamp, Transaction, TransactionId, Uetr,
-};
+use tally_ledger::{AccountId, AccountNumber, Network, ParticipantId, Timestamp, Transaction};
 use tally_log::Health;
 use tally_proof::{Consistency, Proof, Receipt};
 use tally_settlement::clerk::Counts;
@@ -22,6 +20,8 @@ pub(super) struct HeldDesk {
     pub(super) busy: AtomicUsize,
     /// How many requests it took.
     pub(super) taken: AtomicUsize,
+    /// How often the journal was searched, or accounts were looked up or waited for.
+    pub(super) looks: AtomicUsize,
     /// Whether outcomes are kept back.
     holds: Mutex<bool>,
     released: Condvar,
@@ -29,8 +29,13 @@ pub(super) struct HeldDesk {
 
 impl HeldDesk {
     pub(super) fn new(engine: Engine) -> Self {
-        let (busy, taken) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Self { engine, busy, taken, holds: Mutex::new(false), released: Condvar::new() }
+        let [busy, taken, looks] = [0; 3].map(AtomicUsize::new);
+        Self { engine, busy, taken, looks, holds: Mutex::new(false), released: Condvar::new() }
+    }
+
+    fn looks(&self) -> &Engine {
+        self.looks.fetch_add(1, Ordering::SeqCst);
+        &self.engine
     }
 
     pub(super) fn hold(&self, holds: bool) {
@@ -62,14 +67,11 @@ impl Settlement for HeldDesk {
     fn health(&self) -> Health {
         self.engine.health()
     }
-    fn status(&self, uetr: Uetr) -> Result<Option<Answer>, EngineError> {
-        Settlement::status(&self.engine, uetr)
+    fn status(&self, wanted: Wanted) -> Result<Option<Answer>, EngineError> {
+        Settlement::status(self.looks(), wanted)
     }
-    fn status_by_id(&self, id: TransactionId) -> Result<Option<Answer>, EngineError> {
-        Settlement::status_by_id(&self.engine, id)
-    }
-    fn accepted(&self, uetr: Uetr) -> Result<Option<Accepted>, EngineError> {
-        Settlement::accepted(&self.engine, uetr)
+    fn accepted(&self, wanted: Wanted) -> Result<Option<Accepted>, EngineError> {
+        Settlement::accepted(self.looks(), wanted)
     }
     fn withdraw(&self, accepted: &Accepted) -> Result<(), EngineError> {
         Settlement::withdraw(&self.engine, accepted)
@@ -84,32 +86,32 @@ impl Settlement for HeldDesk {
     ) -> Result<(), EngineError> {
         Settlement::kept(&self.engine, between, show)
     }
-    fn receipt(&self, uetr: Uetr) -> Result<Option<Receipt>, EngineError> {
-        Settlement::receipt(&self.engine, uetr)
+    fn receipt(&self, wanted: Wanted) -> Result<Option<Receipt>, EngineError> {
+        Settlement::receipt(self.looks(), wanted)
     }
     fn proof(&self, wanted: Wanted, shown: &[ParticipantId]) -> Result<Option<Proof>, EngineError> {
-        Settlement::proof(&self.engine, wanted, shown)
+        Settlement::proof(self.looks(), wanted, shown)
     }
     fn consistency(&self, first: u64, second: u64) -> Result<Option<Consistency>, EngineError> {
         Settlement::consistency(&self.engine, first, second)
     }
     fn catch_up(&self, limit: Duration) -> Result<(), EngineError> {
-        self.engine.catch_up(limit)
+        self.looks().catch_up(limit)
     }
     fn account(&self, id: AccountId) -> Option<AccountView> {
-        Settlement::account(&self.engine, id)
+        Settlement::account(self.looks(), id)
     }
     fn account_by_alias(&self, participant: ParticipantId, alias: &str) -> Option<AccountId> {
-        Settlement::account_by_alias(&self.engine, participant, alias)
+        Settlement::account_by_alias(self.looks(), participant, alias)
     }
     fn alias(&self, id: AccountId) -> Option<String> {
-        Settlement::alias(&self.engine, id)
+        Settlement::alias(self.looks(), id)
     }
     fn next_account(&self, participant: ParticipantId) -> Option<AccountNumber> {
-        Settlement::next_account(&self.engine, participant)
+        Settlement::next_account(self.looks(), participant)
     }
     fn statement(&self, id: AccountId, wanted: &Movements) -> Result<Statement, EngineError> {
-        Settlement::statement(&self.engine, id, wanted)
+        Settlement::statement(self.looks(), id, wanted)
     }
     fn transaction(&self, sequence: u64) -> Result<Option<Transaction>, EngineError> {
         Settlement::transaction(&self.engine, sequence)

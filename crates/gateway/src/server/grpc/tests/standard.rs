@@ -130,11 +130,12 @@ fn a_list_is_cut_off_where_its_limits_are() {
         super::super::forms::transactions(&Transactions::List(bytes.into())).unwrap_err().detail().to_owned()
     };
     // Empty transactions: two bytes each.
-    assert_eq!(read([0x0a, 0].repeat(2)), "transaction 0, uetr: 16 bytes are wanted, these are 0");
+    assert_eq!(read([0x0a, 0].repeat(2)), "transaction 0, network: 32 bytes are wanted, these are 0");
     assert_eq!(read(vec![0x0a, 5, 1]), "transaction 0 ends early");
     assert_eq!(read(vec![0x0a, 0x81, 0x20]), "transaction 0 has more than 4096 bytes");
-    let least = [[0x22, 16].to_vec(), vec![1; 16], [0x32, 16].to_vec(), vec![2; 16]].concat();
-    let one = [vec![0x0a, 36], least].concat();
+    let field = |tag: u8, bytes: u8| [vec![tag, bytes], vec![1; usize::from(bytes)]].concat();
+    let least = [field(0x22, 16), field(0x32, 16), field(0x4a, 32)].concat();
+    let one = [vec![0x0a, 70], least].concat();
     // Fields that are not known are passed over.
     let list = [one.clone(), vec![0x12, 1, 9], one.clone()].concat();
     assert_eq!(super::super::forms::transactions(&Transactions::List(list.into())).unwrap().len(), 2);
@@ -153,8 +154,8 @@ proptest! {
 
     #[test]
     fn damaged_messages_are_refused_or_understood(
-        lengths in proptest::collection::vec(0..70_usize, 5),
-        numbers in proptest::collection::vec(any::<u32>(), 4),
+        lengths in proptest::collection::vec(0..70_usize, 6),
+        numbers in proptest::collection::vec(any::<u32>(), 3),
         kind in any::<i32>(),
     ) {
         use crate::grpc::wire::{Leg, Signer, Transaction, TransactionList};
@@ -162,7 +163,7 @@ proptest! {
         let leg = Leg { participant: numbers[0] >> 15, asset: numbers[1] >> 15, account: numbers[2], amount: 1 };
         let transaction = Transaction {
             kind,
-            network: numbers[3],
+            network: bytes(5),
             expiry_ms: 1,
             uetr: bytes(0),
             details: bytes(1),
@@ -173,7 +174,7 @@ proptest! {
         let list = TransactionList { transactions: vec![transaction; 2] };
         let fits = |at: usize, length: usize| lengths[at] == length;
         let read = super::super::forms::transactions(&Transactions::List(list.encode_to_vec().into()));
-        if !fits(0, 16) || !fits(2, 16) {
+        if !fits(0, 16) || !fits(2, 16) || !fits(5, 32) {
             prop_assert!(read.is_err());
         }
     }

@@ -1,16 +1,19 @@
-//! A network with two customers at one bank, and a gateway to it on a free port of loopback.
+//! A network with two customers at one bank, another bank, and a gateway to it on a free port of loopback.
 
 use super::desk::HeldDesk;
-use crate::access::{AccessFile, AuditLog, Gate, Role, Token, UserEntry};
+use crate::access::{AccessFile, Act, AuditLog, Gate, Role, Token, UserEntry};
 use crate::grpc::Client;
+use crate::references::References;
 use crate::server::{self, ServeError};
-use crate::settings::Settings;
-use std::net::{SocketAddr, TcpListener};
+use crate::settings::{Institution, ParticipantKind, Settings};
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tally_crypto::{Hash, SigningKey};
+use tally_iso20022::Bic;
 use tally_ledger::order::AccountAction;
 use tally_ledger::transaction::{Leg, Terms};
 use tally_ledger::{
@@ -24,18 +27,21 @@ use tally_settlement::path;
 
 pub(super) const EUR: AssetId = AssetId(0);
 pub(super) const BANK: ParticipantId = ParticipantId(1);
+pub(super) const OTHER: ParticipantId = ParticipantId(2);
 const WAIT: Duration = Duration::from_secs(60);
 
 pub(super) fn key(number: u8) -> SigningKey {
     SigningKey::from_seed([number; 32])
 }
 
+pub(super) const NETWORK: NetworkId = NetworkId([79; 32]);
+
 /// The key of a customer of the bank.
 pub(super) fn customer(number: u32) -> SigningKey {
     key(100 + u8::try_from(number).unwrap())
 }
 
-fn network() -> Network {
+pub(super) fn network() -> Network {
     let participant = |bic: &str, number: u8| Participant {
         bic: bic.into(),
         name: format!("CN={bic}"),
@@ -43,8 +49,12 @@ fn network() -> Network {
         settlement_floors: Vec::new(),
     };
     Network {
-        id: NetworkId(79),
-        participants: vec![participant("CENTDEFF", 1), participant("ALPHDEFF", 2)],
+        id: NETWORK,
+        participants: vec![
+            participant("CENTDEFF", 1),
+            participant("ALPHDEFF", 2),
+            participant("BETAFRPP", 3),
+        ],
         assets: vec![Asset {
             code: "EUR".into(),
             kind: AssetKind::Currency,
@@ -77,11 +87,12 @@ impl Bench {
     pub(super) fn with(change: impl FnOnce(&mut Settings), user: impl FnOnce(&mut UserEntry)) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let mut options =
-            EngineOptions::new(directory.path().join("network"), network(), vec![key(1), key(2)]);
+            EngineOptions::new(directory.path().join("network"), network(), vec![key(1), key(2), key(3)]);
         options.journal.segment_bytes = 1 << 20;
         options.snapshot_every = None;
         let desk = Arc::new(HeldDesk::new(Engine::open(options).unwrap()));
-        let mut settings = Settings::default();
+        let institution = Institution { kind: ParticipantKind::Bank, unidentified_account: None };
+        let mut settings = Settings { institutions: vec![institution; 3], ..Settings::default() };
         change(&mut settings);
         let listener = TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).unwrap();
         let mut bench = Self {
@@ -99,8 +110,9 @@ impl Bench {
         let gate =
             Arc::new(Gate::open(bench.access(), AuditLog::beside(&bench.access()), network()).unwrap());
         let (desk, shutdown) = (Arc::clone(&bench.desk), bench.shutdown.clone());
-        bench.server =
-            Some(std::thread::spawn(move || server::serve(listener, desk, settings, gate, &shutdown)));
+        bench.server = Some(std::thread::spawn(move || {
+            server::serve(listener, desk, settings, gate, References::generate().unwrap(), &shutdown)
+        }));
         for number in [0, 1] {
             bench.open(number);
             let legs = path::issue(id(number), EUR, Amount(10_000_000));
@@ -116,12 +128,46 @@ impl Bench {
 
     /// The bank's user with these rights.
     pub(super) fn entry(&self, roles: &[Role]) -> UserEntry {
-        UserEntry::with_token("alice", Some("ALPHDEFF"), roles, &self.token)
+        UserEntry::with_token("alice", Bic::parse("ALPHDEFF"), roles, &self.token)
     }
 
     /// Lets this user in, and nobody else.
     pub(super) fn grant(&self, entry: UserEntry) {
         AccessFile { user: vec![entry], ..AccessFile::default() }.write(&self.access()).unwrap();
+    }
+
+    /// Lets a user of that institution in besides, who has these roles; the token.
+    pub(super) fn also(&self, name: &str, bic: &str, roles: &[Role]) -> Token {
+        let token = Token::generate().unwrap();
+        let mut file = AccessFile::read(&self.access()).unwrap();
+        file.grant(UserEntry::with_token(name, Some(Bic::parse(bic).unwrap()), roles, &token)).unwrap();
+        file.write(&self.access()).unwrap();
+        // The gateway looks for somebody whom it does not know every 20 ms at most.
+        let began = Instant::now();
+        while self.refuses(&token) {
+            assert!(began.elapsed() < WAIT, "{name} does not come in");
+        }
+        token
+    }
+
+    /// Whether nobody has that token.
+    fn refuses(&self, token: &Token) -> bool {
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        let token = token.reveal();
+        let request = format!(
+            "GET /v1/assets HTTP/1.1\r\nhost: x\r\nconnection: close\r\nauthorization: Bearer {token}\r\n\r\n"
+        );
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer.starts_with("HTTP/1.1 401")
+    }
+
+    /// What the gateway recorded.
+    pub(super) fn acts(&self) -> Vec<Act> {
+        let mut acts = Vec::new();
+        AuditLog::beside(&self.access()).verify(|record| acts.push(record.act.clone())).unwrap();
+        acts
     }
 
     /// Lets nobody in.
@@ -150,9 +196,9 @@ impl Bench {
         }
     }
 
-    fn signed(&mut self, kind: Kind, legs: Vec<Leg>, signer: &SigningKey) -> Transaction {
+    pub(super) fn signed(&mut self, kind: Kind, legs: Vec<Leg>, signer: &SigningKey) -> Transaction {
         let mut transaction = Transaction::new(kind, &self.terms(), legs);
-        transaction.sign(signer);
+        transaction.sign(&NETWORK, signer);
         transaction
     }
 
@@ -187,11 +233,11 @@ impl Bench {
         };
         let order = AccountOrder { participant: BANK, number: AccountNumber(number), action };
         let mut transaction = Transaction::account(&self.terms(), order);
-        transaction.sign(&key(2));
+        transaction.sign(&NETWORK, &key(2));
         self.make(transaction);
     }
 
-    fn make(&self, transaction: Transaction) {
+    pub(super) fn make(&self, transaction: Transaction) {
         let pending = self.desk.engine.submit(vec![transaction]).unwrap();
         let answers = self.desk.engine.wait(&pending, WAIT);
         assert!(

@@ -22,6 +22,10 @@ fn intake(origin: u64, source: Source, results: Vec<Intake>) -> IntakeBatch {
     IntakeBatch { origin, source: Some(source), ticket: Ticket(0), expires: Timestamp(9), results }
 }
 
+fn handed_in(waiter: Waiter) -> HandedIn {
+    HandedIn { waiter, valid: Duration::from_secs(3600) }
+}
+
 fn sequences(mailbox: &Mailbox) -> Vec<Option<u64>> {
     let told = |notice: &Option<Notice>| match notice {
         Some(Notice::Final(_, _, finality)) => Some(finality.sequence),
@@ -35,8 +39,8 @@ fn a_decision_may_be_heard_before_the_schedulers_word_or_after_it() {
     let (early, late) = (Source::new(0, 7), Source::new(1, 3));
     let mut waiting = Waiting::new(10, 4, None);
     let mailbox = Mailbox::new(4);
-    waiting.submit(1, [mailbox.waiter(0), mailbox.waiter(1)].into_iter());
-    waiting.submit(2, [mailbox.waiter(2), mailbox.waiter(3)].into_iter());
+    waiting.submit(1, [mailbox.waiter(0), mailbox.waiter(1)].into_iter().map(handed_in));
+    waiting.submit(2, [mailbox.waiter(2), mailbox.waiter(3)].into_iter().map(handed_in));
     assert_eq!(waiting.unanswered(), 4);
     // One of the two is decided before anything is said of them, the other after.
     let record = decided(10, early, &[1]);
@@ -76,10 +80,28 @@ fn a_gap_in_the_sequence_is_noticed() {
 fn those_who_wait_when_it_ends_wait_no_longer() {
     let mut waiting = Waiting::new(0, 0, None);
     let mailbox = Mailbox::new(2);
-    waiting.submit(1, [mailbox.waiter(0)].into_iter());
+    waiting.submit(1, [mailbox.waiter(0)].into_iter().map(handed_in));
     waiting.wait(Source::new(0, 0), 0, mailbox.waiter(1));
     waiting.clear();
     let began = Instant::now();
     assert_eq!(mailbox.wait(began + Duration::from_secs(600)), [None, None]);
     assert!(began.elapsed() < Duration::from_secs(300));
+}
+
+#[test]
+fn what_is_undecided_counts_until_it_has_expired_and_what_nothing_is_heard_of_for_a_while() {
+    let mut waiting = Waiting::new(0, 0, None);
+    let mailbox = Mailbox::new(2);
+    let began = Instant::now();
+    waiting.submit(1, [mailbox.waiter(0)].into_iter().map(handed_in));
+    waiting.submit(2, [mailbox.waiter(1)].into_iter().map(handed_in));
+    waiting.intake(&intake(1, Source::new(0, 0), vec![Intake::Accepted(0)]));
+    waiting.forget(began + KEPT);
+    assert_eq!(waiting.unanswered(), 2);
+    waiting.forget(began + KEPT + LOOK);
+    assert_eq!(waiting.unanswered(), 1);
+    waiting.forget(began + Duration::from_secs(3600));
+    assert_eq!(waiting.unanswered(), 1);
+    waiting.forget(began + Duration::from_secs(3600) + KEPT + LOOK);
+    assert_eq!(waiting.unanswered(), 0);
 }
