@@ -113,6 +113,19 @@ impl User {
             Scope::Institution(own) => own == participant,
         }
     }
+
+    /// That the user acts for that institution of the network.
+    ///
+    /// # Errors
+    /// [`Denied::Institution`].
+    pub fn must_act_for(&self, network: &Network, participant: ParticipantId) -> Result<(), Denied> {
+        if self.acts_for(participant) {
+            return Ok(());
+        }
+        let found = network.participants.get(participant.index());
+        let institution = found.map_or_else(|| participant.0.to_string(), |found| found.bic.clone());
+        Err(Denied::Institution { user: self.name.clone(), institution })
+    }
 }
 
 /// Why a request is not let in.

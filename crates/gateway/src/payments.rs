@@ -119,13 +119,8 @@ impl Gateway<'_> {
 
     /// That the user acts for the institution that pays; asked before anything is looked up in its books.
     fn may_debit(&self, payer: ParticipantId) -> Result<(), Reason> {
-        if self.user.acts_for(payer) {
-            return Ok(());
-        }
-        let found = self.network.participants.get(payer.index());
-        let institution = found.map_or_else(|| payer.0.to_string(), |found| found.bic.clone());
-        let denied = Denied::Institution { user: self.user.name.clone(), institution };
-        Err(Reason::new(StatusReason::AG01, denied.to_string()))
+        let denied = |denied: Denied| Reason::new(StatusReason::AG01, denied.to_string());
+        self.user.must_act_for(self.network, payer).map_err(denied)
     }
 
     /// Reads a message as this network is configured to read it.

@@ -129,10 +129,7 @@ impl<R> By<R> {
 
     /// That the user acts for that institution.
     pub(super) fn acts_for(&self, app: &App, participant: ParticipantId) -> Result<(), Failure> {
-        if self.user.acts_for(participant) {
-            return Ok(());
-        }
-        Err(self.denied(app, participant))
+        Ok(self.user.must_act_for(app.desk.network(), participant)?)
     }
 
     /// That the user may ask about that account: the institution's that keeps it, and a settlement account also its
@@ -142,12 +139,6 @@ impl<R> By<R> {
             AccountRole::Settlement(_, holder) if self.user.acts_for(holder) => Ok(()),
             _ => self.acts_for(app, account.participant),
         }
-    }
-
-    fn denied(&self, app: &App, participant: ParticipantId) -> Failure {
-        let found = app.desk.network().participants.get(participant.index());
-        let institution = found.map_or_else(|| participant.0.to_string(), |found| found.bic.clone());
-        Denied::Institution { user: self.user.name.clone(), institution }.into()
     }
 
     /// That the user may hand that transaction in: it takes from an account of an institution that the user acts for, or

@@ -57,7 +57,8 @@ pub(crate) enum Earlier {
 ///
 /// The last is the one that counts: what is refused because nobody authorised it uses nothing up, so that the same
 /// transaction can be accepted again with other signatures. A transaction can only have been accepted within
-/// `longest_validity_ms` before its expiry, so that nothing else of the journal is read.
+/// `longest_validity_ms` before its expiry: from the expiry on the topic is read backward, and no further than that. Only
+/// the expiry is searched for by bisection, since each of its steps asks a cluster several times.
 ///
 /// # Errors
 /// When the journal cannot be read.
@@ -68,22 +69,22 @@ pub(crate) fn find(
     longest_validity_ms: u64,
     deadline: Instant,
 ) -> Result<Earlier, JournalError> {
-    let from = Timestamp(transaction.expiry.0.saturating_sub(longest_validity_ms));
+    let since = Timestamp(transaction.expiry.0.saturating_sub(longest_validity_ms));
     let mut found: Option<(Timestamp, Earlier)> = None;
     for (scheduler, topic) in (0u64..).zip(names.accepted.iter().copied()) {
-        let accepted_at = |batch: AcceptedBatch| batch.accepted_at;
-        let first = first_from(log, topic, from, accepted_at)?;
-        let mut unread = first..first_from(log, topic, transaction.expiry, accepted_at)?;
+        let end = first_from(log, topic, transaction.expiry, |batch: AcceptedBatch| batch.accepted_at)?;
+        let mut unread = log.first(topic).0..end;
         let (mut records, mut parts) = (FIRST_RECORDS, 0);
         while !unread.is_empty() {
             let from = unread.end.saturating_sub(records).max(unread.start);
-            let mut last = None;
+            let (mut last, mut is_earlier) = (None, false);
             for batch in journal::records(log, topic, from..unread.end, Visibility::Appended) {
                 let (number, batch): (u64, AcceptedBatch) = match batch {
                     Err(JournalError::Record { .. }) => return Ok(Earlier::Unknown),
                     batch => batch?,
                 };
                 parts += batch.batch.headers.len() + batch.batch.legs.len() + batch.batch.signers.len();
+                is_earlier |= batch.accepted_at < since;
                 if let Some(index) = position(&batch, &names.network, transaction) {
                     let place = Earlier::Accepted(Source::new(scheduler, number), index);
                     last = Some((batch.accepted_at, place));
@@ -91,6 +92,9 @@ pub(crate) fn find(
             }
             if let Some(last) = last {
                 found = found.filter(|found| found.0 > last.0).or(Some(last));
+                break;
+            }
+            if is_earlier {
                 break;
             }
             unread.end = from;

@@ -518,9 +518,10 @@ impl Run {
         if let Some((place, _)) = undecided.clone().next() {
             return Some(format!("{} are undecided, {place:?} the first", undecided.count()));
         }
-        for (number, wanted) in &self.world.undecodable {
-            let found = self.world.dead_letters((Role::Scheduler, *number));
-            if found < *wanted {
+        for number in 0..self.world.setup.layout.schedulers {
+            let key = (Role::Scheduler, number);
+            let (found, wanted) = (self.world.dead_letters(key), self.unreadable_of_scheduler(number));
+            if found < wanted {
                 return Some(format!("scheduler {number} has set {found} of {wanted} records aside"));
             }
         }
@@ -575,17 +576,20 @@ impl Run {
         }
     }
 
+    /// Records that nobody can read, by damage or by a liar, where this scheduler reads.
+    fn unreadable_of_scheduler(&self, number: u16) -> u64 {
+        let damaged = self.world.undecodable.get(&number);
+        let lies = self.world.unreadable.get(&(Role::Scheduler, number));
+        damaged.into_iter().chain(lies).sum()
+    }
+
     /// What nobody could read is set aside, once, and nothing else is.
     fn check_dead_letters(&mut self) {
         for key in self.world.all() {
             let mut wanted = match key {
-                (Role::Scheduler, number) => self.world.undecodable.get(&number).copied().unwrap_or(0),
+                (Role::Scheduler, number) => self.unreadable_of_scheduler(number),
                 _ => 0,
             };
-            let unreadable = self.world.unreadable.get(&key).copied().unwrap_or(0);
-            if key.0 == Role::Scheduler {
-                wanted += unreadable;
-            }
             if let Some(liar) = self.world.liar.as_ref().and_then(Liar::participant) {
                 if matches!(key.0, Role::Approver | Role::Updater) && key.1 == liar.0 {
                     continue;
@@ -598,7 +602,7 @@ impl Run {
             let found = self.world.dead_letters(key);
             if key.0 == Role::Assembler {
                 // Withdrawals from before it was opened it does not read.
-                wanted = found.min(unreadable);
+                wanted = found.min(self.world.unreadable.get(&key).copied().unwrap_or(0));
             }
             assert_eq!(found, wanted, "dead letters of {key:?}: {:?}", self.letters(key));
             self.world.counts.dead_letters += found;

@@ -14,7 +14,7 @@ use crate::process::shard::{Opened, ShardError, Stop};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tally_ledger::{NetworkId, Timestamp, Transaction};
+use tally_ledger::{NetworkId, Timestamp, Transaction, TransactionId};
 use tally_log::cluster::{Cluster, SharedLog};
 use tally_log::{Appended, Health, Log, LogError, Offset, Record, Ticket, TopicId, Visibility};
 
@@ -26,11 +26,15 @@ pub(super) struct Archive {
     /// What was looked up last: whoever sends a batch again asks for all of it.
     accepted: VecDeque<(Source, Arc<AcceptedBatch>)>,
     decided: VecDeque<SequenceBatch>,
+    /// Where what had expired was accepted: to find its decision can take as long again, and the next request goes on here.
+    expired: VecDeque<(TransactionId, Source, u32)>,
     concluded: Kept,
 }
 
 /// Batches of each kind that are kept.
 const KEPT: usize = 16;
+/// Places that are.
+const KEPT_PLACES: usize = 1 << 10;
 /// How long a record is waited for that others have spoken of.
 pub(super) const ARRIVES: Duration = Duration::from_secs(2);
 
@@ -52,6 +56,7 @@ impl Archive {
             name: opened.name,
             accepted: VecDeque::new(),
             decided: VecDeque::new(),
+            expired: VecDeque::new(),
             concluded: Kept::default(),
         })
     }
@@ -90,7 +95,7 @@ impl Archive {
         let found = earlier::decision(&self.log, &self.names, place, accepted.accepted_at, deadline)?;
         Ok(found.and_then(|batch| {
             let finality = clerk::find(&batch, index);
-            keep(&mut self.decided, batch);
+            keep(&mut self.decided, batch, KEPT);
             finality
         }))
     }
@@ -108,10 +113,18 @@ impl Archive {
         longest_validity_ms: u64,
         deadline: Instant,
     ) -> Result<Earlier, JournalError> {
+        // What has expired is accepted no more, so that its last place stays the last.
+        if let Some((_, source, index)) = self.expired.iter().find(|(id, ..)| *id == expired.id) {
+            return Ok(Earlier::Accepted(*source, *index));
+        }
         if Instant::now() >= deadline {
             return Ok(Earlier::Unknown);
         }
-        earlier::find(&self.log, &self.names, expired, longest_validity_ms, deadline)
+        let found = earlier::find(&self.log, &self.names, expired, longest_validity_ms, deadline)?;
+        if let Earlier::Accepted(source, index) = found {
+            keep(&mut self.expired, (expired.id, source, index), KEPT_PLACES);
+        }
+        Ok(found)
     }
 }
 
@@ -129,7 +142,7 @@ fn read_accepted(
     let found = arrived(log, *topic, source.number)?;
     Ok(found.map(|batch| {
         let batch = Arc::new(batch);
-        keep(kept, (source, Arc::clone(&batch)));
+        keep(kept, (source, Arc::clone(&batch)), KEPT);
         batch
     }))
 }
@@ -180,8 +193,8 @@ fn arrived(log: &Patient, topic: TopicId, number: u64) -> Result<Option<Accepted
     }
 }
 
-fn keep<T>(kept: &mut VecDeque<T>, new: T) {
-    if kept.len() == KEPT {
+fn keep<T>(kept: &mut VecDeque<T>, new: T, most: usize) {
+    if kept.len() == most {
         kept.pop_front();
     }
     kept.push_back(new);
