@@ -3,6 +3,7 @@
 use super::meter::Meter;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tally_log::cluster::{Binding, Cluster, Foreign, Members, Partition, SharedLog};
@@ -79,6 +80,7 @@ impl Kept {
             log,
             bindings: bindings.to_vec(),
             feeds: Mutex::default(),
+            reading: AtomicU64::new(0),
             meter: Arc::clone(&self.meter),
         });
         self.locked().push(Arc::clone(&counted));
@@ -112,8 +114,8 @@ impl Kept {
         self.locked().iter().map(|log| log.pending_bytes() as u64).sum()
     }
 
-    /// How many records there are, in partitions that were read since work began and are not written, that were not read. It
-    /// asks the cluster.
+    /// How many records there are, in partitions that were read since work began and are not written, that were not read, and
+    /// one more for each read that has not come back. It asks the cluster.
     pub(super) fn behind(&self) -> u64 {
         let logs = self.locked().clone();
         logs.iter().map(|log| log.behind_now()).fold(0, u64::saturating_add)
@@ -147,6 +149,8 @@ struct Counted {
     log: Arc<dyn SharedLog>,
     bindings: Vec<Binding>,
     feeds: Mutex<BTreeMap<u16, Feed>>,
+    /// Reads that have not come back: where a partition is read for the first time, nothing else says that it is.
+    reading: AtomicU64,
     meter: Arc<Meter>,
 }
 
@@ -162,7 +166,7 @@ impl Counted {
             let position = feeds.get(&binding.id.0)?.position?;
             Some(self.log.next(binding.id).0.saturating_sub(position))
         };
-        read.filter_map(left).fold(0, u64::saturating_add)
+        read.filter_map(left).fold(self.reading.load(Ordering::SeqCst), u64::saturating_add)
     }
 }
 
@@ -196,15 +200,18 @@ impl Log for Counted {
         out: &mut Vec<Record>,
     ) -> Result<Offset, LogError> {
         let before = out.len();
-        let next = self.log.read(topic, from, max_bytes, visibility, out)?;
+        self.reading.fetch_add(1, Ordering::SeqCst);
+        let read = self.log.read(topic, from, max_bytes, visibility, out);
         let records = &out[before..];
-        {
+        if let Ok(next) = &read {
             let mut feeds = self.feeds();
             let feed = feeds.entry(topic.0).or_default();
             feed.position = Some(next.0);
             feed.through.read_records += records.len() as u64;
             feed.through.read_bytes += records.iter().map(|record| record.payload.len() as u64).sum::<u64>();
         }
+        self.reading.fetch_sub(1, Ordering::SeqCst);
+        let next = read?;
         self.meter.read(!records.is_empty());
         Ok(next)
     }
@@ -288,5 +295,82 @@ mod tests {
             (t.appended_records, t.appended_bytes, t.read_records, t.read_bytes)
         };
         assert_eq!((of("in"), of("out")), ((3, 10, 2, 10), (2, 3, 0, 0)));
+    }
+
+    /// A log that is asked for the first time, and answers when it is told to.
+    struct Slow(Mutex<std::sync::mpsc::Receiver<()>>);
+
+    impl Log for Slow {
+        fn read(
+            &self,
+            _topic: TopicId,
+            from: Offset,
+            _max_bytes: usize,
+            _visibility: Visibility,
+            _out: &mut Vec<Record>,
+        ) -> Result<Offset, LogError> {
+            self.0.lock().unwrap().recv().unwrap();
+            Ok(from)
+        }
+        fn first(&self, _topic: TopicId) -> Offset {
+            Offset(0)
+        }
+        fn next(&self, _topic: TopicId) -> Offset {
+            Offset(3)
+        }
+        fn append(&self, topic: TopicId, _parts: &[&[u8]]) -> Result<Appended, LogError> {
+            Err(LogError::OutOfRange { topic, asked: Offset(0), first: Offset(0), next: Offset(0) })
+        }
+        fn durable(&self) -> Ticket {
+            Ticket(0)
+        }
+        fn sync(&self) -> Result<Ticket, LogError> {
+            Ok(Ticket(0))
+        }
+        fn release(&self, _topic: TopicId, _before: Offset) -> Result<(), LogError> {
+            Ok(())
+        }
+        fn health(&self) -> Health {
+            Health::Ok
+        }
+    }
+
+    impl SharedLog for Slow {
+        fn wait(&self, _limit: Duration) {}
+        fn pending_bytes(&self) -> usize {
+            0
+        }
+        fn behind(&self) -> Vec<(Partition, u64)> {
+            Vec::new()
+        }
+        fn foreign(&self) -> Vec<Foreign> {
+            Vec::new()
+        }
+    }
+
+    /// An assembler had read who is asked, and waited for the first answers: it passed for one that was done.
+    #[test]
+    fn who_waits_for_a_first_read_is_not_done() {
+        let (answer, answers) = std::sync::mpsc::channel();
+        let partition = Partition::new("in", 0);
+        let log = Counted {
+            log: Arc::new(Slow(Mutex::new(answers))),
+            bindings: vec![Binding { id: TopicId(0), partition, writes: false }],
+            feeds: Mutex::default(),
+            reading: AtomicU64::new(0),
+            meter: Arc::default(),
+        };
+        assert_eq!(log.behind_now(), 0);
+        std::thread::scope(|scope| {
+            let read =
+                scope.spawn(|| log.read(TopicId(0), Offset(0), 1, Visibility::Durable, &mut Vec::new()));
+            while log.behind_now() == 0 {
+                std::thread::yield_now();
+            }
+            assert_eq!(log.behind_now(), 1);
+            answer.send(()).unwrap();
+            read.join().unwrap().unwrap();
+        });
+        assert_eq!(log.behind_now(), 3);
     }
 }
