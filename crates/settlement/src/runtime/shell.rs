@@ -105,16 +105,16 @@ impl Stage for SchedulerShell {
         if let Some((sender, scheduled)) = self.waiting.take() {
             return self.send(sender, scheduled);
         }
-        // Decisions first: a client that was told of one may use the reference again.
+        // The submission is read first, and judged after the decisions: a client that was told of one may use the reference
+        // again, and what it was told of is there by then.
+        let has_room = self.accepted.has_room() && self.proposals.iter().all(Topic::has_room);
+        let polled =
+            if has_room { self.submissions.poll().map_err(|refusal| error(self, refusal))? } else { None };
         let mut progress = false;
         while let Some(decided) = self.sequence.poll().map_err(|refusal| error(self, refusal))? {
             self.state.lock().expect("no step panics and goes on").learn(&decided.value);
             progress = true;
         }
-        if !self.accepted.has_room() || !self.proposals.iter().all(Topic::has_room) {
-            return Ok(progress);
-        }
-        let polled = self.submissions.poll().map_err(|refusal| error(self, refusal))?;
         let Some(Polled { feed, value: submission, .. }) = polled else { return Ok(progress) };
         let Submission { origin, batch } = Arc::unwrap_or_clone(submission);
         let scheduled = self.state.lock().expect("no step panics and goes on").step(now, batch);
@@ -368,6 +368,10 @@ impl Stage for AssemblerShell {
         for decisions in std::mem::take(&mut self.recovered) {
             self.decide(decisions)?;
         }
+        // Answers first: word of the batch that they are about was there before they were given.
+        let held = &self.held;
+        let waits = |feed: usize| held.get(feed).is_some_and(|held| held.answers.is_some());
+        let polled = self.approvals.poll_unless(waits).map_err(|refusal| error(self, refusal))?;
         while let Some(asked) = self.participations.poll().map_err(|refusal| error(self, refusal))? {
             let Polled { feed, position, value } = asked;
             let source = value.source;
@@ -386,9 +390,6 @@ impl Stage for AssemblerShell {
         for feed in 0..self.held.len() {
             progress |= self.release(now, feed)?;
         }
-        let held = &self.held;
-        let waits = |feed: usize| held.get(feed).is_some_and(|held| held.answers.is_some());
-        let polled = self.approvals.poll_unless(waits).map_err(|refusal| error(self, refusal))?;
         let Some(polled) = polled else { return Ok(progress) };
         self.answer(now, polled)?;
         Ok(true)

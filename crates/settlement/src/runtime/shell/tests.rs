@@ -4,6 +4,7 @@ use crate::message::{ApprovalSigner, ParticipationBatch};
 use crate::runtime::executor::Signal;
 use crate::runtime::feed::{Aside, Cursor, RecordFault, UnreadableRecords};
 use std::sync::Mutex;
+use std::sync::atomic::AtomicUsize;
 use tally_crypto::{Hash, Signature, SigningKey};
 use tally_ledger::{Network, NetworkId, Participant, SignaturePolicy};
 use tally_log::cluster::{Binding, Cluster, MemoryCluster, Partition, SharedLog};
@@ -115,6 +116,35 @@ fn answers_count_in_their_participants_own_feed_alone() {
     let (expected, found) = (ParticipantId(1), ParticipantId(2));
     assert_eq!(*bench.not_counted.lock().unwrap(), [NotCounted::Foreign { expected, found }]);
     assert!(bench.shell.state.is_open(Source::new(0, 0)));
+}
+
+/// In one process nobody waits for word of a batch: it is there before the answers to it are, and has to be read before them.
+#[test]
+fn an_answer_is_never_judged_before_word_of_its_batch() {
+    const BATCHES: u64 = 20_000;
+    let mut bench = bench();
+    (bench.shell.answering, bench.shell.held) = (Vec::new(), Vec::new());
+    let all: Vec<_> = (0..BATCHES).map(|number| (participation(number, 1), answer(number, 1))).collect();
+    let (participations, approvals) = (bench.participations.clone(), bench.approvals.clone());
+    let judged = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for (at, (participation, answer)) in all.into_iter().enumerate() {
+                // One after the other, so that each comes somewhere within the assembler's turn.
+                while judged.load(Ordering::Acquire) < at {
+                    std::hint::spin_loop();
+                }
+                participations.send(participation);
+                approvals.send(answer);
+            }
+        });
+        let mut decided = 0;
+        while judged.load(Ordering::Acquire) < BATCHES as usize {
+            decided += bench.run(NOW);
+            judged.store(decided + bench.not_counted.lock().unwrap().len(), Ordering::Release);
+        }
+    });
+    assert_eq!(*bench.not_counted.lock().unwrap(), []);
 }
 
 #[test]
