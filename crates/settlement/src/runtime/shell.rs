@@ -400,42 +400,11 @@ impl AssemblerShell {
     /// Takes answers that wait up again, if their batch is known or never will be; whether it did.
     fn release(&mut self, now: Timestamp, feed: usize) -> Result<bool, StageError> {
         let Some(polled) = self.held[feed].answers.take() else { return Ok(false) };
-        if self.approvals.feeds().is_none() {
-            return self.release_in_memory(now, feed, polled);
-        }
         if self.state.knows(polled.value.source) || self.has_waited(now, feed, polled.position) {
             self.answer(now, polled)?;
             return Ok(true);
         }
         self.held[feed].answers = Some(polled);
-        Ok(false)
-    }
-
-    /// The same in one process, where a record has no position: each waits for itself.
-    fn release_in_memory(
-        &mut self,
-        now: Timestamp,
-        feed: usize,
-        polled: Polled<ApprovalBatch>,
-    ) -> Result<bool, StageError> {
-        let source = polled.value.source;
-        if self.state.knows(source) {
-            self.held[feed].wait = Wait::None;
-            self.answer(now, polled)?;
-            return Ok(true);
-        }
-        let held = &mut self.held[feed];
-        match held.wait {
-            Wait::Since(since, _) if since.plus_ms(UNKNOWN_BATCH_MS) <= now => {
-                held.wait = Wait::None;
-                let why = NotCounted::UnknownBatch(polled.value.participant, source);
-                (self.on_not_counted)(&why, feed, polled.position, &polled.value);
-                return Ok(true);
-            }
-            Wait::Since(..) => {}
-            _ => held.wait = Wait::Since(now, 0),
-        }
-        held.answers = Some(polled);
         Ok(false)
     }
 
