@@ -74,11 +74,5 @@ pub(super) fn tells_of_others(answers: &[Answer]) -> bool {
 
 /// Whether a transaction has an account of an institution that the user acts for, or is an order for one.
 fn is_concerned(user: &User, transaction: &Transaction) -> bool {
-    let order = transaction.order.as_ref().map(|order| order.participant);
-    transaction
-        .legs
-        .iter()
-        .map(|leg| leg.participant)
-        .chain(order)
-        .any(|participant| user.acts_for(participant))
+    transaction.participants().into_iter().any(|participant| user.acts_for(participant))
 }

@@ -10,7 +10,7 @@ use crate::runtime::feed::breaks_the_count;
 use bytes::Bytes;
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap};
-use tally_crypto::log::{Checkpoint, Cosignature, LogHash};
+use tally_crypto::log::LogHash;
 use tally_ledger::wire::{DecodeError, Reader};
 use tally_ledger::{Network, ParticipantId};
 use tally_log::TopicId;
@@ -228,9 +228,7 @@ impl<'a> Heads<'a> {
         }
         let key = self.network.participants.get(witness.index())?.key;
         let last = batch.heads.last()?;
-        let checkpoint = Checkpoint::of(&last.head().head, &self.network.id.0);
-        let cosignature = Cosignature { time_s: last.time_s, signature: last.cosignature };
-        if cosignature.verify(&checkpoint, &key).is_err() {
+        if !last.verify(&self.network.id, &key) {
             return Some(RecordFault::WrongSignature);
         }
         let other = batch.heads.iter().find(|head| self.roots.get(&head.size) != Some(&head.root))?;

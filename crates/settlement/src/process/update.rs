@@ -11,7 +11,7 @@ use crate::runtime::executor::Stage;
 use crate::runtime::shell::SharedState;
 use crate::stage::{LogWitness, Updater};
 use std::sync::Arc;
-use tally_crypto::log::{Checkpoint, Cosignature, Cosigned};
+use tally_crypto::log::Cosigned;
 use tally_crypto::{PublicKey, SigningKey};
 use tally_ledger::{Network, NetworkId, ParticipantId, Timestamp};
 use tally_log::cluster::{Cluster, SharedLog};
@@ -81,11 +81,8 @@ fn last_cosigned(
     (network, own, operator): (&NetworkId, &PublicKey, &PublicKey),
 ) -> Result<Option<Cosigned>, ShardError> {
     let cosigned = |head: &CosignedHead| {
-        let checkpoint = Checkpoint::of(&head.head().head, &network.0);
-        let cosignature = Cosignature { time_s: head.time_s, signature: head.cosignature };
-        let is_own = cosignature.verify(&checkpoint, own).is_ok();
         let is_the_operators = || head.head().verify(&network.0, operator).is_ok();
-        (is_own && is_the_operators()).then_some(Cosigned {
+        (head.verify(network, own) && is_the_operators()).then_some(Cosigned {
             size: head.size,
             root: head.root,
             time_s: head.time_s,

@@ -14,8 +14,8 @@ use tally_ledger::batch::{Hashed, Hasher, Place};
 use tally_ledger::order::{AccountAction, MAX_RANGE};
 use tally_ledger::transaction::{Kind, Leg, MAX_LEGS, MAX_SIGNERS, concerned};
 use tally_ledger::{
-    AccountNumber, AccountRole, Network, ParticipantId, Refusal, SignaturePolicy, Timestamp, Transaction,
-    TransactionBatch, Uetr, balance,
+    AccountNumber, AccountOrder, AccountRole, Network, ParticipantId, Refusal, SignaturePolicy, Timestamp,
+    Transaction, TransactionBatch, Uetr, balance,
 };
 
 /// References that are read ahead of use together.
@@ -370,22 +370,25 @@ pub(super) fn is_unauthorised(verdict: u16) -> bool {
     [Refusal::Unsigned, Refusal::WrongSignature].iter().any(|refusal| refusal.number() == verdict)
 }
 
-/// The reference of each transaction: that of the institution whose customer, own funds or issuance it debits first, or
-/// which orders.
+/// The reference of each transaction.
 pub(crate) fn references(batch: &TransactionBatch) -> impl Iterator<Item = Reference> + '_ {
     batch.headers.iter().zip(batch.places()).map(|(header, place)| {
-        let ordered = || batch.orders.get(place.order).map(|order| order.participant);
-        let participant = payer(&batch.legs[place.legs]).map(|leg| leg.participant).or_else(ordered);
-        Reference { participant: participant.unwrap_or_default(), uetr: header.uetr }
+        Reference::in_use(header.uetr, &batch.legs[place.legs], batch.orders.get(place.order))
     })
 }
 
 impl Reference {
     /// The reference of a transaction, see [`payer`](Self::payer).
     pub fn of(transaction: &Transaction) -> Self {
-        let ordered = || transaction.order.as_ref().map(|order| order.participant);
-        let participant = payer(&transaction.legs).map(|leg| leg.participant).or_else(ordered);
-        Self { participant: participant.unwrap_or_default(), uetr: transaction.header.uetr }
+        Self::in_use(transaction.header.uetr, &transaction.legs, transaction.order.as_ref())
+    }
+
+    /// The reference as it is used: that of the institution whose customer, own funds or issuance is debited first, or which
+    /// orders.
+    fn in_use(uetr: Uetr, legs: &[Leg], order: Option<&AccountOrder>) -> Self {
+        let ordered = || order.map(|order| order.participant);
+        let participant = payer(legs).map(|leg| leg.participant).or_else(ordered);
+        Self { participant: participant.unwrap_or_default(), uetr }
     }
 
     /// The leg of a transaction that says whose its reference is: the first that debits a customer, own funds or issuance.
