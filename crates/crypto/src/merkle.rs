@@ -144,6 +144,92 @@ impl Tree {
         }
         Some(path)
     }
+
+    /// The hashes that lead from several leaves to the root: what [`root_of_part`] needs beside the leaves at `positions`.
+    /// `None` unless these ascend and there are such leaves.
+    pub fn beside(&self, positions: &[u32]) -> Option<Vec<Hash>> {
+        if !is_part(self.len() as u64, positions) {
+            return None;
+        }
+        let mut beside = Vec::new();
+        let mut known = positions.to_vec();
+        for level in &self.levels {
+            let mut above: Vec<u32> = Vec::with_capacity(known.len());
+            for at in &known {
+                if above.last() == Some(&(at / 2)) {
+                    continue;
+                }
+                above.push(at / 2);
+                let other = at ^ 1;
+                if known.binary_search(&other).is_err()
+                    && let Some(other) = level.get(other as usize)
+                {
+                    beside.push(*other);
+                }
+            }
+            known = above;
+        }
+        Some(beside)
+    }
+}
+
+/// Whether these are positions of a tree of `count` leaves, at least one and ascending.
+fn is_part(count: u64, positions: &[u32]) -> bool {
+    positions.windows(2).all(|pair| pair[0] < pair[1])
+        && positions.last().is_some_and(|last| u64::from(*last) < count)
+}
+
+/// The root to which `leaves`, those at `positions` of a tree of `count`, lead with the hashes `beside` them
+/// ([`Tree::beside`]): level by level, each node is paired with its neighbour if that is known, else with the next of these.
+///
+/// # Errors
+/// [`ProofError`] where the positions are none of such a tree, or the number of hashes is another.
+pub fn root_of_part(
+    count: u32,
+    positions: &[u32],
+    leaves: &[Hash],
+    beside: &[Hash],
+) -> Result<Hash, ProofError> {
+    if !is_part(u64::from(count), positions) || positions.len() != leaves.len() {
+        let index = positions.last().copied().unwrap_or_default();
+        return Err(ProofError::OutOfRange { index: u64::from(index), count: u64::from(count) });
+    }
+    let mut needed = 0;
+    let mut next = || {
+        let next = beside.get(needed).copied().unwrap_or(Hash::ZERO);
+        needed += 1;
+        next
+    };
+    let (mut size, mut known, mut hashes) = (count, positions.to_vec(), leaves.to_vec());
+    let (mut pairs, mut above): (Vec<[Hash; 2]>, Vec<u32>) = (Vec::new(), Vec::new());
+    while size > 1 {
+        pairs.clear();
+        above.clear();
+        let mut odd = None;
+        let mut nodes = known.iter().zip(&hashes).peekable();
+        while let Some((at, hash)) = nodes.next() {
+            above.push(at / 2);
+            if at % 2 == 1 {
+                pairs.push([next(), *hash]);
+            } else if let Some((_, right)) = nodes.next_if(|(next, _)| **next == at + 1) {
+                pairs.push([*hash, *right]);
+            } else if at + 1 == size {
+                odd = Some(*hash);
+            } else {
+                pairs.push([*hash, next()]);
+            }
+        }
+        hashes.clear();
+        let pairs: &[[u8; 64]] = bytemuck::cast_slice(&pairs);
+        hash_many_keyed(&NODE_KEY, pairs, &mut hashes);
+        hashes.extend(odd);
+        std::mem::swap(&mut known, &mut above);
+        size = size.div_ceil(2);
+    }
+    if needed != beside.len() {
+        return Err(ProofError::Length { expected: needed, got: beside.len() });
+    }
+    Ok(hashes[0])
 }
 
 #[cfg(test)]

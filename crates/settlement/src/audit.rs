@@ -19,7 +19,7 @@ pub use sums::{BooksDiffer, books_match, totals};
 
 use crate::engine::Total;
 use crate::journal::{self, JournalError};
-use crate::message::{ProposalBatch, SequenceBatch};
+use crate::message::{ConsentBatch, ProposalBatch, SequenceBatch};
 use pass::{Pass, Plan};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -118,11 +118,13 @@ pub enum Limit {
 pub enum Shown {
     /// What concerns it of an accepted batch.
     Proposed(ProposalBatch),
+    /// What another institution agreed to, of what was proposed.
+    Agreed(ConsentBatch),
     /// Decisions, its own and others'.
     Sequenced(SequenceBatch),
 }
 
-/// A record that one institution may read; what a record of the sequence decides was proposed before it.
+/// A record that one institution may read; what a record of the sequence decides was proposed, and agreed to, before it.
 pub type ShownEntry = Result<(Ticket, Shown), JournalError>;
 
 /// From where on an institution's partition can be audited.
@@ -132,6 +134,9 @@ pub struct Beginning {
     pub from: u64,
     /// The accounts at some later place of the sequence, where what is at hand does not go back to the first decision.
     pub accounts: Option<Opened>,
+    /// By assembler, whether what it showed of others' consents is not at hand from the beginning; empty where nobody shows
+    /// any.
+    pub consents_expired: Vec<bool>,
 }
 
 /// The accounts of a partition at one place of the sequence, as its institution saved them.
@@ -171,6 +176,9 @@ pub struct Coverage {
     pub keys_from: u64,
     /// From this one on also: balances, floors, freezes, and the orders' fit.
     pub accounts_from: u64,
+    /// From this one on also: that the others whom a transaction concerns agreed to it, but for what was accepted before the
+    /// consents at hand begin. None where there is no such transaction.
+    pub consents_from: Option<u64>,
 }
 
 /// What the order of records says.
@@ -280,6 +288,7 @@ impl Audit {
         pass.begin(beginning);
         self.finish(pass, entries, |pass, ticket, entry| match entry {
             Shown::Proposed(batch) => pass.propose(batch),
+            Shown::Agreed(consents) => pass.agree(&consents),
             Shown::Sequenced(batch) => pass.sequence(ticket, &batch),
         })
     }

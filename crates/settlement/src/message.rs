@@ -2,6 +2,7 @@
 
 mod annex;
 mod approval;
+mod consent;
 mod cosignature;
 mod decision;
 mod intake;
@@ -13,6 +14,7 @@ mod withdrawal;
 
 pub use annex::{AnnexBatch, MAX_ANNEX_ITEM};
 pub use approval::{ApprovalBatch, ApprovalSigner};
+pub use consent::ConsentBatch;
 pub(crate) use cosignature::MAX_HEADS;
 pub use cosignature::{CosignatureBatch, CosignedHead};
 pub use decision::DecisionBatch;

@@ -305,6 +305,7 @@ impl Found {
             indices: vec![self.index],
             ids: vec![self.receipt.id],
             verdicts: vec![0],
+            leaves: Vec::new(),
             signature: Signature::from_bytes([0; 64]),
         };
         ApprovalSigner::new(*network).sign(&mut batch, key);

@@ -1,5 +1,6 @@
 //! The stages as pure state machines: batches in, batches out; no IO, no clock, no randomness.
 
+pub mod agreements;
 pub(crate) mod approved;
 pub mod approver;
 pub mod assembler;
@@ -8,6 +9,7 @@ pub mod sequencer;
 pub mod updater;
 pub mod witness;
 
+pub use agreements::Agreements;
 pub use approver::Approver;
 pub use assembler::Assembler;
 pub use scheduler::{Scheduled, Scheduler};

@@ -12,7 +12,7 @@ use forge::{
     ALPHA, BETA, CENTRAL, EUR, Forge, NETWORK, USD, account, changed, findings, institution, key, network,
     owner, sign,
 };
-use tally_crypto::{Hash, Signature};
+use tally_crypto::{Hash, Signature, SigningKey};
 use tally_ledger::order::AccountAction;
 use tally_ledger::transaction::{Kind, Leg};
 use tally_ledger::{
@@ -24,7 +24,7 @@ use tally_settlement::audit::{
     Audit, Beginning, Change, Earlier, Fault, Finding, Findings, Limit, Opened, OpenedAccount,
 };
 use tally_settlement::journal::{self, SEQUENCE};
-use tally_settlement::message::{AcceptedBatch, Source};
+use tally_settlement::message::{AcceptedBatch, ApprovalBatch, Source};
 use tally_settlement::path;
 
 /// The one finding, which names the transaction and its sequence number.
@@ -689,6 +689,95 @@ fn an_institution_finds_it_from_what_it_is_shown() {
     assert_eq!((&found.first[0].fault, found.first[0].sequence), (&Fault::NotShown, Some(sequence)));
 }
 
+/// What the others agreed to is shown with their signatures. An institution finds what was made without them: the reserves
+/// that it keeps, or its customer's account, moved on the operator's word.
+#[test]
+fn what_an_institution_did_not_agree_to_is_found_by_the_others() {
+    let mut forge = Forge::new();
+    let payment = forge.payment(account(ALPHA, 0), account(BETA, 0), 100);
+    forge.make(&payment);
+    let payment = forge.payment(account(ALPHA, 0), account(BETA, 0), 200);
+    let last = forge.accept(0, std::slice::from_ref(&payment));
+    let sequence = forge.decide(last, &payment, 0, Ok(()));
+    let honest = |answers: &ApprovalBatch| Some(institution(answers.participant));
+    let everything = || Beginning { consents_expired: vec![false], ..Beginning::default() };
+    for of in [CENTRAL, ALPHA, BETA] {
+        let report = forge.audit_with_consents(of, everything(), honest).unwrap();
+        // The first that concerns another besides it: for a bank, the reserves that it was issued.
+        assert_eq!(report.coverage.unwrap().consents_from, Some(if of == BETA { 7 } else { 0 }));
+        let found = findings(forge.audit_with_consents(of, everything(), |_| None));
+        assert!(
+            matches!(found.first[0].fault, Fault::NotAgreed(_)),
+            "an operator that shows nothing: {found}"
+        );
+        let report = forge.audit_shown(of, Beginning::default()).unwrap();
+        assert_eq!(report.coverage.unwrap().consents_from, None, "in one process nobody shows any");
+    }
+    for of in [CENTRAL, BETA] {
+        type Lie<'a> = &'a dyn Fn(&ApprovalBatch) -> Option<SigningKey>;
+        let lies: [Lie; 3] = [
+            &|_| None,
+            &|answers| Some(institution(if answers.participant == ALPHA { BETA } else { ALPHA })),
+            &|_| Some(key(99)),
+        ];
+        for lie in lies {
+            let of_last = |answers: &ApprovalBatch| {
+                let lies = answers.source == last && answers.participant == ALPHA;
+                if lies { lie(answers) } else { honest(answers) }
+            };
+            let found = findings(forge.audit_with_consents(of, everything(), of_last));
+            assert_eq!(found.count(), 1, "{found}");
+            let finding = &found.first[0];
+            assert_eq!(
+                (&finding.fault, finding.sequence),
+                (&Fault::NotAgreed("ALPHDEFF".into()), Some(sequence))
+            );
+            assert_eq!(finding.institution.as_deref(), Some("ALPHDEFF"));
+            assert_eq!(finding.transaction.unwrap().named, Some((payment.header.uetr, payment.id(&NETWORK))));
+        }
+    }
+}
+
+/// Consents expire, by assembler. What was accepted before those at hand begin is not missed, and what was accepted after is.
+#[test]
+fn consents_that_have_expired_are_not_missed() {
+    let mut forge = Forge::new();
+    let pay = |forge: &mut Forge| {
+        let payment = forge.payment(account(ALPHA, 0), account(BETA, 0), 100);
+        let source = forge.accept(0, std::slice::from_ref(&payment));
+        let sequence = forge.decide(source, &payment, 0, Ok(()));
+        (source, sequence)
+    };
+    let (complete, at) = pay(&mut forge);
+    let (early, _) = pay(&mut forge);
+    // The other assembler's are all at hand.
+    let (other, whole) = pay(&mut forge);
+    forge.now = forge.now.plus_ms(10 * 60_000);
+    pay(&mut forge);
+    let (late, missed) = pay(&mut forge);
+    assert_eq!((complete.number % 2, early.number % 2, other.number % 2, late.number % 2), (0, 1, 0, 0));
+    let all_but = |lacking: &[Source]| {
+        let lacking = lacking.to_vec();
+        move |answers: &ApprovalBatch| {
+            let is_shown = answers.source.number >= complete.number && !lacking.contains(&answers.source);
+            is_shown.then(|| institution(answers.participant))
+        }
+    };
+    let beginning =
+        |expired: &[bool]| Beginning { consents_expired: expired.to_vec(), ..Beginning::default() };
+    let one = beginning(&[true]);
+    let report = forge.audit_with_consents(BETA, one.clone(), all_but(&[early, other])).unwrap();
+    assert_eq!(report.coverage.unwrap().consents_from, Some(at), "they were accepted before, perhaps");
+    let found = findings(forge.audit_with_consents(BETA, one, all_but(&[early, late])));
+    assert_eq!((found.count(), found.first[0].sequence), (1, Some(missed)), "{found}");
+    assert!(matches!(found.first[0].fault, Fault::NotAgreed(_)), "{found}");
+    // Of two assemblers each has a beginning of its own.
+    let two = beginning(&[true, true]);
+    forge.audit_with_consents(BETA, two, all_but(&[early])).unwrap();
+    let found = findings(forge.audit_with_consents(BETA, beginning(&[false, true]), all_but(&[other])));
+    assert!(found.first.iter().any(|finding| finding.sequence == Some(whole)), "{found}");
+}
+
 /// Proposals expire. With the accounts that the institution saved, signatures are checked as far back as proposals go, and
 /// balances from where they were saved.
 #[test]
@@ -714,7 +803,7 @@ fn an_institutions_audit_begins_with_what_it_saved() {
         [(EUR, -20_000), (USD, -10_000)].map(|(asset, amount)| (AccountNumber::issuance(asset), amount));
     let own = own.into_iter().chain(issued).collect();
     let opened = Opened { sequence: late, customers, own, aliases: Vec::new() };
-    let beginning = Beginning { from: early, accounts: Some(opened) };
+    let beginning = Beginning { from: early, accounts: Some(opened), ..Beginning::default() };
     let found = findings(forge.audit_shown(ALPHA, beginning.clone()));
     let faults: Vec<_> = found.first.iter().map(|finding| (&finding.fault, finding.sequence)).collect();
     let floor = Fault::BelowFloor { after: -1, floor: 0 };

@@ -132,3 +132,49 @@ proptest! {
         prop_assert!(verify_path(&root, count, index, &hash(b""), &path).is_err());
     }
 }
+
+proptest! {
+    #[test]
+    fn a_part_leads_to_the_root(
+        (count, positions) in (1usize..200).prop_flat_map(|count| {
+            let all: Vec<u32> = (0..u32::try_from(count).unwrap()).collect();
+            (Just(count), prop::sample::subsequence(all, 1..=count))
+        }),
+        victim: prop::sample::Index,
+    ) {
+        let leaves = leaves(count);
+        let part: Vec<Hash> = positions.iter().map(|at| leaves[*at as usize]).collect();
+        let beside = Tree::new(&leaves).beside(&positions).unwrap();
+        let count = u32::try_from(count).unwrap();
+        let root = root(&leaves);
+        prop_assert_eq!(root_of_part(count, &positions, &part, &beside), Ok(root));
+        if let [position] = positions[..] {
+            prop_assert_eq!(&beside, &path(&leaves, position as usize).unwrap());
+        }
+        let mut other = part.clone();
+        let victim = victim.index(other.len());
+        other[victim] = hash(b"another");
+        prop_assert_ne!(root_of_part(count, &positions, &other, &beside), Ok(root));
+        let mut longer = beside.clone();
+        longer.push(root);
+        let wrong = ProofError::Length { expected: beside.len(), got: longer.len() };
+        prop_assert_eq!(root_of_part(count, &positions, &part, &longer), Err(wrong));
+        if !beside.is_empty() {
+            let wrong = ProofError::Length { expected: beside.len(), got: beside.len() - 1 };
+            prop_assert_eq!(root_of_part(count, &positions, &part, &beside[1..]), Err(wrong));
+        }
+    }
+}
+
+#[test]
+fn a_part_that_there_is_not_has_no_root() {
+    let leaves = leaves(5);
+    let tree = Tree::new(&leaves);
+    for positions in [&[][..], &[5], &[1, 1], &[2, 1], &[0, 5]] {
+        assert_eq!(tree.beside(positions), None, "{positions:?}");
+        let part = vec![leaves[0]; positions.len()];
+        let root = root_of_part(5, positions, &part, &leaves);
+        assert!(matches!(root, Err(ProofError::OutOfRange { count: 5, .. })), "{positions:?}");
+    }
+    assert!(matches!(root_of_part(5, &[0, 1], &leaves[..1], &[]), Err(ProofError::OutOfRange { .. })));
+}

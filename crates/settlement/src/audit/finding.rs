@@ -90,6 +90,9 @@ pub enum Fault {
     /// A decision was not shown to the institution whose partition is audited before it was sequenced.
     #[error("the institution was shown nothing of the batch before it was decided")]
     NotShown,
+    /// Another institution, of that BIC, was not shown to agree with its signature.
+    #[error("that {0} agreed to it was not shown with {0}'s signature")]
+    NotAgreed(String),
     /// A transaction has two outcomes.
     #[error("it is decided a second time")]
     DecidedTwice,

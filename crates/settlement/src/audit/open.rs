@@ -1,7 +1,8 @@
 //! A batch that is not wholly decided.
 
 use super::item::Item;
-use crate::message::{AcceptedBatch, ProposalBatch, Source};
+use crate::message::{AcceptedBatch, ConsentBatch, ProposalBatch, Source};
+use std::collections::HashSet;
 use std::sync::Arc;
 use tally_crypto::Hash;
 use tally_ledger::batch::Hasher;
@@ -15,10 +16,12 @@ pub(super) struct Open {
     content: Content,
     decided: Vec<bool>,
     left: usize,
+    /// Who agreed to which transaction, as one institution was shown it.
+    agreed: HashSet<(u32, ParticipantId)>,
 }
 
-/// Where each transaction's legs, signers and orders begin; one more at the end.
-type Starts = Vec<[u32; 3]>;
+/// Where each transaction's legs, signers, orders and participants begin; one more at the end.
+type Starts = Vec<[u32; 4]>;
 
 enum Content {
     /// All of it.
@@ -28,12 +31,12 @@ enum Content {
 }
 
 fn starts(headers: &[Header], legs: impl Fn(usize, &Header) -> u8) -> Starts {
-    let mut next = [0u32; 3];
+    let mut next = [0u32; 4];
     let mut starts = Vec::with_capacity(headers.len() + 1);
     starts.push(next);
     for (at, header) in headers.iter().enumerate() {
         let order = u32::from(header.kind == Kind::Account.number());
-        let counts = [u32::from(legs(at, header)), u32::from(header.signers), order];
+        let counts = [legs(at, header).into(), header.signers.into(), order, header.participants.into()];
         next.iter_mut().zip(counts).for_each(|(next, count)| *next += count);
         starts.push(next);
     }
@@ -52,7 +55,7 @@ impl Open {
         let starts = starts(&batch.batch.headers, |_, header| header.legs);
         let left = ids.len();
         let content = Content::Whole { ticket, batch, ids, starts };
-        Self { source, content, decided: vec![false; left], left }
+        Self { source, content, decided: vec![false; left], left, agreed: HashSet::new() }
     }
 
     /// A batch as it was proposed to one institution, of which `decided` is decided already.
@@ -66,7 +69,28 @@ impl Open {
             content: Content::Shown { batch: Box::new(batch), ids, starts },
             decided: vec![false; left],
             left,
+            agreed: HashSet::new(),
         }
+    }
+
+    /// Whether the accepted batch has so many transactions.
+    pub(super) fn has_length(&self, length: u32) -> bool {
+        self.decided.len() == length as usize
+    }
+
+    /// Notes who agreed to what.
+    pub(super) fn agree(&mut self, consents: &ConsentBatch) {
+        self.agreed.extend(consents.indices.iter().map(|index| (*index, consents.participant)));
+    }
+
+    /// Those besides the institution `own` whom the transaction at `index` concerns, and whether each was shown to agree;
+    /// empty where that is not what is known of the batch.
+    pub(super) fn others(&self, index: u32, own: ParticipantId) -> Vec<(ParticipantId, bool)> {
+        let (Content::Shown { batch, starts, .. }, Some(at)) = (&self.content, self.at(index)) else {
+            return Vec::new();
+        };
+        let others = part(&batch.participants, starts, at, 3).iter().filter(|other| **other != own);
+        others.map(|other| (*other, self.agreed.contains(&(index, *other)))).collect()
     }
 
     /// How many are not decided.

@@ -9,7 +9,7 @@ use super::references::{References, Use};
 use super::signatures::{Claim, Signatures, Wrong};
 use super::{AuditOptions, AuditReport, Beginning, Coverage, Earlier, Limit, Order};
 use crate::engine::Total;
-use crate::message::{AcceptedBatch, ProposalBatch, SequenceBatch, SequenceLeafHasher, Source};
+use crate::message::{AcceptedBatch, ConsentBatch, ProposalBatch, SequenceBatch, SequenceLeafHasher, Source};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
@@ -115,6 +115,19 @@ struct Known {
     from: u64,
     /// From here on the books are those that the decisions come to.
     accounts: u64,
+    /// By assembler, from when on it was shown that the others agreed.
+    consents: Vec<ConsentsFrom>,
+    /// Of the first transaction of which that was asked.
+    consents_from: Option<u64>,
+}
+
+/// From when on an assembler's consents are at hand.
+#[derive(Clone, Copy)]
+enum ConsentsFrom {
+    /// From the beginning.
+    Beginning,
+    /// From some time on; the time of the first decision with all consents, once there was one.
+    Later(Option<Timestamp>),
 }
 
 /// The state that decided transactions come to.
@@ -161,8 +174,10 @@ impl Pass {
 
     /// Starts from what an institution is shown, and the accounts that it saved.
     pub(super) fn begin(&mut self, beginning: Beginning) {
-        let Beginning { from, accounts } = beginning;
-        let mut known = Known { from, accounts: 0 };
+        let Beginning { from, accounts, consents_expired } = beginning;
+        let begins = |expired| if expired { ConsentsFrom::Later(None) } else { ConsentsFrom::Beginning };
+        let consents = consents_expired.into_iter().map(begins).collect();
+        let mut known = Known { from, accounts: 0, consents, consents_from: None };
         if let (Some(opened), Some(of)) = (accounts, self.plan.institution) {
             known.accounts = opened.sequence;
             let network = Arc::clone(&self.plan.network);
@@ -184,6 +199,10 @@ impl Pass {
     /// Takes what the institution is shown of an accepted batch.
     pub(super) fn propose(&mut self, batch: ProposalBatch) {
         let source = batch.source;
+        if self.plan.institution != Some(batch.participant) {
+            // It lies where it does not belong, and nobody takes it for the institution's.
+            return;
+        }
         let scheduler = self.schedulers.entry(source.scheduler).or_default();
         // A batch that is proposed again is the same.
         if source.number >= scheduler.next {
@@ -191,6 +210,51 @@ impl Pass {
             scheduler.first = scheduler.first.or(Some(source.number));
             self.accepted += batch.len() as u64;
             self.open.insert(source, Open::shown(batch, &mut self.hasher));
+        }
+    }
+
+    /// Takes what another institution agreed to. What it did not sign counts for nothing.
+    pub(super) fn agree(&mut self, consents: &ConsentBatch) {
+        let Some(open) = self.open.get_mut(&consents.source) else { return };
+        let network = &self.plan.network;
+        let Some(other) = network.participants.get(consents.participant.index()) else { return };
+        if !open.has_length(consents.source_len) {
+            return;
+        }
+        if !self.plan.options.signatures || consents.verifies(&network.id, &other.key, |index| open.id(index))
+        {
+            open.agree(consents);
+        }
+    }
+
+    /// Asks who else agreed to what was made. Where earlier consents have expired that is asked of what was accepted after
+    /// the first decision with all of them: a transaction expires no later than a validity after it was accepted.
+    fn is_agreed(&mut self, place: Place, item: &Item<'_>, open: &Open) {
+        let (Some(known), Some(of)) = (&mut self.known, self.plan.institution) else { return };
+        let others = open.others(place.index, of);
+        let assemblers = known.consents.len() as u64;
+        let assembler = place.source.number.checked_rem(assemblers).and_then(|at| usize::try_from(at).ok());
+        let Some(begins) = assembler.and_then(|at| known.consents.get_mut(at)) else { return };
+        if others.is_empty() {
+            return;
+        }
+        let missing = others.iter().find(|(_, agreed)| !agreed).map(|(other, _)| *other);
+        let validity_ms = self.plan.network.longest_validity_ms.saturating_add(CLOCKS_MS);
+        let is_at_hand = match *begins {
+            ConsentsFrom::Beginning => true,
+            ConsentsFrom::Later(Some(from)) => item.header.expiry > from.plus_ms(validity_ms),
+            ConsentsFrom::Later(None) => false,
+        };
+        if let (ConsentsFrom::Later(from @ None), None) = (begins, missing) {
+            *from = Some(place.timestamp);
+        }
+        if is_at_hand || missing.is_none() {
+            known.consents_from.get_or_insert(place.sequence);
+        }
+        if let Some(missing) = missing.filter(|_| is_at_hand) {
+            let bic = super::bic(&self.plan.network, missing).to_owned();
+            let named = Some((item.header.uetr, item.id));
+            self.find_at(place, named, Some(missing), None, None, Fault::NotAgreed(bic));
         }
     }
 
@@ -257,6 +321,7 @@ impl Pass {
                 }
                 Some(true) if *verdict == 0 => {
                     if let Some(item) = open.item(*index, self.plan.institution, &mut scratch) {
+                        self.is_agreed(place, &item, &open);
                         self.make(place, &item);
                     }
                 }
@@ -632,10 +697,11 @@ impl Pass {
         AuditReport {
             journal: None,
             institution: self.plan.institution,
-            coverage: self
-                .known
-                .as_ref()
-                .map(|known| Coverage { keys_from: known.from, accounts_from: known.accounts }),
+            coverage: self.known.as_ref().map(|known| Coverage {
+                keys_from: known.from,
+                accounts_from: known.accounts,
+                consents_from: known.consents_from,
+            }),
             accepted: self.accepted,
             sequenced: self.sequence.next,
             made: self.made,

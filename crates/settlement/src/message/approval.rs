@@ -25,6 +25,9 @@ pub struct ApprovalBatch {
     pub ids: Vec<TransactionId>,
     /// The verdict on each by its number.
     pub verdicts: Vec<u16>,
+    /// Which answer stands at each leaf of the tree that is signed; empty where they stand in their own order. So answers
+    /// that concern the same institutions stand side by side, and few hashes lead from them to the root.
+    pub leaves: Vec<u16>,
     /// Ed25519 over [`ApprovalSigner`]'s statement of the root of the answers.
     pub signature: Signature,
 }
@@ -45,7 +48,7 @@ impl ApprovalSigner {
     /// The statement: a keyed hash of who answers what, and of the Merkle root over the answers.
     pub fn statement(&mut self, batch: &ApprovalBatch) -> Hash {
         self.leaves.clear();
-        self.hasher.hash(batch.answers(), &mut self.leaves);
+        self.hasher.hash(batch.leaves(), &mut self.leaves);
         let statement = Statement {
             root: self.root.root(&self.leaves),
             scheduler: batch.source.scheduler,
@@ -74,27 +77,59 @@ impl ApprovalBatch {
         verdict_from_number(self.verdicts[item]).expect("verdicts are checked when decoded")
     }
 
-    fn answers(&self) -> impl Iterator<Item = Answer> + '_ {
-        let answers = self.indices.iter().zip(&self.ids).zip(&self.verdicts);
-        answers.map(|((index, id), verdict)| Answer { id: *id, index: *index, verdict: *verdict })
+    /// Puts answers about the same `participants`, given for each answer, side by side in the tree that is signed.
+    pub(crate) fn group(&mut self, participants: &[&[ParticipantId]]) {
+        let items = u16::try_from(self.indices.len().saturating_sub(1)).expect("batches are bounded");
+        self.leaves.clear();
+        if participants.is_sorted() {
+            return;
+        }
+        self.leaves.extend(0..=items);
+        self.leaves.sort_by_key(|item| participants[usize::from(*item)]);
+    }
+
+    /// The answers in the order in which they stand in the tree that is signed.
+    pub(super) fn leaves(&self) -> impl Iterator<Item = Answer> + '_ {
+        (0..self.indices.len()).map(|leaf| {
+            let item = if self.is_grouped() { usize::from(self.leaves[leaf]) } else { leaf };
+            Answer { id: self.ids[item], index: self.indices[item], verdict: self.verdicts[item] }
+        })
+    }
+
+    /// The leaf of the tree that is signed at which each answer stands.
+    pub(super) fn places(&self) -> Vec<u32> {
+        let mut places: Vec<u32> = (0..).take(self.indices.len()).collect();
+        if self.is_grouped() {
+            for (leaf, item) in (0u32..).zip(&self.leaves) {
+                places[usize::from(*item)] = leaf;
+            }
+        }
+        places
+    }
+
+    /// Whether the answers stand in another order than their own. What is made here may have columns that disagree; what
+    /// was decoded has not.
+    fn is_grouped(&self) -> bool {
+        !self.leaves.is_empty() && self.leaves.len() == self.indices.len()
     }
 
     /// The answer at `item` with the path to what the participant signed; none past the end.
     pub fn approval(&self, item: usize) -> Option<Approval> {
-        let leaves: Vec<Hash> = self.answers().map(|answer| answer.leaf()).collect();
+        let leaves: Vec<Hash> = self.leaves().map(|answer| answer.leaf()).collect();
+        let place = *self.places().get(item)?;
         Some(Approval {
             participant: self.participant,
             verdict: *self.verdicts.get(item)?,
             index: *self.indices.get(item)?,
             batch_len: self.source_len,
-            path: Sibling::path(&leaves, item)?,
+            path: Sibling::path(&leaves, place as usize)?,
             signature: self.signature,
         })
     }
 }
 
-/// 1 had statements that were signed without the network.
-const VERSION: u8 = 2;
+/// 1 had statements that were signed without the network, 2 had the answers in their own order alone.
+const VERSION: u8 = 3;
 
 impl Message for ApprovalBatch {
     fn encode(&self, out: &mut Vec<u8>) {
@@ -106,6 +141,8 @@ impl Message for ApprovalBatch {
         write_slice(out, &self.indices);
         write_slice(out, &self.ids);
         write_slice(out, &self.verdicts);
+        write_count(out, self.leaves.len());
+        write_slice(out, &self.leaves);
         write(out, &self.signature);
     }
 
@@ -118,13 +155,17 @@ impl Message for ApprovalBatch {
                 return Err(reader.error("a count is above its limit"));
             }
             let items = reader.count(MAX_BATCH)?;
+            let (indices, ids) = (reader.values(items)?, reader.values(items)?);
+            let verdicts = reader.values(items)?;
+            let leaves = reader.count(MAX_BATCH)?;
             let batch = Self {
                 source,
                 source_len,
                 participant,
-                indices: reader.values(items)?,
-                ids: reader.values(items)?,
-                verdicts: reader.values(items)?,
+                indices,
+                ids,
+                verdicts,
+                leaves: reader.values(leaves)?,
                 signature: reader.value()?,
             };
             let ascending = batch.indices.windows(2).all(|pair| pair[0] < pair[1]);
@@ -134,7 +175,20 @@ impl Message for ApprovalBatch {
             if batch.verdicts.iter().any(|number| verdict_from_number(*number).is_none()) {
                 return Err(reader.error("a verdict is unknown"));
             }
+            if leaves > 0 && !is_another_order(&batch.leaves, items) {
+                return Err(reader.error("the leaves are no other order of the answers"));
+            }
             Ok(batch)
         })
     }
+}
+
+/// Whether these name each of so many items once, and not in their own order: that has one form, none at all.
+fn is_another_order(order: &[u16], items: usize) -> bool {
+    let mut named = vec![false; items];
+    let once = order.iter().all(|item| {
+        let named = named.get_mut(usize::from(*item));
+        named.is_some_and(|named| !std::mem::replace(named, true))
+    });
+    once && order.len() == items && !order.is_sorted()
 }

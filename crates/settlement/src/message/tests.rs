@@ -172,13 +172,16 @@ fn approvals() -> impl Strategy<Value = ApprovalBatch> {
     let item = || (hash(), verdict());
     (source(), any::<u16>(), positions(), signature()).prop_flat_map(
         move |(source, participant, (indices, source_len), signature)| {
-            prop::collection::vec(item(), indices.len()).prop_map(move |items| ApprovalBatch {
+            let order: Vec<u16> = (0..).take(indices.len()).collect();
+            let items = prop::collection::vec(item(), indices.len());
+            (items, Just(order).prop_shuffle()).prop_map(move |(items, order)| ApprovalBatch {
                 source,
                 source_len,
                 participant: ParticipantId(participant),
                 indices: indices.clone(),
                 ids: items.iter().map(|item| item.0).collect(),
                 verdicts: items.iter().map(|item| item.1).collect(),
+                leaves: if order.is_sorted() { Vec::new() } else { order },
                 signature,
             })
         },
@@ -339,6 +342,7 @@ proptest! {
         let _ = SequenceBatch::decode(&bytes);
         let _ = Withdrawal::decode(&bytes);
         let _ = AnnexBatch::decode(&bytes);
+        let _ = ConsentBatch::decode(&bytes);
     }
 
     #[test]
@@ -380,6 +384,7 @@ fn counts_beyond_the_largest_batch_are_refused() {
         indices: Vec::new(),
         ids: Vec::new(),
         verdicts: Vec::new(),
+        leaves: Vec::new(),
         signature: Signature::from_bytes([0; 64]),
     };
     let mut bytes = Vec::new();
@@ -442,6 +447,7 @@ fn each_transaction_of_a_batch_is_named_once_and_is_one_of_it() {
         indices: indices.to_vec(),
         ids: vec![Hash::ZERO; indices.len()],
         verdicts: vec![verdict; indices.len()],
+        leaves: Vec::new(),
         signature: Signature::from_bytes([0; 64]),
     };
     let header = |at| {
@@ -480,4 +486,45 @@ fn each_transaction_of_a_batch_is_named_once_and_is_one_of_it() {
     assert!(!asks(&[2, 1], &[0, 0, 0]), "asked twice");
     assert!(!asks(&[2, 1], &[1, 0, 0]), "another form of the same");
     assert!(!asks(&[3, 0], &[0, 1, 2]), "nobody is asked");
+}
+
+#[test]
+fn approvals_and_consents_have_one_form() {
+    fn read<M: Message + PartialEq + std::fmt::Debug>(message: &M) -> bool {
+        let mut bytes = Vec::new();
+        message.encode(&mut bytes);
+        let decoded = M::decode(&bytes);
+        assert!(decoded.as_ref().is_err() || decoded.as_ref() == Ok(message));
+        decoded.is_ok()
+    }
+    let grouped = |leaves: &[u16]| ApprovalBatch {
+        source: Source::new(0, 0),
+        source_len: 3,
+        participant: ParticipantId(0),
+        indices: vec![0, 1, 2],
+        ids: vec![Hash::ZERO; 3],
+        verdicts: vec![0; 3],
+        leaves: leaves.to_vec(),
+        signature: Signature::from_bytes([0; 64]),
+    };
+    assert!(read(&grouped(&[])) && read(&grouped(&[2, 0, 1])));
+    for wrong in [&[0, 1, 2][..], &[1, 0], &[1, 0, 0], &[1, 0, 3], &[1, 0, 2, 3]] {
+        assert!(!read(&grouped(wrong)), "{wrong:?}");
+    }
+    let consents = |answers, positions: &[u32], indices: &[u32]| ConsentBatch {
+        source: Source::new(0, 0),
+        source_len: 3,
+        participant: ParticipantId(0),
+        answers,
+        positions: positions.to_vec(),
+        indices: indices.to_vec(),
+        beside: vec![Hash::ZERO],
+        signature: Signature::from_bytes([0; 64]),
+    };
+    assert!(read(&consents(2, &[0, 1], &[2, 0])));
+    assert!(!read(&consents(4, &[0, 1], &[2, 0])), "more answers than the batch has transactions");
+    assert!(!read(&consents(2, &[], &[])), "nothing agreed to");
+    assert!(!read(&consents(2, &[1, 0], &[2, 0])), "out of order");
+    assert!(!read(&consents(2, &[0, 2], &[2, 0])), "no such answer");
+    assert!(!read(&consents(2, &[0, 1], &[3, 0])), "no such transaction");
 }

@@ -2,7 +2,7 @@
 //! contradicts an approval that left the building.
 
 use super::layout::{Bindings, Layout, Role};
-use super::ledger::{Ledger, LedgerTopics};
+use super::ledger::{Ledger, LedgerTopics, consents_of};
 use super::shard::{Opened, Resumable, Shard, ShardError, Stop};
 use super::state::State;
 use crate::message::{ApprovalBatch, ApprovalSigner, Message as _, Source};
@@ -97,6 +97,7 @@ pub fn open(
     let mut approver = Approver::new(Arc::clone(network), key, updater.accounts().clone(), names)
         .following(updater.applied());
     drop(updater);
+    let answered_before: Vec<_> = answers.iter().map(|answer| Arc::clone(&answer.proposals)).collect();
     approver.recover(answers, recovered, recorded.clock);
     let broken = |error| opened.history(format!("what the approver recorded cannot be read: {error}"));
     let mut approved = ApprovedRecords::decode(&recorded.more, approvals.len()).map_err(broken)?;
@@ -107,6 +108,12 @@ pub fn open(
     let log: Arc<dyn Log> = Arc::clone(&opened.log) as Arc<dyn Log>;
     let (asked, proposals) = opened.follow(&topics.proposals, |at| answered[at], UnreadableRecords::Stop);
     let sequence = Cursor::new(ledger.sequence.next());
+    let shown = ledger.position().consents;
+    let from = |at: usize| shown.get(at).copied().unwrap_or(0);
+    let (mut consents, _) = consents_of(&opened, &topics.consents, from, (network, participant));
+    if let Some(consents) = &mut consents {
+        answered_before.iter().for_each(|proposals| consents.state.propose(proposals));
+    }
     let of_sequence = [(topics.sequence, opened.partition(topics.sequence), sequence.clone())];
     let shell = ApproverShell {
         bic: network.participants[participant.index()].bic.clone(),
@@ -118,6 +125,8 @@ pub fn open(
             .map(|id| Topic::logged("approvals", 1, Arc::clone(&log), *id, &signal))
             .collect(),
         answers: None,
+        consents,
+        undecided: None,
         under_way,
         held: None,
         known: Known::default(),
@@ -180,7 +189,10 @@ impl Resumable for Approving {
         let mut low: Vec<u64> = (0u16..).zip(&next).map(|(feed, next)| under_way.low(feed, *next)).collect();
         let to = |(at, id): (usize, &TopicId)| under_way.low(approvals_stream(at), self.log.next(*id).0);
         low.extend(self.approvals.iter().enumerate().map(to));
-        next.push(self.sequence.next());
+        // A decision that waits for consents is not taken.
+        next.push(
+            self.shell.undecided.as_ref().map_or_else(|| self.sequence.next(), |polled| polled.position),
+        );
         let clock = self.shell.state.clock();
         let ends = self.approvals.iter().map(|id| self.log.next(*id).0);
         let latest = self.shell.state.approved_once().take_latest();

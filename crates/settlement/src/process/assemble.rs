@@ -47,6 +47,8 @@ pub fn open(
         (0..layout.schedulers).map(|s| bindings.reads(layout.participations(s, shard))).collect();
     let withdrawals: Vec<_> =
         (0..layout.gateways).map(|gateway| bindings.reads(layout.withdrawals(gateway, shard))).collect();
+    let consents: Vec<_> =
+        layout.everybody().map(|participant| bindings.writes(layout.consents(participant, shard))).collect();
     let decisions = bindings.writes(layout.decisions(shard));
     let state = bindings.writes(layout.state(Role::Assembler, shard));
     let dead_letters = bindings.writes(layout.dead_letters(Role::Assembler, shard));
@@ -60,7 +62,8 @@ pub fn open(
         decode_finished(&recorded.more).map_err(broken)?
     };
     let assemblers = u64::from(layout.assemblers);
-    let mut assembler = Assembler::one_of(Arc::clone(network), assemblers, finished, recorded.clock);
+    let mut assembler =
+        Assembler::one_of(Arc::clone(network), assemblers, finished, recorded.clock).with_consents();
     let mut under_way = UnderWay::default();
 
     // The record's columns: next are the participations by scheduler, then the approvals by participant; low are the same,
@@ -156,12 +159,17 @@ pub fn open(
         aside.lock().expect("no holder of the lock panics").push(set_aside);
     };
     let shell = AssemblerShell {
+        shown_again: assembler.take_consents().into(),
         state: assembler,
         participations: asked,
         approvals: answers,
         answering: layout.everybody().collect(),
         held: layout.everybody().map(|_| Held::default()).collect(),
         withdrawals,
+        consents: consents
+            .iter()
+            .map(|id| Topic::logged("consents", 1, Arc::clone(&log), *id, &signal))
+            .collect(),
         decisions: Topic::logged("decisions", 1, log, decisions, &signal),
         on_not_counted: Box::new(on_not_counted),
         looked: Timestamp(0),

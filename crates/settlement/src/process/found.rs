@@ -263,6 +263,7 @@ impl Founding<'_> {
                 applied: self.replay.next,
                 proposals: vec![0; usize::from(self.layout.schedulers)],
                 answers: vec![0; usize::from(self.layout.assemblers)],
+                consents: vec![0; usize::from(self.layout.assemblers)],
                 tree: self.replay.tree.clone(),
                 progress: UpdaterProgress {
                     seen: (0u64..).zip(&self.accepted).map(|(s, (next, _))| (s, *next)).collect(),

@@ -8,6 +8,7 @@
 //! | `participations` | scheduler × assemblers + assembler | the scheduler | the assembler |
 //! | `proposals.<BIC>` | scheduler | the scheduler | the participant's approver and updater |
 //! | `approvals.<BIC>` | assembler | the participant's approver | the assembler, the participant's updater |
+//! | `consents.<BIC>` | assembler | the assembler | the participant's approver and updater |
 //! | `withdrawals` | gateway × assemblers + assembler | the gateway | the assembler |
 //! | `decisions` | assembler | the assembler | the sequencer |
 //! | `sequence` | one | the sequencer | approvers, updaters, gateways, audit |
@@ -149,13 +150,14 @@ impl Layout {
             let own = |name: &str, partitions: u16| TopicPlan {
                 name: self.of(name, participant),
                 partitions,
-                expires: matches!(name, "proposals" | "approvals"),
+                expires: matches!(name, "proposals" | "approvals" | "consents"),
                 submissions: false,
                 of: Some(participant),
             };
             topics.extend([
                 own("proposals", self.schedulers),
                 own("approvals", self.assemblers),
+                own("consents", self.assemblers),
                 own("approver", 1),
                 own("cosignatures", 1),
                 own("snapshots", 1),
@@ -195,7 +197,7 @@ impl Layout {
     pub fn access(&self, participant: ParticipantId) -> Access {
         let of = |topic: &str| self.of(topic, participant);
         Access {
-            reads: vec![of("proposals"), self.name("sequence")],
+            reads: vec![of("proposals"), of("consents"), self.name("sequence")],
             writes: vec![
                 of("approvals"),
                 of("approver"),
@@ -251,6 +253,9 @@ impl Layout {
     }
     pub(super) fn approvals(&self, participant: ParticipantId, assembler: u16) -> Partition {
         Partition::new(self.of("approvals", participant), assembler)
+    }
+    pub(super) fn consents(&self, participant: ParticipantId, assembler: u16) -> Partition {
+        Partition::new(self.of("consents", participant), assembler)
     }
     pub(super) fn withdrawals(&self, gateway: u16, assembler: u16) -> Partition {
         Partition::new(self.name("withdrawals"), gateway * self.assemblers + assembler)

@@ -1,5 +1,5 @@
-//! One institution's partition over a cluster, as that institution may read it: its proposals, the sequence and its own
-//! snapshots, and nothing else ([`Layout::access`]).
+//! One institution's partition over a cluster, as that institution may read it: its proposals, what others agreed to, the
+//! sequence and its own snapshots, and nothing else ([`Layout::access`]).
 //!
 //! Proposals expire. Where they do not go back to the network's first decision, the accounts are those of the
 //! institution's last snapshot, and [`Shown`] says from where on what can be checked.
@@ -9,10 +9,12 @@ use super::layout::{Bindings, Layout};
 use super::snapshot::{self, Ended, Piece, Position};
 use crate::audit::{Beginning, Opened, Shown, ShownEntry};
 use crate::journal::{self, JournalError};
-use crate::message::{ProposalBatch, SequenceBatch};
+use crate::message::{ConsentBatch, ProposalBatch, SequenceBatch, Source};
 use crate::replay::Partition;
+use crate::runtime::shell::assembler_of;
 use crate::snapshot::Source as Saved;
-use std::collections::HashMap;
+use crate::stage::Agreements;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use tally_ledger::{AccountStatus, Network, ParticipantId};
 use tally_log::cluster::{Cluster, SharedLog};
@@ -54,7 +56,10 @@ pub enum PartitionError {
 pub struct Own {
     log: Arc<dyn SharedLog>,
     proposals: Vec<Column>,
+    /// What others agreed to, by assembler.
+    consents: Vec<Column>,
     sequence: Column,
+    agreed: Consents,
     /// Per scheduler, the number after the last batch that was proposed.
     next: HashMap<u64, u64>,
     /// Read and not yet due: what it decides comes first.
@@ -63,9 +68,28 @@ pub struct Own {
     failed: bool,
 }
 
+/// Puts what others agreed to where it belongs among the records of the other topics: after the proposals that it is about,
+/// before the record of the sequence that rests on it.
+struct Consents {
+    participant: ParticipantId,
+    agreements: Agreements,
+    /// Proposals of which something is undecided, and how many.
+    undecided: HashMap<Source, (Arc<ProposalBatch>, usize)>,
+    /// What was read before the proposals that it is about, and how many bytes that is.
+    early: HashMap<Source, Vec<Arc<ConsentBatch>>>,
+    ahead: usize,
+    /// What comes next.
+    due: VecDeque<Arc<ConsentBatch>>,
+}
+
+/// Bytes of consents that are read before their proposals. Honest ones come after the proposals were made, and before the
+/// decision: those to what is under way at one moment.
+const MAX_AHEAD: usize = 256 << 20;
+
 struct Topics {
     sequence: TopicId,
     proposals: Vec<TopicId>,
+    consents: Vec<TopicId>,
     snapshots: TopicId,
 }
 
@@ -74,8 +98,11 @@ fn bind(layout: &Layout, participant: ParticipantId) -> (Bindings, Topics) {
     let sequence = bindings.reads(layout.sequence());
     let proposals =
         (0..layout.schedulers).map(|s| bindings.reads(layout.proposals(participant, s))).collect();
+    let consents = (0..layout.assemblers)
+        .map(|assembler| bindings.reads(layout.consents(participant, assembler)))
+        .collect();
     let snapshots = bindings.reads(layout.snapshots(participant));
-    (bindings, Topics { sequence, proposals, snapshots })
+    (bindings, Topics { sequence, proposals, consents, snapshots })
 }
 
 /// What the institution may read as of now, and from where on that can be checked.
@@ -91,14 +118,21 @@ pub fn open(
     let (bindings, topics) = bind(layout, participant);
     let log = cluster.reader(&bindings.0)?;
     let sequence = Column::all(&*log, topics.sequence);
-    let proposals: Vec<Column> = topics.proposals.iter().map(|topic| Column::all(&*log, *topic)).collect();
+    // The sequence first: what it decides was proposed and agreed to before.
+    let all = |topics: &[TopicId]| -> Vec<Column> {
+        topics.iter().map(|topic| Column::all(&*log, *topic)).collect()
+    };
+    let (proposals, consents) = (all(&topics.proposals), all(&topics.consents));
     let from = shown_from(&*log, &proposals, &sequence)?;
     let accounts = match from {
         0 => None,
         from => Some(opened(&log, topics.snapshots, network, participant, from)?),
     };
-    let own = Own { log, proposals, sequence, next: HashMap::new(), held: None, ticket: 0, failed: false };
-    Ok((Beginning { from, accounts }, own))
+    let agreed = Consents::new(network, participant);
+    let consents_expired = topics.consents.iter().map(|topic| log.first(*topic).0 > 0).collect();
+    let next = HashMap::new();
+    let own = Own { log, proposals, consents, sequence, agreed, next, held: None, ticket: 0, failed: false };
+    Ok((Beginning { from, accounts, consents_expired }, own))
 }
 
 /// The sequence number from which on the proposals of everything that is decided are at hand.
@@ -187,6 +221,9 @@ fn opened(
 
 impl Own {
     fn step(&mut self) -> Result<Option<Shown>, JournalError> {
+        if let Some(consents) = self.agreed.next() {
+            return Ok(Some(Shown::Agreed(consents)));
+        }
         if self.held.is_none() {
             self.held = self.sequence.take::<SequenceBatch>(&*self.log, self.ticket)?;
         }
@@ -195,18 +232,94 @@ impl Own {
             let next = self.next.get(&scheduler).copied().unwrap_or(0);
             let due = wanted.is_none_or(|source| scheduler == source.scheduler && next <= source.number);
             if due && let Some((_, batch)) = column.take::<ProposalBatch>(&*self.log, self.ticket)? {
-                self.next.insert(scheduler, batch.source.number.saturating_add(1).max(next));
-                return Ok(Some(Shown::Proposed(batch)));
+                if batch.participant != self.agreed.participant || batch.source.number < next {
+                    return Ok(Some(Shown::Proposed(batch)));
+                }
+                self.next.insert(scheduler, batch.source.number.saturating_add(1));
+                let batch = Arc::new(batch);
+                self.agreed.propose(&batch);
+                return Ok(Some(Shown::Proposed((*batch).clone())));
             }
         }
+        if let Some((_, decided)) = &self.held {
+            let assembler = assembler_of(decided.source, self.consents.len());
+            while self.agreed.lack(decided)
+                && let Some((_, consents)) =
+                    self.consents[assembler].take::<ConsentBatch>(&*self.log, self.ticket)?
+            {
+                let next = self.next.get(&consents.source.scheduler).copied().unwrap_or(0);
+                self.agreed.show(consents, next);
+                if let Some(consents) = self.agreed.next() {
+                    return Ok(Some(Shown::Agreed(consents)));
+                }
+            }
+            self.agreed.decide(decided);
+        }
         Ok(self.held.take().map(|(_, batch)| Shown::Sequenced(batch)))
+    }
+}
+
+impl Consents {
+    fn new(network: &Network, participant: ParticipantId) -> Self {
+        Self {
+            participant,
+            agreements: Agreements::new(Arc::new(network.clone()), participant),
+            undecided: HashMap::new(),
+            early: HashMap::new(),
+            ahead: 0,
+            due: VecDeque::new(),
+        }
+    }
+
+    fn propose(&mut self, batch: &Arc<ProposalBatch>) {
+        if batch.participant != self.participant {
+            return;
+        }
+        if !batch.is_empty() {
+            self.agreements.propose(batch);
+            self.undecided.insert(batch.source, (Arc::clone(batch), batch.len()));
+        }
+        let early = self.early.remove(&batch.source).unwrap_or_default();
+        self.ahead -= early.iter().map(|consents| consents.bytes()).sum::<usize>();
+        self.due.extend(early);
+    }
+
+    /// Takes what another agreed to; `next` is the number after the last batch that was proposed.
+    fn show(&mut self, consents: ConsentBatch, next: u64) {
+        if self.undecided.contains_key(&consents.source) {
+            self.due.push_back(Arc::new(consents));
+        } else if consents.source.number >= next {
+            self.ahead += consents.bytes();
+            self.early.entry(consents.source).or_default().push(Arc::new(consents));
+        }
+    }
+
+    fn next(&mut self) -> Option<ConsentBatch> {
+        let consents = self.due.pop_front()?;
+        self.agreements.show(&consents);
+        Some(Arc::unwrap_or_clone(consents))
+    }
+
+    /// Whether more is read for a record of the sequence.
+    fn lack(&self, decided: &SequenceBatch) -> bool {
+        self.ahead < MAX_AHEAD && self.agreements.lacks(decided).is_some()
+    }
+
+    fn decide(&mut self, decided: &SequenceBatch) {
+        let Some((batch, left)) = self.undecided.get_mut(&decided.source) else { return };
+        let own = decided.decisions().filter(|(index, _)| batch.position(*index).is_some());
+        *left = left.saturating_sub(own.count());
+        if *left == 0 {
+            self.undecided.remove(&decided.source);
+            self.agreements.forget(decided.source);
+        }
     }
 }
 
 impl Iterator for Own {
     type Item = ShownEntry;
 
-    /// The next record. What a record of the sequence decides was proposed before it; `Ticket` counts the records.
+    /// The next record. What a record of the sequence decides was proposed and agreed to before it; `Ticket` counts the records.
     fn next(&mut self) -> Option<Self::Item> {
         if self.failed {
             return None;

@@ -27,6 +27,8 @@ pub(super) struct Position {
     pub(super) proposals: Vec<u64>,
     /// The first record of the participant's answers to each assembler that has to be read again.
     pub(super) answers: Vec<u64>,
+    /// The first record of what each assembler shows of others' consents that has to be read again.
+    pub(super) consents: Vec<u64>,
     /// The Merkle log up to there.
     pub(super) tree: Frontier,
     /// What was under way.
@@ -42,8 +44,8 @@ pub(super) enum Piece {
     End { before: Option<u64>, first: u64, length: u64, hash: [u8; 32] },
 }
 
-/// 1 had four bytes of the network's id.
-const VERSION: u8 = 2;
+/// 1 had four bytes of the network's id, 2 had no consents.
+const VERSION: u8 = 3;
 const PART: u8 = 0;
 const END: u8 = 1;
 const PART_BYTES: usize = 4 << 20;
@@ -172,6 +174,7 @@ fn encode(out: &mut Vec<u8>, network: NetworkId, state: &SharedState<Updater>, p
     write(out, &position.applied);
     super::shard::write_numbers(out, &position.proposals);
     super::shard::write_numbers(out, &position.answers);
+    super::shard::write_numbers(out, &position.consents);
     let tree = position.tree.to_bytes();
     write_count(out, tree.len());
     out.extend_from_slice(&tree);
@@ -195,6 +198,8 @@ fn decode(reader: &mut Reader<'_>) -> Result<(NetworkId, ParticipantId, Position
     let proposals = reader.values(count)?;
     let count = reader.count(1 << 16)?;
     let answers = reader.values(count)?;
+    let count = reader.count(1 << 16)?;
+    let consents = reader.values(count)?;
     let length = reader.count(MAX_TREE)?;
     let tree = Frontier::from_bytes(reader.take(length)?);
     let tree = tree.map_err(|_| reader.error("the Merkle log's frontier is broken"))?;
@@ -207,7 +212,8 @@ fn decode(reader: &mut Reader<'_>) -> Result<(NetworkId, ParticipantId, Position
         let length = reader.count(tally_ledger::batch::MAX_BATCH)?;
         progress.open.push((source, reader.take(length)?.iter().map(|byte| *byte != 0).collect()));
     }
-    Ok((network, participant, Position { sequence, applied, proposals, answers, tree, progress }))
+    let position = Position { sequence, applied, proposals, answers, consents, tree, progress };
+    Ok((network, participant, position))
 }
 
 /// The last complete snapshot: the balances, where they stood, and where the snapshot lies.

@@ -3,7 +3,7 @@
 use super::*;
 use crate::audit::{Audit, AuditOptions, AuditReport, audit_entries};
 use crate::engine::{Engine, EngineOptions, Outcome};
-use crate::message::{Intake, Source};
+use crate::message::{Intake, Message as _, Source};
 use crate::path;
 use crate::runtime::shell::SharedState;
 use crate::stage::Updater;
@@ -89,6 +89,8 @@ struct World {
     certain: HashMap<AccountId, i64>,
     /// How many of each bank's accounts pay and are paid.
     busy: u32,
+    /// Whether the cluster shows everything late, so that payments expire.
+    is_late: bool,
     sent: u64,
     restarts: u64,
 }
@@ -99,6 +101,8 @@ struct Payment {
     amount: i64,
     /// Whether the payer has had the money for certain since it was sent.
     covered: bool,
+    /// Whether it is valid for longer than anybody is away.
+    is_long: bool,
 }
 
 impl World {
@@ -127,6 +131,7 @@ impl World {
             payments: HashMap::new(),
             certain: HashMap::new(),
             busy: ACCOUNTS,
+            is_late: false,
             sent: 0,
             restarts: 0,
         };
@@ -234,7 +239,10 @@ impl World {
 
     /// Payer and payee know what became of a payment.
     fn told(&mut self, uetr: Uetr, verdict: u16) {
-        let Some(Payment { from, to, amount, covered }) = self.payments.remove(&uetr) else { return };
+        let Some(Payment { from, to, amount, covered, is_long }) = self.payments.remove(&uetr) else {
+            return;
+        };
+        assert!(!is_long || verdict != Refusal::ApprovalTimeout.number(), "{uetr}: somebody stood still");
         assert!(
             !(covered && verdict == Refusal::InsufficientFunds.number()),
             "{uetr}: {from} had {amount}, and was told so before"
@@ -339,7 +347,10 @@ impl World {
                 let same = self.payments.values_mut().filter(|payment| payment.from == from);
                 same.for_each(|payment| payment.covered = false);
             }
-            self.payments.insert(terms.uetr, Payment { from, to, amount: amount.0, covered });
+            self.payments.insert(
+                terms.uetr,
+                Payment { from, to, amount: amount.0, covered, is_long: valid_ms > 300 && !self.is_late },
+            );
             payments.push(Transaction::new(Kind::Transfer, &terms, legs));
         }
         self.submit(&payments);
@@ -355,6 +366,30 @@ impl World {
         let opened = partition::open(&self.cluster, &self.layout, &self.network, participant);
         let (beginning, own) = opened.unwrap();
         Audit::new(&self.network).shown(participant, beginning, own).unwrap()
+    }
+}
+
+impl World {
+    /// The sequence number of the first transaction that was made, concerns the participant, and others as well.
+    fn first_with_others(&self, number: u16) -> Option<u64> {
+        let mut accepted = HashMap::new();
+        for entry in journal::Journal::open(&self.cluster, &self.layout).unwrap() {
+            match entry.unwrap().1 {
+                crate::journal::Entry::Accepted(source, batch) => {
+                    accepted.insert(source, batch);
+                }
+                crate::journal::Entry::Sequenced(_, batch) => {
+                    for ((index, verdict), sequence) in batch.decisions().zip(batch.first..) {
+                        let transaction = accepted[&batch.source].batch.transaction(index as usize).unwrap();
+                        let concerned = transaction.participants();
+                        if verdict == 0 && concerned.len() > 1 && concerned.contains(&ParticipantId(number)) {
+                            return Some(sequence);
+                        }
+                    }
+                }
+            }
+        }
+        None
     }
 }
 
@@ -423,7 +458,8 @@ fn run(seed: u64) {
         drop(state);
         let alone = world.audit_of(participant);
         assert_eq!(alone.totals, expected, "seed {seed}: {number} alone");
-        assert_eq!(alone.coverage.map(|covered| covered.keys_from), Some(0));
+        let covered = alone.coverage.unwrap();
+        assert_eq!((covered.keys_from, covered.consents_from), (0, world.first_with_others(number)));
         assert_eq!((alone.sequenced, alone.tree_root), (report.sequenced, report.tree_root), "seed {seed}");
     }
 }
@@ -447,7 +483,8 @@ fn what_was_told_can_be_spent() {
         let mut world = World::on(cluster, seed, START);
         world.found();
         world.busy = 1;
-        for _ in 0..4_000 {
+        world.is_late = true;
+        for _ in 0..6_000 {
             if world.payments.len() < 4 {
                 world.pay();
                 covered += world.payments.values().filter(|payment| payment.covered).count();
@@ -459,6 +496,84 @@ fn what_was_told_can_be_spent() {
         refused += world.outcomes.values().filter(no_funds).count();
     }
     assert!(covered > 100 && refused > 20, "{covered} were sure, {refused} refused");
+}
+
+/// An assembler that lies decides for a payment that the payer's bank refused. Neither the bank of the payee nor the one that
+/// keeps the reserves takes its word.
+#[test]
+fn nobody_takes_the_operators_word_for_what_another_agreed_to() {
+    let mut world = World::new(5);
+    world.found();
+    let balances = |world: &World| -> Vec<Vec<i64>> {
+        let of = |state: &SharedState<Updater>| {
+            state.lock().unwrap().accounts().iter().map(|(_, account)| account.balance).collect()
+        };
+        world.updaters.values().map(of).collect()
+    };
+    let turn = |world: &mut World, which: &dyn Fn(Role, u16) -> bool| {
+        world.now = world.now.plus_ms(5);
+        for (role, number) in world.all() {
+            if which(role, number) {
+                world.shards.get_mut(&(role, number)).unwrap().turn(world.now).unwrap();
+            }
+        }
+    };
+    for _ in 0..100 {
+        turn(&mut world, &|_, _| true);
+    }
+    let before = balances(&world);
+    let legs = path::payment(&world.network, account(1, 0), account(2, 0), EUR, Amount(5_000));
+    let payment = Transaction::new(Kind::Transfer, &world.terms(50_000), legs);
+    world.submit(&[payment]);
+    for _ in 0..100 {
+        turn(&mut world, &|role, _| role != Role::Sequencer);
+    }
+    let mut lies = 0;
+    for assembler in 0..world.layout.assemblers {
+        let decisions = world.layout.decisions(assembler);
+        for record in world.cluster.peek(&decisions, tally_log::Offset(0)) {
+            let mut decided = crate::message::DecisionBatch::decode(&record.payload).unwrap();
+            if decided.verdicts == [Refusal::InsufficientFunds.number()] {
+                decided.verdicts = vec![0];
+                let mut bytes = Vec::new();
+                decided.encode(&mut bytes);
+                assert!(world.cluster.alter(&decisions, record.offset, bytes.into()));
+                lies += 1;
+            }
+        }
+    }
+    assert_eq!(lies, 1);
+    // The payer's bank has the proof that the operator lies, and stops.
+    let payers = |role, number| number == 1 && matches!(role, Role::Approver | Role::Updater);
+    for _ in 0..2_000 {
+        turn(&mut world, &|role, number| !payers(role, number));
+    }
+    let applied: Vec<u64> = world.updaters.values().map(|state| state.lock().unwrap().applied()).collect();
+    let [keeper, payer, payee, other] = applied[..] else { panic!("{applied:?}") };
+    assert!(keeper == payer && payee == payer && other == payer + 1, "{applied:?}: whom it concerns waits");
+    assert_eq!(balances(&world), before, "nothing moved");
+    for role in [Role::Approver, Role::Updater] {
+        let refused = world.shards.get_mut(&(role, 1)).unwrap().turn(world.now).unwrap_err();
+        assert!(format!("{refused:?}").contains("NotApproved"), "{refused:?}");
+    }
+    // What was never there cannot be spent: the payee's bank lets nobody have it.
+    let legs = path::payment(&world.network, account(2, 0), account(2, 1), EUR, Amount(1_001));
+    let spent = Transaction::new(Kind::Transfer, &world.terms(50_000), legs);
+    let uetr = spent.header.uetr;
+    world.submit(&[spent]);
+    for _ in 0..200 {
+        turn(&mut world, &|role, number| !payers(role, number));
+        world.hear();
+    }
+    assert_eq!(world.outcomes.get(&uetr), None, "it says nothing while it cannot know");
+    // Opened again, they stand where they stood.
+    for role in [Role::Approver, Role::Updater] {
+        world.open(role, 2);
+    }
+    for _ in 0..200 {
+        turn(&mut world, &|role, number| !payers(role, number));
+    }
+    assert_eq!(balances(&world), before);
 }
 
 #[test]

@@ -229,6 +229,11 @@ impl Feeds {
         Self { log, feeds: partitions.into_iter().map(feed).collect(), turn: 0, unreadable }
     }
 
+    /// How many partitions there are.
+    pub(crate) fn count(&self) -> usize {
+        self.feeds.len()
+    }
+
     /// By partition, the position after the last record that has come, whether it was polled or not.
     pub(crate) fn come(&self) -> Vec<u64> {
         self.feeds.iter().map(|feed| feed.fetched).collect()
@@ -237,6 +242,11 @@ impl Feeds {
     /// Whether everything before position `ends`, by partition, was polled.
     pub(crate) fn has_reached(&self, ends: &[u64]) -> bool {
         self.feeds.iter().zip(ends).all(|(feed, end)| feed.cursor.next() >= *end)
+    }
+
+    /// Whether everything of one partition before position `end` was polled.
+    pub(crate) fn has_come_to(&self, feed: usize, end: u64) -> bool {
+        self.feeds.get(feed).is_some_and(|feed| feed.cursor.next() >= end)
     }
 
     /// By partition, its end as of now; none where the cluster does not say.

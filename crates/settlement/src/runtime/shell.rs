@@ -5,11 +5,11 @@ use super::feed::{Feeds, Polled};
 use super::topic::{Reader, Topic, TopicError};
 use super::under_way::UnderWay;
 use crate::message::{
-    AcceptedBatch, ApprovalBatch, ApprovalSigner, DecisionBatch, IntakeBatch, ParticipationBatch,
-    ProposalBatch, SequenceBatch, Source, Submission, Withdrawal,
+    AcceptedBatch, ApprovalBatch, ApprovalSigner, ConsentBatch, DecisionBatch, IntakeBatch,
+    ParticipationBatch, ProposalBatch, SequenceBatch, Source, Submission, Withdrawal,
 };
 use crate::stage::assembler::NotCounted;
-use crate::stage::{Approver, Assembler, LogWitness, Scheduled, Scheduler, Sequencer, Updater};
+use crate::stage::{Agreements, Approver, Assembler, LogWitness, Scheduled, Scheduler, Sequencer, Updater};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -146,6 +146,99 @@ fn is_the_schedulers(
     Ok(())
 }
 
+/// What the others agreed to, for a stage that takes no operator's word for it.
+pub struct Consents {
+    /// What was shown.
+    pub state: Agreements,
+    /// What is shown, by assembler.
+    pub reader: Reader<ConsentBatch>,
+    /// The record of the sequence that waits for some.
+    waiting: Option<Waiting>,
+}
+
+/// A record of the sequence that waits for consents.
+struct Waiting {
+    /// The sequence number of its first decision.
+    first: u64,
+    since: Timestamp,
+    /// Whether it was said that it waits for long.
+    is_said: bool,
+}
+
+/// After how long, in milliseconds, it is said that a record of the sequence waits for consents. An assembler makes them
+/// visible with the decision; a cluster may take a while to show both everywhere.
+const LATE_MS: u64 = 5_000;
+
+impl Consents {
+    /// What others are shown to agree to.
+    pub fn new(state: Agreements, reader: Reader<ConsentBatch>) -> Self {
+        Self { state, reader, waiting: None }
+    }
+
+    /// Learns what the stage was asked, as the stage itself `holds` it: it waits for consents to nothing else. What was shown
+    /// before is for nothing where the batch `is_over`.
+    fn open(&mut self, source: Source, holds: Option<&Arc<ProposalBatch>>, is_over: bool) {
+        if let Some(proposals) = holds {
+            self.state.propose(proposals);
+        } else if is_over {
+            self.state.forget(source);
+        }
+    }
+
+    /// Whether everybody whom it concerns was shown to agree to what a record of the sequence makes; reads what is shown as
+    /// far as it has to, but not to batches that are over. `note` learns the batch, the feed and the position of what is
+    /// kept. Where somebody is missing for long, it is said who.
+    fn are_there(
+        &mut self,
+        now: Timestamp,
+        bic: &str,
+        decided: &SequenceBatch,
+        is_over: impl Fn(Source) -> bool,
+        mut note: impl FnMut(Source, usize, u64),
+    ) -> Result<bool, TopicError> {
+        let assemblers = self.reader.feeds().map_or(1, Feeds::count);
+        let assembler = assembler_of(decided.source, assemblers);
+        // They are in the order of the commits: those to this decision come before those to later ones.
+        while let Some((index, missing)) = self.state.lacks(decided) {
+            let Some(polled) = self.reader.poll_unless(|feed| feed != assembler)? else {
+                self.say_that_it_waits(now, bic, decided, (index, missing));
+                return Ok(false);
+            };
+            let Polled { feed, position, value } = polled;
+            if !is_over(value.source) {
+                note(value.source, feed, position);
+                self.state.show(&value);
+            }
+        }
+        self.waiting = None;
+        Ok(true)
+    }
+
+    fn say_that_it_waits(
+        &mut self,
+        now: Timestamp,
+        bic: &str,
+        decided: &SequenceBatch,
+        (index, missing): (u32, ParticipantId),
+    ) {
+        let first = decided.first;
+        let waiting = self.waiting.take().filter(|waiting| waiting.first == first);
+        let waiting = waiting.unwrap_or(Waiting { first, since: now, is_said: false });
+        let waiting = self.waiting.insert(waiting);
+        if waiting.since.plus_ms(LATE_MS) <= now && !std::mem::replace(&mut waiting.is_said, true) {
+            tracing::error!(
+                bic,
+                sequence = first,
+                source = ?decided.source,
+                index,
+                missing = self.state.bic(missing),
+                "the sequence makes a transaction to which an institution was not shown to agree: nothing from there on is \
+                 taken"
+            );
+        }
+    }
+}
+
 /// An approver with its topics.
 pub struct ApproverShell {
     /// Its participant's BIC.
@@ -160,6 +253,10 @@ pub struct ApproverShell {
     pub approvals: Vec<Topic<ApprovalBatch>>,
     /// What it answers, for its participant's updater; none where the updater reads `approvals` itself.
     pub answers: Option<Topic<ApprovalBatch>>,
+    /// What the others agreed to; none where they are of this process.
+    pub consents: Option<Consents>,
+    /// A record of the sequence that makes something to which it was not shown yet that everybody agreed.
+    pub undecided: Option<Polled<SequenceBatch>>,
     /// Where what is under way lies: streams are the proposals by scheduler, then the approvals by assembler.
     pub under_way: UnderWay,
     /// Proposals that wait: with orders until the orders before them are decided, others until `known` is.
@@ -193,6 +290,13 @@ pub fn approvals_stream(assembler: usize) -> u16 {
 
 const APPROVALS_STREAM: u16 = 1 << 12;
 
+/// The stream of [`UpdaterShell::under_way`] that is what that assembler shows.
+pub fn consents_stream(assembler: usize) -> u16 {
+    CONSENTS_STREAM + u16::try_from(assembler).expect("assemblers are few")
+}
+
+const CONSENTS_STREAM: u16 = 1 << 13;
+
 fn stream(number: usize) -> u16 {
     u16::try_from(number).expect("feeds are few")
 }
@@ -212,13 +316,7 @@ impl Stage for ApproverShell {
                 is_the_schedulers(&self.proposals, polled).map_err(|wrong| error(self, wrong))?;
             }
         }
-        while let Some(decided) = self.sequence.poll().map_err(|refusal| error(self, refusal))? {
-            self.state.decide(&decided.value).map_err(|refusal| error(self, refusal))?;
-            if !self.state.is_open(decided.value.source) {
-                self.under_way.forget(decided.value.source);
-            }
-            progress = true;
-        }
+        progress |= self.decide(now)?;
         if !has_room {
             return Ok(progress);
         }
@@ -232,7 +330,13 @@ impl Stage for ApproverShell {
         }
         let Polled { feed, position, value } = proposals;
         let source = value.source;
-        match self.answer(now, feed, position, value) {
+        let answer = self.answer(now, feed, position, value);
+        if let Some(consents) = &mut self.consents
+            && answer.is_ok()
+        {
+            consents.open(source, self.state.open(source), self.state.is_over(source));
+        }
+        match answer {
             Ok(None) => {}
             Ok(Some(approvals)) => {
                 let assembler = assembler_of(source, self.approvals.len());
@@ -257,6 +361,37 @@ impl Stage for ApproverShell {
 }
 
 impl ApproverShell {
+    /// Takes the decisions that have come, up to one to which it was not shown that everybody agreed; whether there were any.
+    fn decide(&mut self, now: Timestamp) -> Result<bool, StageError> {
+        let mut progress = false;
+        loop {
+            if self.undecided.is_none() {
+                self.undecided = self.sequence.poll().map_err(|refusal| error(self, refusal))?;
+            }
+            let Some(polled) = self.undecided.take() else { return Ok(progress) };
+            let decided = &polled.value;
+            if let Some(consents) = &mut self.consents {
+                let is_over = |source| self.state.is_over(source);
+                let are_there = consents.are_there(now, &self.bic, decided, is_over, |_, _, _| {});
+                if !are_there.map_err(|refusal| error(self, refusal))? {
+                    self.undecided = Some(polled);
+                    return Ok(progress);
+                }
+            }
+            self.state.decide(decided).map_err(|refusal| error(self, refusal))?;
+            if !self.state.is_open(decided.source) {
+                self.under_way.forget(decided.source);
+            }
+            // What is decided of others' transactions may come before the own proposals: consents to those wait for them.
+            if let Some(consents) = &mut self.consents
+                && self.state.is_over(decided.source)
+            {
+                consents.state.forget(decided.source);
+            }
+            progress = true;
+        }
+    }
+
     /// The answer to proposals, or the proposals where more of the sequence has to be known first.
     fn answer(
         &mut self,
@@ -266,7 +401,7 @@ impl ApproverShell {
         proposals: Arc<ProposalBatch>,
     ) -> Result<Option<ApprovalBatch>, Arc<ProposalBatch>> {
         let Some(sequence) = self.sequence.feeds() else { return Ok(self.state.propose(now, proposals)) };
-        if !sequence.has_reached(&self.known.until) {
+        if self.undecided.is_some() || !sequence.has_reached(&self.known.until) {
             return Err(proposals);
         }
         if self.known.proposals.get(feed).is_some_and(|known| position < *known) {
@@ -298,6 +433,8 @@ pub struct AssemblerShell {
     pub held: Vec<Held>,
     /// What is not to be made after all.
     pub withdrawals: Reader<Withdrawal>,
+    /// What the others agreed to, by the participant who is shown it; empty where all are of this process.
+    pub consents: Vec<Topic<ConsentBatch>>,
     /// Decisions.
     pub decisions: Topic<DecisionBatch>,
     /// Called for answers that count for nothing, with the feed and the position where they lie.
@@ -307,6 +444,9 @@ pub struct AssemblerShell {
     /// What answers decide that were counted again when the assembler was opened, and had not counted before: those to
     /// batches that it did not know then.
     pub recovered: Vec<DecisionBatch>,
+    /// Consents to what was counted again when the assembler was opened. One that was shown before changes nothing; those of
+    /// answers that count for the first time were not.
+    pub shown_again: VecDeque<(ParticipantId, ConsentBatch)>,
     /// Where what is under way lies: streams are the approvals by the reader's feeds, the participations by scheduler from
     /// [`PARTICIPATIONS_STREAM`] on, then [`DECISIONS_STREAM`].
     pub under_way: UnderWay,
@@ -343,6 +483,9 @@ pub const DECISIONS_STREAM: u16 = u16::MAX;
 /// The first stream of [`AssemblerShell::under_way`] that participations are.
 pub const PARTICIPATIONS_STREAM: u16 = 1 << 15;
 
+/// Bytes of consents that an assembler that was opened appends before it looks at how much it has appended.
+const SHOWN_AT_ONCE: usize = 1 << 20;
+
 /// How often expiries are looked for, in milliseconds.
 const LOOK_MS: u64 = 100;
 /// How long answers wait, in milliseconds, for a batch that no scheduler has told the assembler of. A scheduler makes both
@@ -357,6 +500,17 @@ impl Stage for AssemblerShell {
     fn poll(&mut self, now: Timestamp) -> Result<bool, StageError> {
         if !self.decisions.has_room() {
             return Ok(false);
+        }
+        // Before anything is decided, and not more in one commit than it takes.
+        if !self.shown_again.is_empty() {
+            let mut bytes = 0;
+            while bytes < SHOWN_AT_ONCE
+                && let Some((participant, consents)) = self.shown_again.pop_front()
+            {
+                bytes += consents.bytes();
+                self.show(participant, consents)?;
+            }
+            return Ok(true);
         }
         if now >= self.looked.plus_ms(LOOK_MS) {
             self.looked = now;
@@ -466,7 +620,18 @@ impl AssemblerShell {
         Ok(())
     }
 
+    /// Shows an institution what another agreed to. A scheduler that lies may ask whom there is not.
+    fn show(&mut self, participant: ParticipantId, consents: ConsentBatch) -> Result<(), StageError> {
+        let Some(topic) = self.consents.get(participant.index()) else { return Ok(()) };
+        topic.append(Arc::new(consents)).map_err(|refusal| error(self, refusal))?;
+        Ok(())
+    }
+
+    /// Shows what was agreed to, then sends what is decided: whoever learns of a decision finds the consents to it.
     fn decide(&mut self, decisions: DecisionBatch) -> Result<(), StageError> {
+        for (participant, consents) in self.state.take_consents() {
+            self.show(participant, consents)?;
+        }
         if decisions.indices.is_empty() {
             return Ok(());
         }
@@ -535,14 +700,16 @@ pub struct UpdaterShell {
     pub sequence: Reader<SequenceBatch>,
     /// Checks the participant's signature under its answers; none where they come from this process.
     pub own: Option<OwnAnswers>,
+    /// What the others agreed to; none where they are of this process, or it takes the sequence's word.
+    pub consents: Option<Consents>,
     /// Checks the operator's log on the way; none where the operator is this process.
     pub witness: Option<LogWitness>,
     /// How far it has come, for those who wait for it.
     pub applied: Arc<AtomicU64>,
     /// A decision whose proposals, or the answers to them, have not come yet.
     pub held: Option<Arc<SequenceBatch>>,
-    /// Where what is under way lies: streams are the proposals by scheduler, then the answers by assembler
-    /// ([`approvals_stream`]).
+    /// Where what is under way lies: streams are the proposals by scheduler, then the answers and the consents by assembler
+    /// ([`approvals_stream`], [`consents_stream`]).
     pub under_way: UnderWay,
 }
 
@@ -575,9 +742,19 @@ impl Stage for UpdaterShell {
         // Before it accuses the operator it has read every answer that is there: one that came before its proposals gives way
         // to a later one.
         let is_read = |feeds: &Feeds| feeds.ends().is_some_and(|ends| feeds.has_reached(&ends));
-        if state.is_ready(&decided)
-            && (!state.contradicts(&decided) || self.answers.feeds().is_none_or(is_read))
-        {
+        let mut may_apply = state.is_ready(&decided);
+        if may_apply && let Some(refused) = state.contradiction(&decided) {
+            if self.answers.feeds().is_none_or(is_read) {
+                return Err(error(self, refused));
+            }
+            may_apply = false;
+        } else if may_apply && let Some(consents) = &mut self.consents {
+            let (under_way, is_over) = (&mut self.under_way, |source| state.is_over(source));
+            let note = |source, feed, position| under_way.note(source, consents_stream(feed), position);
+            let are_there = consents.are_there(now, &self.bic, &decided, is_over, note);
+            may_apply = are_there.map_err(|refusal| error(self, refusal))?;
+        }
+        if may_apply {
             if let Some(witness) = &mut self.witness
                 && let Err(fault) = witness.follow(now, &decided)
             {
@@ -586,6 +763,9 @@ impl Stage for UpdaterShell {
             state.apply(&decided).map_err(|refusal| error(self, refusal))?;
             if !state.awaits(decided.source) {
                 self.under_way.forget(decided.source);
+                if let Some(consents) = &mut self.consents {
+                    consents.state.forget(decided.source);
+                }
             }
             self.applied.store(state.applied(), Ordering::Release);
             progress = true;
@@ -596,23 +776,44 @@ impl Stage for UpdaterShell {
     }
 }
 
-/// How far proposals and answers go, by partition.
+/// How far proposals and answers go, by partition, and the consents to what the record that is held decides.
 pub(crate) struct ShownEnds {
     proposals: Vec<u64>,
     answers: Vec<u64>,
+    /// Of which assembler, and its end; none where it waits for something else.
+    consents: Option<(usize, u64)>,
 }
 
 impl UpdaterShell {
-    /// How far what its participant is asked and answers goes as of now; none where that is not known.
+    /// How far that goes on which the record of the sequence that is held rests, as of now; none where that is not known.
     pub(crate) fn ends(&self) -> Option<ShownEnds> {
-        Some(ShownEnds { proposals: self.proposals.feeds()?.ends()?, answers: self.answers.feeds()?.ends()? })
+        let consents = match (&self.consents, &self.held) {
+            // They are read once nothing else is missing.
+            (Some(consents), Some(held)) if self.awaits_consents() => {
+                let feeds = consents.reader.feeds()?;
+                let assembler = assembler_of(held.source, feeds.count());
+                Some((assembler, feeds.end(assembler)?))
+            }
+            _ => None,
+        };
+        let (proposals, answers) = (self.proposals.feeds()?.ends()?, self.answers.feeds()?.ends()?);
+        Some(ShownEnds { proposals, answers, consents })
+    }
+
+    /// Whether all that the record of the sequence that is held lacks are others' consents.
+    pub(crate) fn awaits_consents(&self) -> bool {
+        let state = self.state.lock().expect("no step panics and goes on");
+        self.consents.is_some() && self.held.as_ref().is_some_and(|held| state.is_ready(held))
     }
 
     /// Whether all of it has been read up to there.
     pub(crate) fn has_reached(&self, ends: &ShownEnds) -> bool {
         let reached =
             |feeds: Option<&Feeds>, ends: &[u64]| feeds.is_some_and(|feeds| feeds.has_reached(ends));
-        reached(self.proposals.feeds(), &ends.proposals) && reached(self.answers.feeds(), &ends.answers)
+        let shown = self.consents.as_ref().and_then(|consents| consents.reader.feeds());
+        reached(self.proposals.feeds(), &ends.proposals)
+            && reached(self.answers.feeds(), &ends.answers)
+            && ends.consents.is_none_or(|(feed, end)| shown.is_some_and(|shown| shown.has_come_to(feed, end)))
     }
 
     /// Takes the proposals and the answers to them that have come; whether there were any.
@@ -630,6 +831,12 @@ impl UpdaterShell {
             state.propose(value);
             if state.is_open(source) {
                 self.under_way.note(source, stream(feed), position);
+            } else if state.is_over(source) {
+                self.under_way.forget(source);
+            }
+            if let Some(consents) = &mut self.consents {
+                let holds = state.open(source).map(|(proposals, _)| proposals);
+                consents.open(source, holds, state.is_over(source));
             }
             progress = true;
         }

@@ -170,6 +170,7 @@ impl Driver {
                 indices: proposals.indices.clone(),
                 ids: vec![Hash::ZERO; proposals.len()],
                 verdicts: vec![0; proposals.len()],
+                leaves: Vec::new(),
                 signature: Signature::from_bytes([0; 64]),
             };
             updater.propose(Arc::new(proposals));

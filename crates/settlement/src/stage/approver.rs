@@ -4,6 +4,7 @@
 //! outcome from the sequence: a debit that was refused elsewhere becomes available again, a credit
 //! becomes available when its payment is final.
 
+use super::agreements::ProposalHasher;
 use super::approved::{self, ApprovedOnce};
 use crate::accounts::{AccountTable, BALANCE_RANGE};
 use crate::message::{
@@ -13,7 +14,6 @@ use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use tally_crypto::{Hash, PublicKey, Signature, Signed, SigningKey};
-use tally_ledger::batch::Hasher;
 use tally_ledger::order::{AccountAction, AccountOrder};
 use tally_ledger::refusal::verdict_number;
 use tally_ledger::transaction::{Kind, Leg};
@@ -56,9 +56,7 @@ pub struct Approver {
     /// The number of the next decision; none where the sequence is this process's own.
     next: Option<u64>,
     clock: Timestamp,
-    hasher: Hasher,
-    leg_hashes: Vec<Hash>,
-    all_hashes: Vec<Hash>,
+    ids: ProposalHasher,
     signer: ApprovalSigner,
     /// None before proposals come whose signatures this process has not verified.
     check: Option<SignatureCheck>,
@@ -250,7 +248,7 @@ impl Approver {
         aliases: impl Iterator<Item = &'a str>,
     ) -> Self {
         Self {
-            hasher: Hasher::new(&network.id),
+            ids: ProposalHasher::new(&network.id),
             signer: ApprovalSigner::new(network.id),
             network,
             participant: accounts.participant(),
@@ -267,8 +265,6 @@ impl Approver {
             recovered: Recovered::default(),
             next: None,
             clock: Timestamp(0),
-            leg_hashes: Vec::new(),
-            all_hashes: Vec::new(),
             check: None,
             checked: None,
             approved_once: ApprovedOnce::default(),
@@ -336,9 +332,19 @@ impl Approver {
         }
     }
 
+    /// Whether a batch is wholly decided, as far as it concerns the participant.
+    pub fn is_over(&self, source: Source) -> bool {
+        !self.is_open(source) && self.is_known(source)
+    }
+
     /// Whether a batch is answered and not wholly decided.
     pub fn is_open(&self, source: Source) -> bool {
         self.open.contains_key(&source)
+    }
+
+    /// The proposals of a batch that is answered and not wholly decided.
+    pub fn open(&self, source: Source) -> Option<&Arc<ProposalBatch>> {
+        self.open.get(&source).map(|open| &open.proposals)
     }
 
     /// The time by which it judges.
@@ -399,11 +405,15 @@ impl Approver {
 
     /// Whether an answer to the batch would say nothing new.
     fn is_answered(&self, batch: &ProposalBatch) -> bool {
-        let source = batch.source;
-        let below = self.recovered.below.get(&source.scheduler).is_some_and(|below| source.number < *below);
         // A scheduler that proposes something else under the name of an earlier batch gets no second answer.
+        batch.participant != self.participant || self.is_known(batch.source)
+    }
+
+    /// Whether proposals of the batch, or word that there are none, have come, or it was wholly decided before a recovery.
+    fn is_known(&self, source: Source) -> bool {
+        let below = self.recovered.below.get(&source.scheduler).is_some_and(|below| source.number < *below);
         let seen = self.seen.get(&source.scheduler).is_some_and(|seen| source.number < *seen);
-        batch.participant != self.participant || seen || (below && !self.recovered.open.contains_key(&source))
+        seen || (below && !self.recovered.open.contains_key(&source))
     }
 
     fn judge_unless_answered(&mut self, now: Timestamp, batch: &ProposalBatch) -> Option<Judged> {
@@ -499,7 +509,7 @@ impl Approver {
         if let Some((_, checked)) = self.checked.take_if(|(source, _)| *source == batch.source) {
             return Some(checked);
         }
-        let ids = self.ids(batch);
+        let ids = self.ids.ids(batch);
         let (mut signed, mut signed_of) = (Vec::new(), Vec::new());
         for proposal in batch.iter() {
             let needs = |key: &PublicKey| self.needs_signature_of(&proposal, key);
@@ -561,8 +571,9 @@ impl Approver {
             source_len: batch.source_len,
             participant: self.participant,
             indices: batch.indices.clone(),
-            ids: checked.map_or_else(|| self.ids(&batch), |checked| checked.ids),
+            ids: checked.map_or_else(|| self.ids.ids(&batch), |checked| checked.ids),
             verdicts,
+            leaves: Vec::new(),
             signature: Signature::from_bytes([0; 64]),
         };
         let ids = if batch.verified.is_none() { approval.ids.clone() } else { Vec::new() };
@@ -572,6 +583,11 @@ impl Approver {
             approval.indices = (0..given.len()).filter(is_new).map(|at| approval.indices[at]).collect();
             approval.ids = (0..given.len()).filter(is_new).map(|at| approval.ids[at]).collect();
             approval.verdicts = (0..given.len()).filter(is_new).map(|at| approval.verdicts[at]).collect();
+        }
+        if batch.verified.is_none() {
+            let is_new = |item: usize| !given.get(item).is_some_and(|given| *given);
+            let new = batch.iter().filter(|proposal| is_new(proposal.item));
+            approval.group(&new.map(|proposal| proposal.participants).collect::<Vec<_>>());
         }
         self.signer.sign(&mut approval, &self.key);
         if batch.verified.is_none() {
@@ -595,34 +611,6 @@ impl Approver {
                 .insert(batch.source, Open { proposals: batch, approved, decided, first_leg, undecided });
         }
         (!approval.indices.is_empty()).then_some(approval)
-    }
-
-    /// The ids, recomputed: an approval is for what the participant was shown and nothing else.
-    fn ids(&mut self, batch: &ProposalBatch) -> Vec<Hash> {
-        let legs = batch.legs.iter().zip(&batch.salts).zip(&batch.positions);
-        self.hasher.legs(
-            legs.map(|((leg, salt), position)| (leg, salt.as_slice(), *position)),
-            &mut self.leg_hashes,
-        );
-        let mut ids = Vec::new();
-        if batch.hidden.is_empty() {
-            self.hasher.ids(&batch.headers, &batch.participants, &self.leg_hashes, &mut ids);
-            return ids;
-        }
-        self.all_hashes.clear();
-        for proposal in batch.iter() {
-            let mut hidden = proposal.hidden.iter();
-            let mut shown = (proposal.first_leg..).zip(proposal.positions).peekable();
-            for position in 0..proposal.header.legs {
-                let hash = match shown.next_if(|(_, at)| **at == position) {
-                    Some((leg, _)) => Some(&self.leg_hashes[leg]),
-                    None => hidden.next(),
-                };
-                self.all_hashes.push(hash.copied().unwrap_or(Hash::ZERO));
-            }
-        }
-        self.hasher.ids(&batch.headers, &batch.participants, &self.all_hashes, &mut ids);
-        ids
     }
 
     fn answer(&mut self, proposal: &Proposal<'_>, answered: Answered<'_>) -> Result<(), Refusal> {

@@ -4,8 +4,13 @@
 //! Who is concerned comes from the scheduler ([`ParticipationBatch`]) alone. An answer counts for the
 //! participant who signed it, and only where that participant was asked: a participant can refuse what
 //! concerns it, and change nothing else.
+//!
+//! It shows each participant with whose signature the others agreed ([`ConsentBatch`]), before what they agreed to is
+//! decided: nobody has to take the operator's word for that.
 
-use crate::message::{ApprovalBatch, ApprovalSigner, DecisionBatch, ParticipationBatch, Source, Withdrawal};
+use crate::message::{
+    ApprovalBatch, ApprovalSigner, ConsentBatch, DecisionBatch, ParticipationBatch, Source, Withdrawal,
+};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use tally_ledger::{Network, ParticipantId, Refusal, Timestamp};
@@ -28,6 +33,8 @@ pub struct Assembler {
     /// Withdrawals whose batch is not open yet. Their senders have no acknowledgement, so that a crash may
     /// forget them.
     withdrawn: BTreeSet<Withdrawal>,
+    /// What is to be shown to whom; none where all participants are of this process.
+    consents: Option<Vec<(ParticipantId, ConsentBatch)>>,
     signer: ApprovalSigner,
     clock: Timestamp,
 }
@@ -147,8 +154,21 @@ impl Assembler {
             open: BTreeMap::new(),
             finished,
             withdrawn: BTreeSet::new(),
+            consents: None,
             clock,
         }
+    }
+
+    /// An assembler whose participants are shown what the others agreed to ([`Self::take_consents`]).
+    #[must_use]
+    pub fn with_consents(self) -> Self {
+        Self { consents: Some(Vec::new()), ..self }
+    }
+
+    /// What has been agreed to since the last time, and whom it is to be shown. It belongs before the decisions of the same
+    /// step.
+    pub fn take_consents(&mut self) -> Vec<(ParticipantId, ConsentBatch)> {
+        self.consents.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// What it has finished, per scheduler.
@@ -241,7 +261,10 @@ impl Assembler {
             self.close(source);
             return Ok(decisions);
         }
-        open.count(batch, &mut decisions)?;
+        let agreed = open.count(batch, &mut decisions)?;
+        if let Some(consents) = &mut self.consents {
+            consents.extend(ConsentBatch::of(batch, open.shared(batch, &agreed)));
+        }
         if open.undecided == 0 {
             self.close(source);
         }
@@ -346,15 +369,24 @@ impl Open {
             && batch.ids == self.participation.ids
     }
 
-    fn count(&mut self, batch: &Arc<ApprovalBatch>, decisions: &mut DecisionBatch) -> Result<(), NotCounted> {
+    /// Counts answers, and adds what they decide to `decisions`; the positions of those that are a yes, given for the first
+    /// time to what was not decided.
+    fn count(
+        &mut self,
+        batch: &Arc<ApprovalBatch>,
+        decisions: &mut DecisionBatch,
+    ) -> Result<Vec<usize>, NotCounted> {
         let participation = Arc::clone(&self.participation);
         let counting = self.counting.get_or_insert_with(|| Counting::new(&participation));
         let places = counting.places(&participation, batch)?;
-        let mut is_new = false;
+        let (mut is_new, mut agreed) = (false, Vec::new());
         for (at, place) in places.iter().enumerate() {
             let answer = answer(&participation, batch, at);
             let Some(item) = counting.answer(batch.indices[at] as usize, *place, answer) else { continue };
             is_new = true;
+            if answer == 0 && !item.decided {
+                agreed.push(at);
+            }
             if item.missing == 0 && !item.decided {
                 let verdict = item.verdict;
                 self.undecided -= 1;
@@ -365,7 +397,20 @@ impl Open {
         if is_new {
             counting.counted.push(Arc::clone(batch));
         }
-        Ok(())
+        Ok(agreed)
+    }
+
+    /// The participants of each transaction that answers at those positions are about.
+    fn shared<'a>(
+        &'a self,
+        batch: &'a ApprovalBatch,
+        positions: &'a [usize],
+    ) -> impl Iterator<Item = (usize, &'a [ParticipantId])> {
+        let firsts = self.counting.as_ref().map_or(&[][..], |counting| &counting.firsts);
+        positions.iter().map(move |at| {
+            let index = batch.indices[*at] as usize;
+            (*at, &self.participation.participants[firsts[index] as usize..firsts[index + 1] as usize])
+        })
     }
 
     /// Refuses a transaction, unless it is decided.

@@ -1,5 +1,6 @@
 //! The stages against naive models, on one small network.
 
+mod agreements;
 mod approver;
 mod assembler;
 mod scheduler;

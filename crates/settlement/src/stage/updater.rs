@@ -173,6 +173,11 @@ impl Updater {
             && !self.recovered.contains_key(&source)
     }
 
+    /// Whether a batch is wholly decided, as far as it concerns the participant.
+    pub fn is_over(&self, source: Source) -> bool {
+        self.has_seen(source) && !self.is_open(source)
+    }
+
     /// Whether proposals of the batch are kept that are not all decided.
     pub fn is_open(&self, source: Source) -> bool {
         self.open.contains_key(&source)
@@ -267,16 +272,19 @@ impl Updater {
         })
     }
 
-    /// Whether a record of the sequence that is ready makes what the participant has only refused, as far as its answers
-    /// have come.
-    pub fn contradicts(&self, batch: &SequenceBatch) -> bool {
-        let Some(open) = self.open.get(&batch.source) else { return false };
-        let refused = |index| {
-            let item = open.proposals.position(index);
-            item.is_some_and(|item| open.answers[item].is_some_and(|answer| answer != 0))
-        };
-        let mut made = batch.runs.iter().filter(|run| run.verdict == 0);
-        made.any(|run| (run.index..run.index + u32::from(run.count)).any(refused))
+    /// Why nothing of a record of the sequence that is ready is ever applied: it leaves a gap, or makes what the participant has
+    /// only refused, as far as its answers have come.
+    pub fn contradiction(&self, batch: &SequenceBatch) -> Option<UpdateError> {
+        if batch.first > self.applied {
+            return Some(UpdateError::Gap { expected: self.applied, found: batch.first });
+        }
+        let open = self.open.get(&batch.source)?;
+        let mut made = batch.decisions().zip(batch.first..).filter(|((_, verdict), _)| *verdict == 0);
+        made.find_map(|((index, _), sequence)| {
+            let item = open.proposals.position(index)?;
+            let answer = open.answers[item].filter(|answer| *answer != 0)?;
+            Some(UpdateError::NotApproved { sequence, source_batch: batch.source, index, answer })
+        })
     }
 
     /// Applies decisions whose proposals and answers have come ([`Self::is_ready`]), or that were never for this

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use tally_crypto::log::Frontier;
-use tally_crypto::{Hash, SigningKey};
+use tally_crypto::{Hash, Signature, SigningKey};
 use tally_ledger::order::AccountAction;
 use tally_ledger::refusal::verdict_number;
 use tally_ledger::transaction::{Leg, Terms};
@@ -13,9 +13,12 @@ use tally_ledger::{
 use tally_log::{FileLog, Log, Options, Ticket};
 use tally_settlement::audit::{Audit, AuditError, AuditReport, Beginning, Earlier, Findings, Shown};
 use tally_settlement::journal::{self, Entry, SEQUENCE};
-use tally_settlement::message::{AcceptedBatch, DecisionBatch, Message, SequenceBatch, Source};
+use tally_settlement::message::{
+    AcceptedBatch, ApprovalBatch, ApprovalSigner, ConsentBatch, DecisionBatch, Message, SequenceBatch, Source,
+};
 use tally_settlement::path;
-use tally_settlement::stage::{Scheduler, Sequencer};
+use tally_settlement::stage::scheduler::Asked;
+use tally_settlement::stage::{Assembler, Scheduler, Sequencer};
 
 pub(crate) const EUR: AssetId = AssetId(0);
 pub(crate) const USD: AssetId = AssetId(1);
@@ -238,6 +241,17 @@ impl Forge {
         institution: ParticipantId,
         beginning: Beginning,
     ) -> Result<AuditReport, AuditError> {
+        self.audit_with_consents(institution, beginning, |_| None)
+    }
+
+    /// As [`Self::audit_shown`], with what others agreed to: all of it, signed with the key that is given for each batch of
+    /// answers, or not shown.
+    pub(crate) fn audit_with_consents(
+        &self,
+        institution: ParticipantId,
+        beginning: Beginning,
+        signer: impl Fn(&ApprovalBatch) -> Option<SigningKey>,
+    ) -> Result<AuditReport, AuditError> {
         self.log.sync().unwrap();
         let mut entries = Vec::new();
         for read in journal::entries(&self.log, Ticket(0)) {
@@ -246,17 +260,50 @@ impl Forge {
                 Entry::Accepted(source, accepted) => {
                     let network = Arc::clone(&self.network);
                     let mut scheduler = Scheduler::new(network, source.scheduler, 0, 10, [1, 2]);
-                    let proposals = scheduler.propose_again(source, &accepted.batch, |_| true);
-                    let own = proposals
-                        .proposals
-                        .into_iter()
-                        .filter(|proposals| proposals.participant == institution);
-                    entries.extend(own.map(|proposals| Ok((ticket, Shown::Proposed(proposals)))));
+                    let asked = scheduler.propose_again(source, &accepted.batch, |_| true);
+                    let consents = self.consents(&asked, institution, &signer);
+                    let mut own = asked.proposals;
+                    own.retain(|proposals| proposals.participant == institution);
+                    entries.extend(own.into_iter().map(|own| Ok((ticket, Shown::Proposed(own)))));
+                    entries.extend(consents.into_iter().map(|shown| Ok((ticket, Shown::Agreed(shown)))));
                 }
                 Entry::Sequenced(_, batch) => entries.push(Ok((ticket, Shown::Sequenced(batch)))),
             }
         }
         Audit::new(&self.network).shown(institution, beginning, entries.into_iter())
+    }
+
+    /// What everybody else agrees to, as an assembler shows it to one institution.
+    fn consents(
+        &self,
+        asked: &Asked,
+        to: ParticipantId,
+        signer: impl Fn(&ApprovalBatch) -> Option<SigningKey>,
+    ) -> Vec<ConsentBatch> {
+        let Some(participation) = &asked.participation else { return Vec::new() };
+        let mut shown = Vec::new();
+        for proposals in asked.proposals.iter().filter(|proposals| proposals.participant != to) {
+            let mut answers = ApprovalBatch {
+                source: proposals.source,
+                source_len: proposals.source_len,
+                participant: proposals.participant,
+                indices: proposals.indices.clone(),
+                ids: proposals.indices.iter().map(|at| participation.ids[*at as usize]).collect(),
+                verdicts: vec![0; proposals.indices.len()],
+                leaves: Vec::new(),
+                signature: Signature::from_bytes([0; 64]),
+            };
+            let Some(key) = signer(&answers).filter(|_| !answers.indices.is_empty()) else { continue };
+            let mut assembler = Assembler::new(Arc::clone(&self.network), []).with_consents();
+            assembler.ask(Arc::new(participation.clone()));
+            let mut sign = ApprovalSigner::new(NETWORK);
+            sign.sign(&mut answers, &institution(proposals.participant));
+            assembler.count(self.now, &Arc::new(answers.clone())).unwrap();
+            sign.sign(&mut answers, &key);
+            let own = assembler.take_consents().into_iter().filter(|(participant, _)| *participant == to);
+            shown.extend(own.map(|(_, consents)| ConsentBatch { signature: answers.signature, ..consents }));
+        }
+        shown
     }
 
     /// What an audit finds that must find something.

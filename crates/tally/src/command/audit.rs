@@ -233,6 +233,14 @@ fn facts(report: &AuditReport, network: &Network, options: AuditOptions, rate: f
             ),
         };
         facts.push(("covered", text));
+        let text = match covered.consents_from {
+            Some(from) => format!(
+                "the others' signatures under what concerns them, from sequence number {} on",
+                table::count(from)
+            ),
+            None => "none is at hand: who else agreed was not checked".to_owned(),
+        };
+        facts.push(("consents", text));
     }
     if report.late > 0 {
         let text = format!(

@@ -73,11 +73,12 @@ struct Hop {
     readers: u64,
 }
 
-const HOPS: [Hop; 5] = [
+const HOPS: [Hop; 6] = [
     Hop { topic: "transactions", inside: 112, between: 144, readers: 1 },
     Hop { topic: "accepted", inside: 112, between: 144, readers: 0 },
     Hop { topic: "proposals", inside: 135, between: 597, readers: 2 },
-    Hop { topic: "approvals", inside: 47, between: 141, readers: 1 },
+    Hop { topic: "approvals", inside: 49, between: 147, readers: 2 },
+    Hop { topic: "consents", inside: 0, between: 50, readers: 2 },
     Hop { topic: "decisions", inside: 38, between: 38, readers: 1 },
 ];
 /// A payer's key and signature.

@@ -5,8 +5,8 @@ use super::small::{Small, bytes};
 use tally_ledger::wire::Reader;
 use tally_ledger::{AccountOrder, TransactionBatch};
 use tally_settlement::message::{
-    AcceptedBatch, AnnexBatch, ApprovalBatch, DecisionBatch, Message, ParticipationBatch, ProposalBatch,
-    SequenceBatch, Source, Submission, Withdrawal,
+    AcceptedBatch, AnnexBatch, ApprovalBatch, ConsentBatch, DecisionBatch, Message, ParticipationBatch,
+    ProposalBatch, SequenceBatch, Source, Submission, Withdrawal,
 };
 use tally_sim::Rng;
 
@@ -65,6 +65,10 @@ pub(super) fn proposal(rng: &mut Rng, small: &Small) {
 pub(super) fn approval(rng: &mut Rng, small: &Small) {
     decode::<ParticipationBatch>(rng, &small.participations);
     decode::<ApprovalBatch>(rng, &small.approvals);
+}
+
+pub(super) fn consent(rng: &mut Rng, small: &Small) {
+    decode::<ConsentBatch>(rng, &small.consents);
 }
 
 pub(super) fn decision(rng: &mut Rng, small: &Small) {

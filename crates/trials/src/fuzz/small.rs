@@ -44,6 +44,7 @@ pub struct Small {
     pub(super) participations: Vec<Vec<u8>>,
     pub(super) proposals: Vec<Vec<u8>>,
     pub(super) approvals: Vec<Vec<u8>>,
+    pub(super) consents: Vec<Vec<u8>>,
     pub(super) decisions: Vec<Vec<u8>>,
     pub(super) sequences: Vec<Vec<u8>>,
     /// The records of the journal: topic and payload.
@@ -157,6 +158,7 @@ impl Small {
             participations: Vec::new(),
             proposals: Vec::new(),
             approvals: Vec::new(),
+            consents: Vec::new(),
             decisions: Vec::new(),
             sequences: Vec::new(),
             records: Vec::new(),
@@ -189,7 +191,7 @@ impl Small {
                 Approver::new(Arc::clone(&self.network), key, partition.accounts, std::iter::empty())
             })
             .collect();
-        let mut assembler = Assembler::new(Arc::clone(&self.network), []);
+        let mut assembler = Assembler::new(Arc::clone(&self.network), []).with_consents();
         self.prefixes.push(balances(replay.partitions.iter().map(|partition| &partition.accounts)));
         for entry in journal::entries(&log, Ticket(0)) {
             match entry.expect("the journal is whole").1 {
@@ -213,6 +215,8 @@ impl Small {
                         let answer = Arc::new(answer);
                         let decided = assembler.count(accepted.accepted_at, &answer).expect("it is signed");
                         self.decisions.push(bytes(&decided));
+                        let shown = assembler.take_consents().into_iter();
+                        self.consents.extend(shown.map(|(_, consents)| bytes(&consents)));
                     }
                     replay.accept(source, accepted);
                 }

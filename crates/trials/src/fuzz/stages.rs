@@ -6,12 +6,13 @@ use crate::simulation::plan::keys;
 use std::collections::HashSet;
 use std::sync::Arc;
 use tally_crypto::Signature;
-use tally_ledger::TransactionBatch;
 use tally_ledger::wire::Reader;
+use tally_ledger::{ParticipantId, TransactionBatch};
 use tally_settlement::message::{
-    ApprovalBatch, ApprovalSigner, Intake, Message, ParticipationBatch, ProposalBatch, SequenceBatch,
+    ApprovalBatch, ApprovalSigner, ConsentBatch, Intake, Message, ParticipationBatch, ProposalBatch,
+    SequenceBatch,
 };
-use tally_settlement::stage::{Approver, Assembler, Scheduler};
+use tally_settlement::stage::{Agreements, Approver, Assembler, Scheduler};
 use tally_sim::Rng;
 
 fn again<M: Message + PartialEq + std::fmt::Debug>(message: &M) {
@@ -111,5 +112,44 @@ pub(super) fn assembler(rng: &mut Rng, small: &Small) {
                 assert!(decided.insert((batch.source, *index)), "decided twice");
             }
         }
+    }
+}
+
+/// What nobody signed is no consent, and nothing that is shown stops who reads it.
+pub(super) fn agreements(rng: &mut Rng, small: &Small) {
+    let participants = small.network.participants.len();
+    let of = ParticipantId(u16::try_from(rng.index(participants)).expect("few"));
+    let mut agreements = Agreements::new(Arc::clone(&small.network), of);
+    let mut proposed = Vec::new();
+    for _ in 0..rng.between(1, 12) {
+        if rng.chance(1, 2) {
+            let bytes = damaged(rng, &small.consents);
+            let Ok(consents) = ConsentBatch::decode(&bytes) else { continue };
+            agreements.show(&Arc::new(consents));
+        } else {
+            let bytes = damaged(rng, &small.proposals);
+            let Ok(proposals) = ProposalBatch::decode(&bytes) else { continue };
+            agreements.propose(&Arc::new(proposals.clone()));
+            proposed.push(proposals);
+        }
+    }
+    for proposals in &proposed {
+        let made = vec![0; proposals.len()];
+        let runs = SequenceBatch::runs_of(&proposals.indices, &made);
+        let lacks = agreements.lacks(&SequenceBatch {
+            first: 0,
+            count: u32::try_from(made.len()).expect("batches are bounded"),
+            source: proposals.source,
+            timestamp: small.now,
+            runs,
+            root: tally_crypto::Hash::ZERO,
+            tree_root: [0; 32],
+            tree_size: 0,
+            signature: Signature::from_bytes([0; 64]),
+        });
+        if let Some((_, missing)) = lacks {
+            assert_ne!(missing, of, "it does not wait for itself");
+        }
+        agreements.forget(proposals.source);
     }
 }

@@ -62,7 +62,7 @@ fn readers(layout: &Layout, Partition { topic, number }: &Partition) -> Vec<Key>
     let everybody = |role: Role| layout.everybody().map(move |participant| (role, participant.0));
     match kind {
         "accepted" | "scheduler" => vec![(Role::Scheduler, *number)],
-        "proposals" | "snapshots" => vec![(Role::Approver, of), (Role::Updater, of)],
+        "proposals" | "consents" | "snapshots" => vec![(Role::Approver, of), (Role::Updater, of)],
         "participations" => vec![(Role::Assembler, *number % layout.assemblers)],
         "approver" => vec![(Role::Approver, of)],
         "decisions" => vec![(Role::Sequencer, 0), (Role::Assembler, *number)],

@@ -116,6 +116,8 @@ lies! {
     ProposesOtherField,
     /// It proposes something else under the name of an earlier batch.
     ProposesUnderEarlierName,
+    /// It puts what names another institution before the proposals of the next batch, under that batch's name.
+    ProposesAheadForAnother,
     /// It proposes under the name of another scheduler's batch.
     ProposesUnderOthersName,
     /// It writes what nobody can read.
@@ -138,6 +140,10 @@ lies! {
     DecidesNothing,
     /// It decides before anybody answered.
     DecidesUnanswered,
+    /// It shows an institution other consents than those that were given.
+    ShowsOtherConsents,
+    /// It writes what nobody can read.
+    ShowsUnreadable,
     /// The sequencer gives another verdict than was decided.
     SequencesOtherwise,
     /// It sequences what was decided twice.
@@ -243,7 +249,7 @@ pub(super) struct Liar {
 }
 
 impl Liar {
-    fn new(member: Member, rng: Rng, world: &mut World) -> Self {
+    fn new(member: Member, mut rng: Rng, world: &mut World) -> Self {
         let mut institution = None;
         let mut sequencer = None;
         match member {
@@ -254,7 +260,7 @@ impl Liar {
             }
             Member::Operator { sequencer: true, .. } => {
                 world.replace((Role::Sequencer, 0));
-                sequencer = Some(sequencer::Adversary::new(world));
+                sequencer = Some(sequencer::Adversary::new(world, rng.chance(1, 2)));
             }
             _ => {}
         }
@@ -323,6 +329,7 @@ impl Liar {
                 }
                 if key.0 == Role::Assembler && assemblers {
                     self.alter_decisions(world, key.1);
+                    self.alter_consents(world, key.1);
                 }
                 if sequencer && self.rng.chance(1, 4) {
                     self.sequence(world);

@@ -421,7 +421,7 @@ impl World {
             self.cluster.open(&layout.writer(key.0, key.1), &[binding]).expect("the partition is there");
         let before = before.map_or(u64::MAX, |record| record.offset.0).to_le_bytes();
         for _ in 0..self.rng.between(1, 3) {
-            let piece: [&[u8]; 4] = [&[2, 0], &before, &4u32.to_le_bytes(), b"half"];
+            let piece: [&[u8]; 4] = [&[3, 0], &before, &4u32.to_le_bytes(), b"half"];
             log.append(TopicId(0), &piece).expect("the log is new");
         }
         drop(log.sync());

@@ -223,6 +223,7 @@ mod tests {
                     indices: vec![0],
                     ids: vec![tally_crypto::hash(&number.to_le_bytes())],
                     verdicts: vec![0],
+                    leaves: Vec::new(),
                     signature: Signature::from_bytes([0; 64]),
                 };
                 let mut record = Vec::new();

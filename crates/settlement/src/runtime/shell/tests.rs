@@ -60,10 +60,12 @@ fn bench() -> Bench {
             answering: vec![ParticipantId(1)],
             held: vec![Held::default()],
             withdrawals: Topic::memory("withdrawals", 9, &signal).reader(Visibility::Appended),
+            consents: Vec::new(),
             decisions,
             on_not_counted: Box::new(move |why, _, _, _| noted.lock().unwrap().push(why.clone())),
             looked: NOW,
             recovered: Vec::new(),
+            shown_again: VecDeque::new(),
             under_way: UnderWay::default(),
         },
         participations,
@@ -98,6 +100,7 @@ fn answer(number: u64, of: u16) -> Arc<ApprovalBatch> {
         indices: vec![0],
         ids: vec![Hash::ZERO],
         verdicts: vec![0],
+        leaves: Vec::new(),
         signature: Signature::from_bytes([0; 64]),
     };
     ApprovalSigner::new(NETWORK).sign(&mut batch, &key(of));

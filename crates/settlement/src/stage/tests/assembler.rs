@@ -1,6 +1,8 @@
 use super::*;
 use crate::message::participation::NEVER;
-use crate::message::{ApprovalBatch, ApprovalSigner, DecisionBatch, ParticipationBatch, Withdrawal};
+use crate::message::{
+    ApprovalBatch, ApprovalSigner, ConsentBatch, DecisionBatch, ParticipationBatch, Withdrawal,
+};
 use crate::stage::Assembler;
 use crate::stage::assembler::NotCounted;
 use proptest::prelude::*;
@@ -54,6 +56,7 @@ fn approvals(number: u64, items: &[Item]) -> Vec<Arc<ApprovalBatch>> {
             indices: mine.iter().map(|(index, _)| *index).collect(),
             ids: mine.iter().map(|(index, _)| transaction_id(*index)).collect(),
             verdicts: mine.iter().map(|(_, item)| item.1[participant]).collect(),
+            leaves: Vec::new(),
             signature: Signature::from_bytes([0; 64]),
         };
         sign(&mut batch);
@@ -243,6 +246,7 @@ proptest! {
                 indices: vec![index],
                 ids: vec![transaction_id(index)],
                 verdicts: vec![0],
+                leaves: Vec::new(),
                 signature: Signature::from_bytes([0; 64]),
             };
             match kind {
@@ -417,4 +421,72 @@ fn transactions_of_one_batch_expire_each_at_its_time() {
     assert_eq!(expired(2001), [0]);
     assert!(expired(3000).is_empty());
     assert_eq!(expired(3001), [1]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    /// Whatever the order of the answers and of the leaves under them: when a transaction is made, each of its participants
+    /// has been shown the signature of each other one, and nobody is shown more than concerns it.
+    #[test]
+    fn institutions_are_shown_what_others_agreed_to(items in items(), first in 0usize..3, is_grouped: bool) {
+        let mut all = approvals(0, &items);
+        let len = all.len();
+        all.rotate_left(first % len);
+        let mut assembler = asked(0, &items, NOW.plus_ms(1000)).with_consents();
+        let mut shown: Vec<(ParticipantId, ConsentBatch)> = Vec::new();
+        for letter in &mut all {
+            if is_grouped {
+                let letter = Arc::make_mut(letter);
+                let of = |index: &u32| concerned(&items[*index as usize]).map(|at| ParticipantId(at.try_into().unwrap()));
+                let of: Vec<Vec<ParticipantId>> = letter.indices.iter().map(|index| of(index).collect()).collect();
+                letter.group(&of.iter().map(Vec::as_slice).collect::<Vec<_>>());
+                sign(letter);
+            }
+            let decisions = assembler.count(NOW, letter).unwrap();
+            shown.extend(assembler.take_consents());
+            for (index, verdict) in decisions.indices.iter().zip(&decisions.verdicts) {
+                let others = |own| concerned(&items[*index as usize]).filter(move |other| *other != own);
+                let missing = concerned(&items[*index as usize]).flat_map(|own| others(own).map(move |other| (own, other)));
+                let mut missing = missing.filter(|(own, other)| !shown.iter().any(|(to, consents)| {
+                    to.index() == *own && consents.participant.index() == *other && consents.indices.contains(index)
+                }));
+                prop_assert!(*verdict != 0 || missing.next().is_none());
+            }
+        }
+        for (to, consents) in &shown {
+            let own = consents.participant;
+            prop_assert_ne!(*to, own);
+            for index in &consents.indices {
+                let item = &items[*index as usize];
+                prop_assert!(concerned(item).any(|who| who == to.index()) && item.1[own.index()] == 0);
+            }
+            let key = key(u8::try_from(own.0).unwrap()).public_key();
+            let id = |index| Some(transaction_id(index));
+            prop_assert!(consents.verifies(&NETWORK, &key, id));
+            prop_assert!(!consents.verifies(&NetworkId([1; 32]), &key, id));
+            prop_assert!(!consents.verifies(&NETWORK, &key, |index| Some(transaction_id(index + 1))));
+            prop_assert!(!consents.verifies(&NETWORK, &key, |_| None));
+            let other = crate::stage::tests::key(7).public_key();
+            prop_assert!(!consents.verifies(&NETWORK, &other, id));
+            let longer = ConsentBatch { source_len: consents.source_len + 1, ..consents.clone() };
+            prop_assert!(!longer.verifies(&NETWORK, &key, id));
+        }
+    }
+}
+
+#[test]
+fn what_was_shown_or_decided_before_is_not_shown_again() {
+    let items = [([true, true, false], [0, 0, 0]), ([true, true, false], [20, 0, 0])];
+    let all = approvals(0, &items);
+    let mut assembler = asked(0, &items, NOW.plus_ms(1000)).with_consents();
+    assembler.count(NOW, &all[0]).unwrap();
+    let shown = assembler.take_consents();
+    assert_eq!((shown.len(), shown[0].0, &shown[0].1.indices[..]), (1, ParticipantId(1), &[0][..]));
+    assembler.count(NOW, &all[0]).unwrap();
+    assert!(assembler.take_consents().is_empty(), "it is the same answer");
+    assembler.withdraw(NOW, &Withdrawal { source: Source::new(0, 0), index: 1 });
+    assembler.count(NOW, &all[1]).unwrap();
+    let shown = assembler.take_consents();
+    assert_eq!((shown.len(), shown[0].0, &shown[0].1.indices[..]), (1, ParticipantId(0), &[0][..]));
 }

@@ -16,6 +16,7 @@ fn answers(asked: &ProposalBatch, refused: &[u32]) -> Arc<ApprovalBatch> {
         indices: asked.indices.clone(),
         ids: vec![Hash::ZERO; asked.len()],
         verdicts: asked.indices.iter().map(verdict).collect(),
+        leaves: Vec::new(),
         signature: Signature::from_bytes([0; 64]),
     })
 }
@@ -234,12 +235,12 @@ fn answers_that_count_for_nothing_change_nothing() {
     updater.answer(&altered(&|_| {}));
     updater.propose(Arc::clone(&asked));
     let made = decided(0, source, &[(0, 0), (1, 0)]);
-    assert!(updater.is_ready(&made) && updater.contradicts(&made));
+    assert!(updater.is_ready(&made) && updater.contradiction(&made).is_some());
     updater.answer(&altered(&|batch| batch.source_len += 1));
     updater.answer(&altered(&|batch| batch.indices[1] = 40));
     updater.answer(&true_answers);
     updater.answer(&altered(&|_| {}));
-    assert!(updater.is_ready(&made) && !updater.contradicts(&made));
+    assert!(updater.is_ready(&made) && updater.contradiction(&made).is_none());
     assert_eq!(updater.apply(&made), Ok(()));
     assert_eq!(updater.accounts().get(AccountNumber(0)).unwrap().balance, 900);
 }
@@ -261,7 +262,7 @@ fn who_shows_anothers_balances_goes_on_whatever_was_approved() {
 
     let mut shown = updater().without_answers();
     shown.propose(asked);
-    assert!(shown.is_ready(&made) && !shown.contradicts(&made));
+    assert!(shown.is_ready(&made) && shown.contradiction(&made).is_none());
     assert_eq!(shown.apply(&made), Ok(()));
     let balance = |number| shown.accounts().get(AccountNumber(number)).unwrap().balance;
     assert_eq!((balance(0), balance(1)), (1000 - 1205, 1000 + 1200));

@@ -239,6 +239,7 @@ impl Member {
             indices: items.iter().map(|at| proposals.indices[*at]).collect(),
             ids: items.iter().map(|at| ids[*at]).collect(),
             verdicts: vec![verdict; items.len()],
+            leaves: Vec::new(),
             signature: Signature::from_bytes([0; 64]),
         }
     }
@@ -354,6 +355,7 @@ impl Member {
             indices: (0..len).collect(),
             ids: vec![Hash::ZERO; len as usize],
             verdicts: vec![0; len as usize],
+            leaves: Vec::new(),
             signature: Signature::from_bytes([0; 64]),
         }
     }

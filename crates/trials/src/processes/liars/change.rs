@@ -6,7 +6,9 @@ pub(super) use crate::simulation::lies::{hash, signature, signers, transaction};
 use crate::simulation::plan::keys;
 use tally_ledger::refusal::verdict_number;
 use tally_ledger::{AssetId, NetworkTag, ParticipantId, Refusal, Uetr};
-use tally_settlement::message::{ApprovalBatch, DecisionBatch, ParticipationBatch, ProposalBatch, Source};
+use tally_settlement::message::{
+    ApprovalBatch, ConsentBatch, DecisionBatch, ParticipationBatch, ProposalBatch, Source,
+};
 use tally_sim::Rng;
 
 /// Another verdict than that one, by its number.
@@ -37,6 +39,7 @@ pub(super) fn answers(rng: &mut Rng, batch: &mut ApprovalBatch) {
             batch.indices.remove(at);
             batch.ids.remove(at);
             batch.verdicts.remove(at);
+            batch.leaves.clear();
         }
         3 if !batch.ids.is_empty() => batch.ids.rotate_left(1),
         4 if !batch.verdicts.is_empty() => batch.verdicts[at] = verdict(rng, batch.verdicts[at]),
@@ -45,7 +48,30 @@ pub(super) fn answers(rng: &mut Rng, batch: &mut ApprovalBatch) {
             batch.indices.push(batch.indices.last().map_or(0, |last| last + 1));
             batch.ids.push(hash(rng));
             batch.verdicts.push(0);
+            batch.leaves.clear();
         }
+    }
+}
+
+/// Consents in which one field is another, and that can be read; they cannot be signed again.
+pub(super) fn consents(rng: &mut Rng, batch: &mut ConsentBatch) {
+    let at = rng.index(batch.indices.len());
+    match rng.below(7) {
+        0 => batch.source = source(rng, batch.source),
+        1 => batch.participant = participant(rng, batch.participant),
+        2 => {
+            batch.indices[at] = rng.index(batch.source_len as usize).try_into().expect("batches are bounded")
+        }
+        3 if batch.indices.len() > 1 => {
+            batch.indices.remove(at);
+            batch.positions.remove(at);
+        }
+        4 if !batch.beside.is_empty() => {
+            let at = rng.index(batch.beside.len());
+            batch.beside[at] = hash(rng);
+        }
+        5 if batch.answers < batch.source_len => batch.answers += 1,
+        _ => batch.signature = signature(rng),
     }
 }
 

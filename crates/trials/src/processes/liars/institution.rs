@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tally_crypto::SigningKey;
 use tally_crypto::log::{Checkpoint, Cosignature};
-use tally_ledger::ParticipantId;
+use tally_ledger::{ParticipantId, TransactionId};
 use tally_log::cluster::{Binding, Cluster, Partition, SharedLog};
 use tally_log::{Log, Offset, TopicId};
 use tally_settlement::message::{
@@ -136,6 +136,7 @@ impl Liar {
                 ids: indices.iter().map(|index| asked.ids[*index as usize]).collect(),
                 verdicts: vec![0; indices.len()],
                 indices,
+                leaves: Vec::new(),
                 signature: change::signature(&mut self.rng),
             };
             ApprovalSigner::new(world.setup.network.id).sign(&mut honest, key_of(adversary.participant));
@@ -180,6 +181,7 @@ impl Liar {
                     indices: (0..count).collect(),
                     ids: asked.ids.clone(),
                     verdicts: vec![verdict; asked.len()],
+                    leaves: Vec::new(),
                     ..honest.clone()
                 };
                 signer.sign(&mut forged, key);
@@ -357,15 +359,18 @@ impl Liar {
     }
 }
 
-/// What an institution answered first, as it lies in its partitions: naive, and unverified.
-pub(super) fn first_answers(world: &World, participant: ParticipantId) -> BTreeMap<(Source, u32), u16> {
+/// What an institution answered first, and about which transaction, as it lies in its partitions: naive, and unverified.
+pub(super) fn first_answers(
+    world: &World,
+    participant: ParticipantId,
+) -> BTreeMap<(Source, u32), (u16, TransactionId)> {
     let mut answers = BTreeMap::new();
     for assembler in 0..world.setup.layout.assemblers {
         let partition = own(&world.setup.layout, "approvals", participant, assembler);
         for record in world.cluster.peek(&partition, Offset(0)) {
             let Ok(batch) = ApprovalBatch::decode(&record.payload) else { continue };
-            for (index, verdict) in batch.indices.iter().zip(&batch.verdicts) {
-                answers.entry((batch.source, *index)).or_insert(*verdict);
+            for ((index, id), verdict) in batch.indices.iter().zip(&batch.ids).zip(&batch.verdicts) {
+                answers.entry((batch.source, *index)).or_insert((*verdict, *id));
             }
         }
     }

@@ -61,9 +61,8 @@ pub(crate) struct Judge {
     pub(in crate::processes) orders: Vec<AccountOrder>,
     /// Transactions that were made in an institution's books.
     pub(super) made: u64,
-    /// Debits of a bank's reserves that the keeper of the reserves made on the operator's word, and the bank did not
-    /// approve: what is known to be open.
-    pub(super) on_the_operators_word: u64,
+    /// How often the operator made what an institution had approved and another had not, and the institution did not go on.
+    pub(super) without_consent: u64,
     /// How often books were compared.
     pub(super) compared: u64,
 }
@@ -86,7 +85,7 @@ impl Judge {
             halted: false,
         };
         let institutions = world.setup.layout.everybody().map(institution).collect();
-        Self { institutions, network, orders: Vec::new(), made: 0, on_the_operators_word: 0, compared: 0 }
+        Self { institutions, network, orders: Vec::new(), made: 0, without_consent: 0, compared: 0 }
     }
 
     /// Compares the books of every institution with what they may be.
@@ -135,7 +134,7 @@ impl Judge {
     /// Judges the sequence up to a number.
     fn advance(&mut self, world: &World, clients: &Clients, institution: &mut Institution, until: u64) {
         let sequence = shared(&world.setup.layout, "sequence", 0);
-        let answers = first_answers(world, institution.participant);
+        let answers = Answers::of(world);
         for record in world.cluster.peek(&sequence, Offset(institution.records)) {
             if institution.applied >= until || institution.halted {
                 break;
@@ -161,12 +160,20 @@ impl Judge {
                 if !institution.decided.insert((batch.source, index)) || institution.halted {
                     continue;
                 }
-                let approved = answers.get(&(batch.source, index)) == Some(&0);
-                if verdict != 0 || !approved {
+                let own = answers.yes(institution.participant, batch.source, index);
+                if verdict != 0 || own.is_none() {
                     continue;
                 }
                 let proposal = proposals.iter().nth(item).expect("it was found");
-                self.make(world, clients, institution, batch.source, index, &proposal);
+                for participant in proposal.participants {
+                    assert_eq!(
+                        answers.yes(*participant, batch.source, index),
+                        own,
+                        "{:?} made {proposal:?}, to which {participant:?} did not agree",
+                        institution.participant
+                    );
+                }
+                self.make(clients, institution, &proposal);
             }
         }
         assert!(
@@ -181,16 +188,32 @@ impl Judge {
         }
     }
 
+    /// Counts the institutions that stand before a record of the sequence that makes what they agreed to, and another did not.
+    pub(super) fn end(&mut self, world: &World) {
+        let sequence = shared(&world.setup.layout, "sequence", 0);
+        let answers = Answers::of(world);
+        let mut institutions = std::mem::take(&mut self.institutions);
+        for institution in &mut institutions {
+            let next = world.cluster.peek(&sequence, Offset(institution.records)).into_iter().next();
+            let Some(Ok(batch)) = next.map(|record| SequenceBatch::decode(&record.payload)) else { continue };
+            institution.hear(world, batch.source);
+            let Some(proposals) = institution.proposals.get(&batch.source) else { continue };
+            let lacks = |(index, verdict): (u32, u16)| {
+                let own = answers.yes(institution.participant, batch.source, index);
+                let Ok(item) = proposals.indices.binary_search(&index) else { return false };
+                let proposal = proposals.iter().nth(item).expect("it was found");
+                let others = || proposal.participants.iter();
+                verdict == 0
+                    && own.is_some()
+                    && others().any(|other| answers.yes(*other, batch.source, index) != own)
+            };
+            self.without_consent += u64::from(batch.decisions().any(lacks));
+        }
+        self.institutions = institutions;
+    }
+
     /// Makes what an institution approved, if those who must have signed it did.
-    fn make(
-        &mut self,
-        world: &World,
-        clients: &Clients,
-        institution: &mut Institution,
-        source: Source,
-        index: u32,
-        proposal: &Proposal<'_>,
-    ) {
+    fn make(&mut self, clients: &Clients, institution: &mut Institution, proposal: &Proposal<'_>) {
         let participant = institution.participant;
         let legs: Vec<Leg> =
             proposal.legs.iter().filter(|leg| leg.participant == participant).copied().collect();
@@ -226,12 +249,6 @@ impl Judge {
             }
             account.balance = after;
             institution.states.push(institution.books.clone());
-            if let AccountRole::Settlement(_, holder) = leg.account.role()
-                && leg.amount.0 < 0
-                && first_answers(world, holder).get(&(source, index)) != Some(&0)
-            {
-                self.on_the_operators_word += 1;
-            }
         }
         if let Some(order) = proposal.order {
             if !institution.order(order) {
@@ -294,6 +311,21 @@ impl Judge {
             sums.values().all(|sum| *sum == 0),
             "{participant:?} approved {proposal:?}, which does not balance in its own books"
         );
+    }
+}
+
+/// What every institution answered first.
+struct Answers(Vec<BTreeMap<(Source, u32), (u16, TransactionId)>>);
+
+impl Answers {
+    fn of(world: &World) -> Self {
+        Self(world.setup.layout.everybody().map(|participant| first_answers(world, participant)).collect())
+    }
+
+    /// The transaction to which an institution agreed, if it did.
+    fn yes(&self, participant: ParticipantId, source: Source, index: u32) -> Option<TransactionId> {
+        let (verdict, id) = self.0.get(participant.index())?.get(&(source, index))?;
+        (*verdict == 0).then_some(*id)
     }
 }
 

@@ -11,7 +11,7 @@ use tally_ledger::{
 };
 use tally_log::Offset;
 use tally_settlement::message::{
-    AcceptedBatch, DecisionBatch, Message, ParticipationBatch, ProposalBatch, Source,
+    AcceptedBatch, ConsentBatch, DecisionBatch, Message, ParticipationBatch, ProposalBatch, Source,
 };
 use tally_settlement::path;
 use tally_settlement::stage::Scheduler;
@@ -235,7 +235,16 @@ impl Liar {
         let offset = Offset(source.number);
         let record = world.cluster.peek(&partition, offset).swap_remove(0);
         let mut batch = ProposalBatch::decode(&record.payload).expect("a scheduler wrote it");
-        let lie = match self.rng.below(12) {
+        let lie = match self.rng.below(14) {
+            12 | 13 if !batch.is_empty() => {
+                batch.source.number += 1;
+                batch.participant =
+                    ParticipantId((participant.0 + 1) % u16::try_from(participants).expect("few"));
+                if self.rng.chance(1, 2) {
+                    batch.participants.fill(participant);
+                }
+                Lie::ProposesAheadForAnother
+            }
             0 if source.number > 0 => {
                 batch.source.number -= self.rng.between(1, source.number.min(3));
                 if !batch.is_empty() {
@@ -346,6 +355,32 @@ impl Liar {
             };
             self.tell(lie);
             assert!(world.cluster.alter(&partition, record.offset, encoded(&batch)), "it was just read");
+        }
+    }
+
+    /// Changes what an assembler has just shown an institution of others' consents.
+    pub(super) fn alter_consents(&mut self, world: &mut World, assembler: u16) {
+        let layout = world.setup.layout.clone();
+        for participant in layout.everybody() {
+            let partition = own(&layout, "consents", participant, assembler);
+            for record in self.fresh(world, Purpose::Alter, &partition) {
+                if world.healed || self.rng.chance(7, 8) {
+                    continue;
+                }
+                let mut batch = ConsentBatch::decode(&record.payload).expect("an assembler wrote it");
+                let bytes = match self.rng.below(8) {
+                    0 => {
+                        self.tell(Lie::ShowsUnreadable);
+                        unreadable(&mut self.rng, &record.payload)
+                    }
+                    _ => {
+                        self.tell(Lie::ShowsOtherConsents);
+                        change::consents(&mut self.rng, &mut batch);
+                        encoded(&batch)
+                    }
+                };
+                assert!(world.cluster.alter(&partition, record.offset, bytes), "it was just read");
+            }
         }
     }
 

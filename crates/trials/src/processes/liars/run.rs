@@ -29,8 +29,8 @@ pub struct Liars {
     pub of_others: u64,
     /// Transactions that were made in the books of honest institutions while the operator lied.
     pub made_by_honest: u64,
-    /// Reserves that their keeper debited on the operator's word.
-    pub on_the_operators_word: u64,
+    /// Institutions that did not go on where the operator made what another had not agreed to.
+    pub without_consent: u64,
 }
 
 /// What many runs came to.
@@ -46,8 +46,8 @@ pub struct LiarsTotal {
     pub of_others: u64,
     /// See [`Liars::made_by_honest`].
     pub made_by_honest: u64,
-    /// See [`Liars::on_the_operators_word`].
-    pub on_the_operators_word: u64,
+    /// See [`Liars::without_consent`].
+    pub without_consent: u64,
 }
 
 impl LiarsTotal {
@@ -62,7 +62,7 @@ impl LiarsTotal {
         }
         self.of_others += run.of_others;
         self.made_by_honest += run.made_by_honest;
-        self.on_the_operators_word += run.on_the_operators_word;
+        self.without_consent += run.without_consent;
     }
 }
 
@@ -72,13 +72,13 @@ impl std::fmt::Display for LiarsTotal {
         write!(
             f,
             "{}; {lies} lies of {} kinds, {} reasons, {} decisions about others, {} made beside a lying operator, \
-             {} debits of reserves on its word",
+             {} institutions that did not go on without consent",
             self.total,
             self.told.len(),
             self.reasons.len(),
             self.of_others,
             self.made_by_honest,
-            self.on_the_operators_word
+            self.without_consent
         )
     }
 }
@@ -133,8 +133,9 @@ pub fn run_liars(seed: u64) -> Liars {
     }
     let reasons = run.reasons();
     let mut judged = (0, 0);
-    if let Some(judge) = &run.judge {
-        judged = (judge.made, judge.on_the_operators_word);
+    if let Some(judge) = &mut run.judge {
+        judge.end(&run.world);
+        judged = (judge.made, judge.without_consent);
         assert!(judge.compared > 0, "no books were compared");
     }
     if let Member::Institution(participant, _) = member {
@@ -144,8 +145,8 @@ pub fn run_liars(seed: u64) -> Liars {
     let of_others = run.truth.lies.as_ref().map_or(0, |lies| lies.of_others);
     let summary = run.summary();
     drop(witness);
-    let (made_by_honest, on_the_operators_word) = judged;
-    Liars { summary, member, told, reasons, of_others, made_by_honest, on_the_operators_word }
+    let (made_by_honest, without_consent) = judged;
+    Liars { summary, member, told, reasons, of_others, made_by_honest, without_consent }
 }
 
 /// What a reason for setting answers aside is called, by what it says.

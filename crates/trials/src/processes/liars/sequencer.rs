@@ -30,10 +30,12 @@ pub(super) struct Adversary {
     asked: Vec<ParticipationBatch>,
     /// Whether it told a lie after which no honest institution reads on.
     is_found_out: bool,
+    /// Whether it is honest up to that lie: where it was not, institutions stand before an earlier one.
+    is_patient: bool,
 }
 
 impl Adversary {
-    pub(super) fn new(world: &World) -> Self {
+    pub(super) fn new(world: &World, is_patient: bool) -> Self {
         let layout = &world.setup.layout;
         let binding = Binding { id: TopicId(0), partition: shared(layout, "sequence", 0), writes: true };
         let log = world.cluster.open(&layout.writer(Role::Sequencer, 0), &[binding]);
@@ -47,6 +49,7 @@ impl Adversary {
             sequenced: Vec::new(),
             asked: Vec::new(),
             is_found_out: false,
+            is_patient,
         }
     }
 
@@ -132,13 +135,16 @@ impl Liar {
     ) -> Vec<Bytes> {
         let now = world.now;
         let lie = match self.rng.below(9) {
-            0 | 1 => Lie::SequencesOtherwise,
-            2 => Lie::SequencesTwice,
-            3 | 4 => Lie::SequencesUndecided,
-            5 => Lie::SequencesOutOfOrder,
-            6 => Lie::SequencesBack,
+            0 | 1 if !adversary.is_patient => Lie::SequencesOtherwise,
+            2 if !adversary.is_patient => Lie::SequencesTwice,
+            3 | 4 if !adversary.is_patient => Lie::SequencesUndecided,
+            5 if !adversary.is_patient => Lie::SequencesOutOfOrder,
+            6 if !adversary.is_patient => Lie::SequencesBack,
             // After those nobody reads on: late, and once.
-            7 if !adversary.is_found_out && adversary.sequenced.len() > 20 => {
+            at if (at == 7 || adversary.is_patient)
+                && !adversary.is_found_out
+                && adversary.sequenced.len() > 20 =>
+            {
                 adversary.is_found_out = true;
                 match self.rng.below(7) {
                     0 => Lie::SequencesGap,
