@@ -183,8 +183,8 @@ fn the_file_of_keys_asks_for_the_witnesses_that_the_plan_requires() {
     assert!(said.code == Some(2) && said.err.contains(why) && !cluster.exists(), "{said:?}");
     let said = plan("3");
     assert!(said.code == Some(0) && said.out.contains("witnesses: 3 of 4 institutions"), "{said:?}");
-    // Thirteen topics are everybody's, and each participant has six.
-    assert!(said.out.contains("5 participants: 43 topics, "), "{said:?}");
+    // Thirteen topics are everybody's, and each participant has seven.
+    assert!(said.out.contains("5 participants: 48 topics, "), "{said:?}");
     let text = std::fs::read_to_string(&cluster).unwrap();
     assert!(text.contains("[witnesses]\nrequired = 3\n"), "{text}");
     let said = keys();
