@@ -31,7 +31,7 @@ mod state;
 pub mod update;
 
 pub use desk::{Desk, DeskOptions};
-pub use gateway::Gateway;
+pub use gateway::{Gateway, first_origin};
 pub use layout::{Layout, Role};
 pub use shard::{Shard, ShardError, Stop};
 pub use standby::Standby;

@@ -12,9 +12,8 @@ use tally_ledger::{Transaction, TransactionBatch};
 use tally_log::cluster::SharedLog;
 use tally_log::kafka::KafkaCluster;
 use tally_log::{Health, LogError};
-use tally_settlement::engine::wall_clock;
 use tally_settlement::message::{Intake, IntakeBatch, SequenceBatch, Source};
-use tally_settlement::process::{Gateway, Stop};
+use tally_settlement::process::{Gateway, Stop, first_origin};
 
 /// A gateway whose submissions a thread of its own makes visible, so that its driver never waits for the cluster.
 pub struct GatewayPort {
@@ -52,7 +51,7 @@ impl GatewayPort {
     /// When the cluster cannot be reached.
     pub fn open(cluster: &KafkaCluster, shape: &Shape) -> Result<Self, ClusterError> {
         let cluster = Arc::new(Kept::new(cluster.clone()));
-        let gateway = Gateway::open(&*cluster, &shape.layout(), 0, wall_clock(), &Stop::default())?;
+        let gateway = Gateway::open(&*cluster, &shape.layout(), 0, first_origin(), &Stop::default())?;
         let log = cluster.last().ok_or_else(|| ClusterError::process("gateway", "it opened no log"))?;
         let wanted = Arc::new(Wanted::default());
         let flusher = {

@@ -14,7 +14,7 @@ mod threads;
 mod waiting;
 mod witnesses;
 
-use super::gateway::Gateway;
+use super::gateway::{Gateway, first_origin};
 use super::journal::Journal;
 use super::layout::Layout;
 use super::shard::{ShardError, Stop};
@@ -149,8 +149,7 @@ impl Desk {
         // What was sequenced and too few have cosigned is not told after a restart either.
         let from =
             proofs::witnessed(&**cluster, layout, network, options.witnesses, |size| archive.last(size))?;
-        let now = clock.now();
-        let gateway = Gateway::open_from(&**cluster, layout, options.gateway, (now, from), stop)?;
+        let gateway = Gateway::open_from(&**cluster, layout, options.gateway, (first_origin(), from), stop)?;
         let (sender, listener) = gateway.split();
         let last = archive.last(listener.position())?;
         let mut witnesses = Witnesses::new(network, options.witnesses);

@@ -9,6 +9,7 @@ use crate::runtime::executor::Signal;
 use crate::runtime::feed::{Aside, Cursor, Feeds, Polled, UnreadableRecords};
 use crate::runtime::shell::assembler_of;
 use crate::runtime::topic::{Reader, Topic, TopicError};
+use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -51,9 +52,19 @@ pub struct Listener {
     aside: Aside,
 }
 
+/// Where a gateway that is opened begins to number its submissions: at random.
+///
+/// Answers to an earlier process of the same gateway may still come, and name submissions by their origin alone. A clock
+/// keeps them apart only while it goes forward.
+#[must_use]
+pub fn first_origin() -> u64 {
+    // Keyed by the system's random source; it is no secret.
+    RandomState::new().hash_one(())
+}
+
 impl Gateway {
-    /// Opens gateway number `number`. It hears what is said from now on; `now` makes its numbering differ from that of
-    /// whoever was this gateway before.
+    /// Opens gateway number `number`. It hears what is said from now on; `first` is the origin of its first submission, see
+    /// [`first_origin`].
     ///
     /// # Errors
     /// When the cluster cannot be reached.
@@ -61,10 +72,10 @@ impl Gateway {
         cluster: &dyn Cluster,
         layout: &Layout,
         number: u16,
-        now: Timestamp,
+        first: u64,
         stop: &Stop,
     ) -> Result<Self, ShardError> {
-        Self::open_from(cluster, layout, number, (now, None), stop)
+        Self::open_from(cluster, layout, number, (first, None), stop)
     }
 
     /// The same, but that it hears the sequence from record `sequence` on.
@@ -75,7 +86,7 @@ impl Gateway {
         cluster: &dyn Cluster,
         layout: &Layout,
         number: u16,
-        (now, from): (Timestamp, Option<u64>),
+        (first, from): (u64, Option<u64>),
         stop: &Stop,
     ) -> Result<Self, ShardError> {
         let mut bindings = Bindings::default();
@@ -114,7 +125,7 @@ impl Gateway {
                 .collect(),
             annex,
             kept: Mutex::new(kept),
-            origins: AtomicU64::new(now.0 << 20),
+            origins: AtomicU64::new(first),
             log: Arc::clone(&opened.log),
             name: opened.name.clone(),
         };

@@ -60,6 +60,8 @@ pub(super) struct World {
     pub(super) now: Timestamp,
     pub(super) step: u64,
     pub(super) rng: Rng,
+    /// Where gateways begin to number, apart from the other randomness.
+    origins: Rng,
     pub(super) trace: Trace,
     pub(super) counts: Counts,
     lives: BTreeMap<Key, Life>,
@@ -119,6 +121,7 @@ impl World {
             replaced: BTreeSet::new(),
             stopped: BTreeMap::new(),
             healed: true,
+            origins: rng.clone().fork(),
             rng,
         };
         for key in world.all() {
@@ -224,9 +227,10 @@ impl World {
 
     /// A gateway begins, whoever else is it.
     pub(super) fn open_gateway(&mut self, number: u16) {
-        let skew_ms = self.skew();
-        let now = self.clock(skew_ms);
-        let gateway = Gateway::open(&self.cluster, &self.setup.layout, number, now, &Stop::default());
+        // Its clock does not matter. It is drawn so that the seeds that are kept stay the runs that they were.
+        self.skew();
+        let first = self.origins.next_u64();
+        let gateway = Gateway::open(&self.cluster, &self.setup.layout, number, first, &Stop::default());
         let gateway = gateway.unwrap_or_else(|error| panic!("a gateway does not open: {}", chain(&error)));
         self.trace.record_number("gateway", u64::from(number));
         self.gateways[usize::from(number)] = Some(gateway);

@@ -11,7 +11,7 @@ use tally_crypto::log::{Checkpoint, Cosignature};
 use tally_ledger::ParticipantId;
 use tally_log::Offset;
 use tally_settlement::message::{CosignatureBatch, Message, SequenceBatch};
-use tally_settlement::process::{Gateway, Role, Stop};
+use tally_settlement::process::{Gateway, Role, Stop, first_origin};
 use tally_sim::Rng;
 
 /// What a run with a liar came to; equal for equal seeds.
@@ -327,7 +327,7 @@ impl Run {
             }
             assert!(participant == liar || last == roots.len() as u64, "{participant:?} cosigned {last}");
         }
-        let opened = Gateway::open(&self.world.cluster, &setup.layout, 0, self.world.now, &Stop::default());
+        let opened = Gateway::open(&self.world.cluster, &setup.layout, 0, first_origin(), &Stop::default());
         let (_, mut listener) = opened.expect("a gateway opens").split();
         for _ in 0..200 {
             if let Err(error) = listener.cosignatures(|_| false) {
