@@ -178,7 +178,7 @@ impl Outcome {
         let workload = &self.run.workload;
         match (self.run.load, workload.is_signed(), workload.mix) {
             (Load::Open(_), ..) => None,
-            (Load::Closed(_), true, _) => Some(Bar::Share(0.7)),
+            (Load::Closed(_), true, _) => Some(Bar::Share(0.75)),
             (Load::Closed(_), false, Mix::Inside) if self.is_in_use() => Some(Bar::Rate(1.5e6)),
             (Load::Closed(_), false, Mix::Inside) => Some(Bar::Rate(1e6)),
             (Load::Closed(_), false, Mix::Between) => Some(Bar::Rate(5e5)),

@@ -81,7 +81,7 @@ fn the_network_stands_beside_its_limit_and_the_bar() {
     for cell in ["2,000,000", "1,000,000", "1.67×", "1.00 µs", "2.00", "512 MiB", "80.0 %"] {
         assert!(rows[1].contains(cell), "{cell} in {}", rows[1]);
     }
-    assert!(rows[2].contains("70.0 % of limit") && !rows[2].contains("1.67×"), "{}", rows[2]);
+    assert!(rows[2].contains("75.0 % of limit") && !rows[2].contains("1.67×"), "{}", rows[2]);
     assert!(text.contains("inside: 3 payments were refused"));
     // 2.00 cores are busy; the machine of the test has some number of them.
     let idle = tally_ops::process::machine().cores > 2;

@@ -39,6 +39,9 @@ pub(super) trait Engine {
     /// Decodes points by the rules of ZIP-215.
     fn decode(&self, encodings: &[[u8; 32]], into: &mut Decoded<Self::Point>);
 
+    /// Reads a point ahead of use; the result says nothing.
+    fn touch(&self, point: &Self::Point) -> u64;
+
     /// The sum of all products of a scalar and its point: `long` names points of `keys` by position; `scalars`,
     /// those of `points`, are below 2^126.
     fn sum(
@@ -78,6 +81,11 @@ impl Engine for Portable {
             into.valid.push(point.is_some());
             into.points.push(point.unwrap_or_else(EdwardsPoint::identity));
         }
+    }
+
+    fn touch(&self, _: &EdwardsPoint) -> u64 {
+        // A sum by this arithmetic takes so long that a cache miss does not count.
+        0
     }
 
     fn sum(

@@ -66,6 +66,10 @@ impl Engine for Ifma {
         into.valid.truncate(encodings.len());
     }
 
+    fn touch(&self, point: &Point) -> u64 {
+        point.touch()
+    }
+
     fn sum(&mut self, long: &[(Scalar, usize)], keys: &[Point], scalars: &[u128], points: &[Point]) -> Row {
         // SAFETY: as above.
         unsafe { sum::sum(&mut self.0, long, keys, scalars, points) }

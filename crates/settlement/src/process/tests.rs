@@ -112,7 +112,7 @@ impl World {
 
     fn on(cluster: MemoryCluster, seed: u64, now: Timestamp) -> Self {
         let (network, layout) = (network(), layout());
-        let gateway = Gateway::open(&cluster, &layout, 0, now, &Stop::default()).unwrap();
+        let gateway = Gateway::open(&cluster, &layout, 0, first_origin(), &Stop::default()).unwrap();
         let mut world = Self {
             cluster,
             network,
@@ -597,6 +597,24 @@ fn every_signer_is_somebody() {
     }
     let intake = world.gateway.intake().unwrap().unwrap();
     assert_eq!(intake.results, [Intake::Refused(Refusal::WrongSignature)]);
+}
+
+#[test]
+fn answers_to_an_earlier_process_of_a_gateway_are_not_those_to_the_next() {
+    // The answer to the first submission comes once the gateway has been opened again, whatever its clock says now.
+    let mut world = World::new(1);
+    let empty = || TransactionBatch::default();
+    let earlier = world.gateway.submit(0, empty()).unwrap();
+    assert!(world.gateway.flush().unwrap());
+    world.gateway =
+        Gateway::open(&world.cluster, &world.layout, 0, first_origin(), &Stop::default()).unwrap();
+    let own: Vec<u64> = (0..100).map(|_| world.gateway.submit(0, empty()).unwrap()).collect();
+    for _ in 0..200 {
+        world.shards.get_mut(&(Role::Scheduler, 0)).unwrap().turn(world.now).unwrap();
+    }
+    let intake = world.gateway.intake().unwrap().unwrap();
+    assert_eq!(intake.origin, earlier);
+    assert!(!own.contains(&intake.origin));
 }
 
 #[test]

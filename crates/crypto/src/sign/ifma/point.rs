@@ -34,6 +34,13 @@ pub(in crate::sign) struct Point {
     t2d: Limbs,
 }
 
+impl Point {
+    /// Reads each of its cache lines.
+    pub(super) fn touch(&self) -> u64 {
+        self.plus[0] ^ self.t2d[4]
+    }
+}
+
 /// The same point in all lanes.
 #[inline]
 #[target_feature(enable = "avx512f")]
