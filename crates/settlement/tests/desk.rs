@@ -14,11 +14,14 @@ use cluster::ClusterHost;
 use host::{EngineHost, Host, WAIT, customer, id};
 use std::time::Duration;
 use suite::Bench;
-use tally_ledger::{Amount, Kind, Refusal, Timestamp, Transaction};
+use tally_crypto::Signature;
+use tally_crypto::log::{Checkpoint, Cosignature, TreeHead};
+use tally_ledger::{Amount, Kind, ParticipantId, Refusal, Timestamp, Transaction};
 use tally_log::Health;
 use tally_proof::{Keys, ProofError};
 use tally_settlement::desk::Settlement;
 use tally_settlement::engine::{EngineError, Outcome};
+use tally_settlement::message::{CosignatureBatch, CosignedHead, Message};
 use tally_settlement::path;
 use tally_settlement::process::Role;
 use tally_settlement::proof::Wanted;
@@ -215,4 +218,107 @@ fn a_payment_that_an_institution_does_not_answer_can_be_withdrawn() {
     assert_eq!(bench.send(first), status.outcome, "whoever sends it again hears the same");
     assert_eq!([bench.balance(host::A, 0), bench.balance(host::B, 0)], [0, 10_070]);
     bench.host.audit();
+}
+
+/// Heads that an institution cosigns, as a record of its topic.
+fn cosigned(of: ParticipantId, heads: &[TreeHead], signer: u8) -> Vec<u8> {
+    let heads = heads.iter().map(|head| {
+        let checkpoint = Checkpoint::of(head, &host::NETWORK.0);
+        let cosignature = Cosignature::sign(&checkpoint, 1, &host::key(signer)).unwrap();
+        CosignedHead {
+            size: head.size,
+            timestamp_ms: head.timestamp_ms,
+            time_s: cosignature.time_s,
+            root: head.root,
+            operator: Signature::from_bytes([0; 64]),
+            cosignature: cosignature.signature,
+        }
+    });
+    let mut record = Vec::new();
+    CosignatureBatch { participant: of, heads: heads.collect() }.encode(&mut record);
+    record
+}
+
+/// A head that the operator did not sign.
+fn false_head(size: u64) -> TreeHead {
+    TreeHead { size, root: [7; 32], timestamp_ms: 1 }
+}
+
+fn made(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Final(finality) if finality.verdict.is_ok())
+}
+
+#[test]
+fn what_a_witness_writes_keeps_no_gateway_from_opening() {
+    let mut bench = Bench::<ClusterHost>::new();
+    let paid = payment(&mut bench, 5);
+    assert!(made(&bench.send(paid.clone())));
+    bench.host.stop(Role::Updater, host::B.0);
+    // Of more records than the log has, under its own key and under no key, of other records, and what nobody can read.
+    let ahead = 1 << 40;
+    for record in [
+        cosigned(host::B, &[false_head(ahead)], 3),
+        cosigned(host::B, &[false_head(ahead + 1)], 9),
+        cosigned(host::B, &[false_head(1), false_head(ahead + 2)], 3),
+        cosigned(host::B, &[false_head(1)], 3),
+        b"noise".to_vec(),
+    ] {
+        bench.host.append_cosignatures(host::B, &record);
+        bench.host.open_gateway(1);
+        // What it cosigned before counts: the outcome that was told is told again.
+        assert!(made(&bench.send(paid.clone())));
+    }
+}
+
+#[test]
+fn a_false_cosignature_is_in_no_proof() {
+    let mut bench = Bench::<ClusterHost>::new();
+    bench.host.witnesses = 1;
+    bench.host.open_gateway(1);
+    bench.host.stop(Role::Updater, host::B.0);
+    let keys = Keys { witnesses: 1, ..Keys::of(&host::network()).unwrap() };
+    let paid = |bench: &mut Bench<ClusterHost>| {
+        let paid = payment(bench, 5);
+        assert!(made(&bench.send(paid.clone())));
+        let head = bench.host.desk().tree_head().unwrap().head;
+        (Wanted::Id(paid.id(&host::NETWORK)), head)
+    };
+    let is_proven = |bench: &Bench<ClusterHost>, wanted: Wanted| {
+        let desk = bench.host.desk();
+        let proof = desk.proof(wanted, &[host::A]).unwrap().unwrap();
+        let of: Vec<_> = proof.receipt.cosignatures.iter().map(|one| one.participant).collect();
+        assert_eq!(of, [host::A]);
+        assert!(proof.verify(&keys).is_ok(), "{:?}", proof.verify(&keys));
+        let size = proof.receipt.head.head.size;
+        let consistency = desk.consistency(size - 1, size).unwrap().unwrap();
+        assert!(consistency.second_cosignatures.iter().all(|one| one.participant == host::A));
+    };
+    // On the head that has the outcome, under a key that is not its own.
+    let (wanted, head) = paid(&mut bench);
+    bench.host.append_cosignatures(host::B, &cosigned(host::B, &[head], 9));
+    is_proven(&bench, wanted);
+    // On other heads than the operator's.
+    let next: Vec<TreeHead> = (head.size + 1..=head.size + 50).map(false_head).collect();
+    bench.host.append_cosignatures(host::B, &cosigned(host::B, &next, 3));
+    let (wanted, _) = paid(&mut bench);
+    is_proven(&bench, wanted);
+}
+
+#[test]
+fn an_outcome_waits_for_witnesses_after_a_restart_too() {
+    let mut bench = Bench::on(ClusterHost::without_updaters());
+    let paid = payment(&mut bench, 5);
+    assert!(made(&bench.send(paid.clone())), "a gateway that waits for no witness tells it");
+    bench.host.witnesses = 2;
+    bench.host.open_gateway(1);
+    let answer = bench.host.desk().status(Wanted::Id(paid.id(&host::NETWORK))).unwrap().unwrap();
+    assert_eq!(answer.outcome, Outcome::Pending);
+    assert!(bench.host.desk().receipt(Wanted::Id(paid.id(&host::NETWORK))).unwrap().is_none());
+    for institution in [host::CENTRAL, host::A, host::B] {
+        bench.host.start(Role::Updater, institution.0);
+    }
+    bench.host.until("it is told once witnesses have cosigned it", |desk| {
+        let answer = desk.status(Wanted::Id(paid.id(&host::NETWORK))).unwrap().unwrap();
+        made(&answer.outcome)
+    });
 }

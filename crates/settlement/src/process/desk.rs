@@ -43,7 +43,7 @@ use tally_crypto::log::SignedTreeHead;
 use tally_ledger::{AccountId, AccountNumber, Network, NetworkId, ParticipantId, Timestamp, Transaction};
 use tally_log::cluster::{Cluster, SharedLog};
 use tally_log::{Health, LogError};
-use tally_proof::{Consistency, Proof, Receipt};
+use tally_proof::{Consistency, HeadCosignature, Proof, Receipt};
 use waiting::{HandedIn, Waiting};
 use witnesses::Witnesses;
 
@@ -148,7 +148,7 @@ impl Desk {
         let mut archive = Archive::open(&**cluster, layout, network.id, options.gateway, stop)?;
         // What was sequenced and too few have cosigned is not told after a restart either.
         let from =
-            proofs::witnessed(&**cluster, layout, network, options.witnesses, |size| archive.last(size))?;
+            proofs::witnessed(&**cluster, layout, network, options.witnesses, |size| archive.reached(size))?;
         let gateway = Gateway::open_from(&**cluster, layout, options.gateway, (first_origin(), from), stop)?;
         let (sender, listener) = gateway.split();
         let last = archive.last(listener.position())?;
@@ -326,7 +326,7 @@ impl Shared {
     fn is_passed_by_witnesses(&self) -> Result<bool, ShardError> {
         let (cluster, layout, network) = (&*self.cluster, &self.layout, &*self.network);
         let witnessed =
-            proofs::witnessed(cluster, layout, network, self.required, |size| self.archive().last(size))?;
+            proofs::witnessed(cluster, layout, network, self.required, |size| self.archive().reached(size))?;
         Ok(witnessed.is_some_and(|size| size > self.witnessed()))
     }
 
@@ -367,9 +367,14 @@ impl Shared {
         let size = head.head.size;
         let mut found = proof::find(self.journal()?, &self.network.id, wanted, size)?;
         if let Some(found) = &mut found {
-            found.receipt.cosignatures = proofs::cosignatures(&*self.cluster, &self.layout, size);
+            found.receipt.cosignatures = self.cosignatures(&found.receipt.head);
         }
         Ok(found)
+    }
+
+    /// What witnesses cosigned of a head.
+    fn cosignatures(&self, head: &SignedTreeHead) -> Vec<HeadCosignature> {
+        proofs::cosignatures(&*self.cluster, &self.layout, &self.network, &head.head)
     }
 
     /// What was accepted, and the sequence.
@@ -519,9 +524,8 @@ impl Settlement for Desk {
             proofs::sequence(&*self.shared.cluster, &self.shared.layout).map_err(JournalError::from)?;
         let mut consistency = proof::consistency(crate::journal::sequence(&log, topic), first, second)?;
         if let Some(consistency) = &mut consistency {
-            let of = |size| proofs::cosignatures(&*self.shared.cluster, &self.shared.layout, size);
-            consistency.first_cosignatures = of(first);
-            consistency.second_cosignatures = of(second);
+            consistency.first_cosignatures = self.shared.cosignatures(&consistency.first);
+            consistency.second_cosignatures = self.shared.cosignatures(&consistency.second);
         }
         Ok(consistency)
     }

@@ -27,6 +27,8 @@ pub(crate) struct ClusterHost {
     shards: Shards,
     desk: Option<Desk>,
     pub(crate) participants: Vec<ParticipantId>,
+    /// How many institutions cosign an outcome before the gateways that are opened from now on tell it.
+    pub(crate) witnesses: u8,
     pub(crate) outage: Outage,
     /// Whether gateways may not read approvals.
     pub(crate) withheld: Outage,
@@ -52,13 +54,14 @@ impl Drop for Running {
 }
 
 impl Shards {
-    fn start(cluster: &MemoryCluster, layout: &Layout, network: &Arc<Network>) -> Self {
+    fn start(cluster: &MemoryCluster, layout: &Layout, network: &Arc<Network>, but: Option<Role>) -> Self {
         let mut all = vec![(Role::Sequencer, 0)];
         all.extend((0..layout.schedulers).map(|shard| (Role::Scheduler, shard)));
         all.extend((0..layout.assemblers).map(|shard| (Role::Assembler, shard)));
         for participant in layout.everybody() {
             all.extend([(Role::Approver, participant.0), (Role::Updater, participant.0)]);
         }
+        all.retain(|(role, _)| Some(*role) != but);
         Self(all.into_iter().map(|which| (which, run(cluster, layout, network, which))).collect())
     }
 }
@@ -117,12 +120,25 @@ impl ClusterHost {
         assert!(self.shards.0.insert((role, number), running).is_none(), "it runs");
     }
 
+    /// Appends to the cosignatures of an institution whose updater was ended, as it may.
+    pub(crate) fn append_cosignatures(&self, of: ParticipantId, record: &[u8]) {
+        let bic = &self.layout.participants[of.index()];
+        let topic = format!("{}.cosignatures.{bic}", self.layout.prefix);
+        let binding = Binding { id: TopicId(0), partition: Partition::new(topic, 0), writes: true };
+        let log = self.cluster.open(&self.layout.writer(Role::Updater, of.0), &[binding]).unwrap();
+        log.append(TopicId(0), &[record]).unwrap();
+        log.sync().unwrap();
+    }
+
     fn gateway(&self, number: u16) -> Desk {
         let (outage, withheld) = (self.outage.clone(), self.withheld.clone());
         let reached = Reached { cluster: self.cluster.clone(), outage, withheld };
         let cluster: Arc<dyn Cluster> = Arc::new(reached);
-        let options =
-            DeskOptions { gateway: number, participants: self.participants.clone(), witnesses: WITNESSES };
+        let options = DeskOptions {
+            gateway: number,
+            participants: self.participants.clone(),
+            witnesses: self.witnesses,
+        };
         Desk::open(&cluster, &self.layout, &self.network, &options, &Stop::default()).unwrap()
     }
 
@@ -147,20 +163,33 @@ impl ClusterHost {
     }
 }
 
-impl Host for ClusterHost {
-    fn start() -> Self {
+impl ClusterHost {
+    /// A network in which nobody runs the updaters: no institution cosigns anything, and its gateway waits for none.
+    pub(crate) fn without_updaters() -> Self {
+        Self::with(0, Some(Role::Updater))
+    }
+
+    fn with(witnesses: u8, but: Option<Role>) -> Self {
         let network = Arc::new(network());
         let participants = network.participants.iter().map(|p| p.bic.clone()).collect();
         let layout =
             Layout { prefix: "test".into(), participants, schedulers: 2, assemblers: 2, gateways: 2 };
         let cluster =
             MemoryCluster::new(layout.topics().into_iter().map(|topic| (topic.name, topic.partitions)));
-        let shards = Shards::start(&cluster, &layout, &network);
+        let shards = Shards::start(&cluster, &layout, &network, but);
         let participants = layout.everybody().collect();
         let (outage, withheld) = (Outage::default(), Outage::default());
-        let mut host = Self { cluster, network, layout, shards, desk: None, participants, outage, withheld };
+        let desk = None;
+        let mut host =
+            Self { cluster, network, layout, shards, desk, participants, witnesses, outage, withheld };
         host.open_gateway(0);
         host
+    }
+}
+
+impl Host for ClusterHost {
+    fn start() -> Self {
+        Self::with(WITNESSES, None)
     }
 
     fn desk(&self) -> &dyn Settlement {
@@ -170,7 +199,7 @@ impl Host for ClusterHost {
     /// Every process is taken over by another while it runs; the gateway ends, and another number begins.
     fn crash(mut self) -> Self {
         drop(self.desk.take());
-        self.shards = Shards::start(&self.cluster, &self.layout, &self.network);
+        self.shards = Shards::start(&self.cluster, &self.layout, &self.network, None);
         self.open_gateway(1);
         self
     }

@@ -28,7 +28,12 @@ type Party = (ParticipantId, u32);
 impl<H: Host> Bench<H> {
     /// A network with two customers at each bank; each account holds 100.00.
     pub(crate) fn new() -> Self {
-        let mut bench = Self { host: H::start(), references: 0 };
+        Self::on(H::start())
+    }
+
+    /// The same on a network that runs.
+    pub(crate) fn on(host: H) -> Self {
+        let mut bench = Self { host, references: 0 };
         for bank in [A, B] {
             let reserves = path::issue_reserves(&network(), bank, EUR, Amount(50_000));
             bench.made(Kind::Issue, reserves, &[&key(1)]);

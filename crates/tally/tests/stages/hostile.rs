@@ -445,4 +445,11 @@ fn breaks_the_count(mut network: Network, mut member: Institution, payments: &Pa
     for topic in ["approvals", "cosignatures"] {
         assert!(audit.contains_key(&(topic.to_owned(), "out_of_order".to_owned())), "{topic}: {audit:?}");
     }
+    // A gateway that starts before such partitions asks the other witnesses how far the log is cosigned.
+    network.kill("gateway", 1);
+    network.start("gateway", 1);
+    network.until_ready();
+    let clients = network.clients();
+    assert_eq!(clients.len(), 2);
+    payments.world.compare(&clients[1]);
 }

@@ -68,6 +68,14 @@ impl Archive {
             .map_err(|source| ShardError::Log { shard: self.name.clone(), source })
     }
 
+    /// The record of the sequence with which the log has `size` records, if it has as many.
+    pub(super) fn reached(&mut self, size: u64) -> Result<Option<SequenceBatch>, ShardError> {
+        match self.last(size) {
+            Err(ShardError::Log { source: LogError::OutOfRange { .. }, .. }) => Ok(None),
+            found => found,
+        }
+    }
+
     /// The outcomes from `place` on that are in one record of the sequence.
     pub(super) fn outcomes(&mut self, place: &mut Place) -> Result<Option<Outcomes>, EngineError> {
         let Self { log, names, accepted, concluded, .. } = self;

@@ -5,10 +5,12 @@ use crate::message::{ApprovalBatch, CosignatureBatch, CosignedHead, Message, Seq
 use crate::process::layout::{Bindings, Layout};
 use crate::process::shard::ShardError;
 use crate::proof::Found;
+use crate::runtime::feed::breaks_the_count;
 use crate::runtime::shell::assembler_of;
 use std::cmp::Ordering;
 use std::time::{Duration, Instant};
-use tally_crypto::log::Cosignature;
+use tally_crypto::PublicKey;
+use tally_crypto::log::{Cosignature, TreeHead};
 use tally_ledger::{Network, ParticipantId};
 use tally_log::cluster::Cluster;
 use tally_log::{Log, LogError, Offset, TopicId, Visibility};
@@ -17,7 +19,7 @@ use tally_proof::{Approval, HeadCosignature};
 
 /// Bytes of approvals that are read together.
 const READ_BYTES: usize = 64 << 10;
-/// Records of a witness that are passed over at most where nobody can read them.
+/// Records of a witness that are looked at from the last on back, at most.
 const LOOKED_BACK: u64 = 64;
 /// How much and for how long one institution's approvals are searched at most.
 const BUDGET: Budget = Budget { bytes: 64 << 20, time: Duration::from_secs(10) };
@@ -57,19 +59,29 @@ pub(super) fn approval(
     }
 }
 
-/// What witnesses cosigned of the head with `size` records, as far as it can be read.
-pub(super) fn cosignatures(cluster: &dyn Cluster, layout: &Layout, size: u64) -> Vec<HeadCosignature> {
+/// The cosignatures of witnesses on a head of the operator's, as far as they can be read. What does not verify, or is on
+/// another head, is none: one such cosignature would make the whole proof count for nothing.
+pub(super) fn cosignatures(
+    cluster: &dyn Cluster,
+    layout: &Layout,
+    network: &Network,
+    head: &TreeHead,
+) -> Vec<HeadCosignature> {
     let mut found = Vec::new();
-    // The operator is no witness of itself.
-    for participant in layout.everybody().skip(1) {
+    for (participant, key) in witnesses(network) {
         let mut bindings = Bindings::default();
         let topic = bindings.reads(layout.cosignatures(participant));
-        let searched = cluster.reader(&bindings.0).and_then(|log| cosigned(&Patient(log), topic, size));
+        let searched = cluster.reader(&bindings.0).and_then(|log| cosigned(&Patient(log), topic, head.size));
         match searched {
-            Ok(head) => found.extend(head.map(|head| {
-                let cosignature = Cosignature { time_s: head.time_s, signature: head.cosignature };
-                HeadCosignature::of(participant, cosignature)
-            })),
+            Ok(cosigned) => {
+                let cosigned = cosigned
+                    .filter(|cosigned| cosigned.head().head == *head && cosigned.verify(&network.id, key));
+                found.extend(cosigned.map(|cosigned| {
+                    let cosignature =
+                        Cosignature { time_s: cosigned.time_s, signature: cosigned.cosignature };
+                    HeadCosignature::of(participant, cosignature)
+                }));
+            }
             Err(error) => {
                 tracing::warn!(participant = participant.0, %error, "cosignatures cannot be read for a proof");
             }
@@ -78,8 +90,16 @@ pub(super) fn cosignatures(cluster: &dyn Cluster, layout: &Layout, size: u64) ->
     found
 }
 
-/// The size of the log, in records, up to which so many witnesses have cosigned it as `record` has it, the record of the
-/// sequence with which the log has that size. None where no witness is required, or none has cosigned anything yet.
+/// Who may cosign: every institution but the operator, which is no witness of itself.
+fn witnesses(network: &Network) -> impl Iterator<Item = (ParticipantId, &PublicKey)> {
+    (0u16..).map(ParticipantId).zip(network.participants.iter().map(|known| &known.key)).skip(1)
+}
+
+/// The size of the log, in records, up to which so many witnesses have cosigned it as `record` has it: the record of the
+/// sequence with which the log has that size, if it has one. None where no witness is required.
+///
+/// What a witness wrote and does not verify, or is about more than the log has, says nothing: what it cosigned before
+/// counts. A topic of a witness that cannot be read on hides that witness alone.
 ///
 /// # Errors
 /// When the cluster cannot be reached, or a witness cosigned another head of the operator.
@@ -92,47 +112,56 @@ pub(super) fn witnessed(
 ) -> Result<Option<u64>, ShardError> {
     let Some(at) = usize::from(required).checked_sub(1) else { return Ok(None) };
     let mut sizes = Vec::new();
-    // The operator is no witness of itself.
-    for participant in layout.everybody().skip(1) {
+    for (participant, key) in witnesses(network) {
         let mut bindings = Bindings::default();
         let topic = bindings.reads(layout.cosignatures(participant));
-        let shard = || format!("cosignatures of {}", layout.participants[participant.index()]);
-        let last = cluster.reader(&bindings.0).and_then(|log| last_cosigned(&Patient(log), topic));
-        let last = last.map_err(|source| ShardError::Log { shard: shard(), source })?;
-        let Some(cosigned) = last else { continue };
-        let Some(read) = record(cosigned.size)? else { continue };
-        let known = network.participants.get(participant.index());
-        if known.is_some_and(|known| cosigned.verify(&network.id, &known.key)) {
+        let witness = || layout.participants[participant.index()].clone();
+        let shard = || format!("cosignatures of {}", witness());
+        let log = cluster.reader(&bindings.0).map_err(|source| ShardError::Log { shard: shard(), source })?;
+        let log = Patient(log);
+        for cosigned in last_cosigned(&log, topic) {
+            let cosigned = match cosigned {
+                Ok(cosigned) => cosigned,
+                Err(error) if breaks_the_count(&error) => {
+                    tracing::warn!(witness = witness(), %error, "cosignatures of a witness cannot be read");
+                    break;
+                }
+                Err(source) => return Err(ShardError::Log { shard: shard(), source }),
+            };
+            if !cosigned.verify(&network.id, key) {
+                continue;
+            }
+            let Some(read) = record(cosigned.size)? else { continue };
             if read.tree_root == cosigned.root {
                 sizes.push(cosigned.size);
-            } else if cosigned.head().verify(&network.id.0, &network.participants[0].key).is_ok() {
+                break;
+            }
+            if cosigned.head().verify(&network.id.0, &network.participants[0].key).is_ok() {
                 let heads = TwoHeads { first: read.tree_head(), second: cosigned.head(), leaf: None };
-                let witness = layout.participants[participant.index()].clone();
-                return Err(ShardError::TwoHistories { shard: shard(), witness, heads: Box::new(heads) });
+                return Err(ShardError::TwoHistories {
+                    shard: shard(),
+                    witness: witness(),
+                    heads: Box::new(heads),
+                });
             }
         }
-    }
-    if sizes.is_empty() {
-        return Ok(None);
     }
     sizes.sort_unstable_by(|one, other| other.cmp(one));
     Ok(Some(sizes.get(at).copied().unwrap_or(0)))
 }
 
-/// The last head in the records of a witness that can be read.
-fn last_cosigned(log: &dyn Log, topic: TopicId) -> Result<Option<CosignedHead>, LogError> {
-    let (first, mut next) = (log.first(topic).0, log.next(topic).0);
-    let stop = next.saturating_sub(LOOKED_BACK).max(first);
-    while next > stop {
-        next -= 1;
+/// The heads of a witness from the last on back: of each record that can be decoded the last one.
+fn last_cosigned(log: &dyn Log, topic: TopicId) -> impl Iterator<Item = Result<CosignedHead, LogError>> {
+    let (first, next) = (log.first(topic).0, log.next(topic).0);
+    let back = (first.max(next.saturating_sub(LOOKED_BACK))..next).rev();
+    back.filter_map(move |at| {
         let mut records = Vec::new();
-        log.read(topic, Offset(next), READ_BYTES, Visibility::Durable, &mut records)?;
-        let batch = records.first().and_then(|record| CosignatureBatch::decode(&record.payload).ok());
-        if let Some(last) = batch.and_then(|batch| batch.heads.last().copied()) {
-            return Ok(Some(last));
+        if let Err(error) = log.read(topic, Offset(at), READ_BYTES, Visibility::Durable, &mut records) {
+            return Some(Err(error));
         }
-    }
-    Ok(None)
+        let batch = records.first().and_then(|record| CosignatureBatch::decode(&record.payload).ok());
+        batch.and_then(|batch| batch.heads.last().copied()).map(Ok)
+    })
 }
 
 /// The head of that size that a witness cosigned: sizes ascend from record to record.
