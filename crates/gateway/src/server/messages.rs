@@ -22,7 +22,7 @@ use tally_iso20022::{
     Outcome as Reported, ParseError, Reason, ReportContext, ReportError, StatusReason, group_answer,
 };
 use tally_ledger::{AccountId, Kind, Leg, ParticipantId, Transaction, Uetr};
-use tally_settlement::engine::{Answer, EngineError, Outcome};
+use tally_settlement::engine::{Answer, EngineError, FirstUse, Outcome};
 use tally_settlement::proof::Wanted;
 
 impl Accounts for App {
@@ -258,8 +258,7 @@ impl App {
         let mut results: Vec<Result<Order, Reason>> = Vec::with_capacity(orders.len());
         for (position, order) in orders.into_iter().enumerate() {
             let ready = order.and_then(|order| {
-                let transaction = fitting(&order, signed.get(&position).copied())?;
-                transactions.push(transaction);
+                transactions.push(fitting(&order, signed.get(&position).copied())?);
                 Ok(order)
             });
             if let Err(reason) = &ready {
@@ -274,45 +273,23 @@ impl App {
             self.desk.keep(said)?;
         }
         let mut answers = self.make(transactions)?;
-        if part::tells_of_others(&answers) {
-            self.own(by.user(), &mut answers)?;
+        let is_copy = message.is_copy();
+        if is_copy {
+            part::leave_open(&mut answers);
         }
+        part::own(by.user(), &mut answers);
         let mut answers = answers.into_iter();
-        let is_copy = message.header().is_some_and(|header| header.possible_duplicate);
         let mut outcomes = Vec::with_capacity(results.len());
         for result in results {
             outcomes.push(match result {
                 Err(reason) => Reported::Rejected(reason),
                 Ok(order) => match answers.next() {
-                    Some(answer) => self.report(&order, answer, is_copy)?,
+                    Some(answer) => report(&order, &answer, is_copy),
                     None => Reported::Pending,
                 },
             });
         }
         message.report(&outcomes, self.context()?).map_err(|error| unwritten(&error))
-    }
-
-    /// What is reported of a payment. A message that says that it may be a copy gets the outcome of the original.
-    fn report(&self, order: &Order, answer: Answer, is_copy: bool) -> Result<Reported, Failure> {
-        if is_copy
-            && let Outcome::Duplicate { first: Some(first) } = &answer.outcome
-            && self.is_same(&order.legs, first)?
-        {
-            return Ok(outcome::reported(first));
-        }
-        Ok(outcome::reported(&answer))
-    }
-
-    /// Whether the first transaction with this reference was this payment: if it was made, it moved the same
-    /// amount between the same accounts. One that was refused moved nothing, whatever it was.
-    pub(super) fn is_same(&self, legs: &[Leg], first: &Answer) -> Result<bool, Failure> {
-        let Outcome::Final(finality) = &first.outcome else { return Ok(true) };
-        if finality.verdict.is_err() {
-            return Ok(true);
-        }
-        let made = self.desk.transaction(finality.sequence)?;
-        let made = made.filter(|made| made.header.uetr == first.uetr);
-        Ok(made.is_some_and(|made| legs.iter().all(|leg| made.legs.contains(leg))))
     }
 
     /// Reports that a message could not be read.
@@ -335,6 +312,23 @@ impl App {
 pub(super) fn message_id() -> Result<String, Failure> {
     let name: [u8; 16] = random().map_err(|error| Failure::internal(&error))?;
     Ok(codec::to_hex(&name))
+}
+
+/// What is reported of a payment. A message that says that it may be a copy gets the outcome of the original.
+fn report(order: &Order, answer: &Answer, is_copy: bool) -> Reported {
+    match &answer.outcome {
+        Outcome::Duplicate { first: Some(first) } if is_copy && is_same(&order.legs, first) => {
+            outcome::reported(&first.answer)
+        }
+        _ => outcome::reported(answer),
+    }
+}
+
+/// Whether the first transaction with this reference was this payment: if it was made, it moved the same
+/// amount between the same accounts. One that was refused moved nothing, whatever it was.
+pub(super) fn is_same(legs: &[Leg], first: &FirstUse) -> bool {
+    let is_made = matches!(&first.answer.outcome, Outcome::Final(finality) if finality.verdict.is_ok());
+    !is_made || legs.iter().all(|leg| first.transaction.legs.contains(leg))
 }
 
 /// The signed transaction of an order, if it makes that payment and nothing else.
