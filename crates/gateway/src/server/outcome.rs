@@ -51,7 +51,7 @@ fn duplicate(first: Option<&FirstUse>) -> String {
 }
 
 /// What became of the first use of a reference, as a sentence.
-fn received_before(first: &Answer) -> String {
+pub(super) fn received_before(first: &Answer) -> String {
     let became = match &first.outcome {
         Outcome::Final(finality) => {
             let at = format!("at {}, sequence {}", codec::time(finality.timestamp), finality.sequence);

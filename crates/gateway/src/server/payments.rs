@@ -183,7 +183,7 @@ impl App {
         let details = details.map_err(|_| {
             Reason::new(StatusReason::FF01, "details: a hash of 32 bytes in hexadecimal is wanted")
         })?;
-        Ok(Order { uetr, legs, signers, details, said: None })
+        Ok(Order { uetr, legs, signers, details, said: None, first: None })
     }
 
     /// The institution of an account's name.

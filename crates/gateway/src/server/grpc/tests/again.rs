@@ -1,12 +1,14 @@
 //! What was settled and comes again: its sender learns that it was settled, however much comes at once and however late.
 
-use super::strangers::{JSON, XML, http, pain001};
+use super::strangers::{JSON, XML, http, pacs004, pain001};
 use super::support::{Bench, batch, customer};
 use crate::codec;
 use crate::wire::{
     OutcomesBody, PreparedBody, SignedDraft, SignedPayment, SignedPaymentsBody, Status, SubmitBody,
 };
 use base64::Engine as _;
+use std::time::Duration;
+use tally_settlement::desk::Settlement as _;
 
 /// More than the gateway once looked up for one request.
 const MANY: usize = 20;
@@ -129,4 +131,46 @@ fn of_many_that_settled_and_come_again_none_is_told_as_refused() {
         assert!(told.refusals.iter().all(|one| one.first.is_some()), "{told:?}");
     });
     assert_eq!(bench.balance(1), paid + 101 * i64::try_from(MANY).unwrap());
+}
+
+/// Waits until the ledger has forgotten the references of what was handed in until now.
+fn forget(bench: &Bench) {
+    let longest = bench.desk.network().longest_validity_ms;
+    // References are remembered for two seconds more at most.
+    let forgotten = bench.desk.now().plus_ms(longest + 2_100);
+    while bench.desk.now() < forgotten {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_payment_goes_back_once_also_when_the_ledger_has_forgotten_its_return() {
+    let bench = Bench::lasting(4_000);
+    let (paid, back) = (bench.balance(1), bench.balance(0));
+    let uetr = "09090909-0909-4909-8909-090909090909";
+    let stated = format!("</EndToEndId><UETR>{uetr}</UETR>");
+    let report = send(&bench, &pain001_of(1, false).replace("</EndToEndId>", &stated), 0);
+    assert_eq!(settled(&report), 1, "{report}");
+    let give_back = |amount: &str, is_copy: bool| {
+        let document = pacs004(uetr, amount);
+        send(&bench, &copied(&document, "pacs.004.001.09", is_copy), 1)
+    };
+    assert_eq!(settled(&give_back("0.75", false)), 1);
+    let balances = || [bench.balance(0) - back, bench.balance(1) - paid];
+    assert_eq!(balances(), [-25, 25]);
+    // While the ledger remembers it, and afterwards, the answers are the same.
+    for round in ["remembered", "forgotten"] {
+        for amount in ["0.75", "0.25"] {
+            let again = give_back(amount, false);
+            assert!(again.contains("AM05") && again.contains("was settled at"), "{round} {amount}: {again}");
+        }
+        let copy = give_back("0.75", true);
+        assert!(settled(&copy) == 1 && !copy.contains("RJCT"), "{round}: {copy}");
+        let other = give_back("0.25", true);
+        assert!(other.contains("AM05") && settled(&other) == 0, "{round}: {other}");
+        assert_eq!(balances(), [-25, 25], "{round}");
+        if round == "remembered" {
+            forget(&bench);
+        }
+    }
 }

@@ -64,7 +64,7 @@ fn camt056(reference: &str) -> String {
     )
 }
 
-fn pacs004(reference: &str, amount: &str) -> String {
+pub(super) fn pacs004(reference: &str, amount: &str) -> String {
     format!(
         "<Document xmlns='urn:iso:std:iso:20022:tech:xsd:pacs.004.001.09'><PmtRtr><GrpHdr><MsgId>R</MsgId>\
          <CreDtTm>2025-03-03T09:00:00</CreDtTm><NbOfTxs>1</NbOfTxs><SttlmInf><SttlmMtd>CLRG</SttlmMtd></SttlmInf></GrpHdr>\
