@@ -52,7 +52,8 @@ export interface Payment {
 export interface PaymentOptions {
   /**
    * Makes a repetition safe: the reference of a payment without one follows from this, the payer's key and the payment's
-   * position, and a payment that was received before is answered with what became of the first. 1 to 64 visible ASCII characters.
+   * position, and a payment that was received before is answered with what became of the first, until that expires (by default a minute
+   * less than a day after it); after that it is paid again. 1 to 64 visible ASCII characters.
    */
   readonly idempotencyKey?: string;
 }

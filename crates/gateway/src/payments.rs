@@ -21,7 +21,9 @@ use tally_ledger::{
     AccountId, AccountNumber, AccountRole, Amount, AssetId, AssetKind, Leg, Network, ParticipantId,
     Timestamp, Transaction, Uetr,
 };
+use tally_settlement::engine::Answer;
 use tally_settlement::path;
+use tally_settlement::recent::Reference;
 
 /// The accounts as the network knows them.
 pub trait Accounts {
@@ -29,11 +31,37 @@ pub trait Accounts {
     fn by_alias(&self, participant: ParticipantId, alias: &str) -> Option<AccountId>;
     /// Whose signature debits a customer's account.
     fn owner(&self, account: AccountId) -> Option<PublicKey>;
-    /// The legs of the transfer with that reference that the user means, if it was settled; the user may not be told of it.
+    /// The transfer with that reference that the user means, if it was settled; the user may not be told of it.
     ///
     /// # Errors
     /// When it cannot be looked up now.
-    fn settled(&self, user: &User, uetr: Uetr) -> Result<Option<Vec<Leg>>, Reason>;
+    fn settled(&self, user: &User, uetr: Uetr) -> Result<Option<Settled>, Reason>;
+    /// The return with that reference, if it was settled or may be yet; none was handed in before `since`. The ledger forgets
+    /// a reference when its transaction has expired, and what it decided is in the journal for good.
+    ///
+    /// # Errors
+    /// When it cannot be looked up now.
+    fn returned(&self, reference: Reference, since: Timestamp) -> Result<Option<Returned>, Reason>;
+}
+
+/// A transfer that was settled.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Settled {
+    /// What it moved.
+    pub legs: Vec<Leg>,
+    /// When it was decided.
+    pub at: Timestamp,
+}
+
+/// A return that was handed in before.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Returned {
+    /// What has become of it.
+    pub answer: Answer,
+    /// What it moved; nothing while it is not decided.
+    pub legs: Vec<Leg>,
+    /// The same as a sentence.
+    pub text: String,
 }
 
 /// Reads messages for one network.
@@ -64,6 +92,8 @@ pub struct Order {
     pub details: Hash,
     /// What the message said, where there was one.
     pub said: Option<Said>,
+    /// What has become of it, where it was made before and the message says that it may be a copy: told, and not made again.
+    pub first: Option<Answer>,
 }
 
 impl Order {
@@ -139,7 +169,7 @@ impl Gateway<'_> {
     pub fn instructed(&self, instructions: &Instructions, today: Date) -> Orders {
         match instructions {
             Instructions::Payments(message) => self.orders(message, today),
-            Instructions::Returns(message, _) => self.returns(message, today),
+            Instructions::Returns(message, _) => self.returns(message, instructions.is_copy(), today),
         }
     }
 
@@ -174,7 +204,7 @@ impl Gateway<'_> {
         let signers = self.signers(&legs);
         let said = Said::by_payment(message, position);
         let uetr = self.reference(message, position, Some(from.participant));
-        Ok(Order { uetr, legs, signers, details: said.hash(), said: Some(said) })
+        Ok(Order { uetr, legs, signers, details: said.hash(), said: Some(said), first: None })
     }
 
     fn amount(&self, transfer: &Transfer) -> Result<(AssetId, Amount), Reason> {

@@ -68,6 +68,13 @@ pub trait Settlement: Send + Sync {
     /// When the journal cannot be read.
     fn status(&self, wanted: Wanted) -> Result<Option<Answer>, EngineError>;
 
+    /// As [`Self::status`], of a transaction that cannot have been handed in before `since`: the journal is read back no
+    /// further than that, by any stage's clock.
+    ///
+    /// # Errors
+    /// When the journal cannot be read.
+    fn status_since(&self, wanted: Wanted, since: Timestamp) -> Result<Option<Answer>, EngineError>;
+
     /// The transaction that is wanted, as it was accepted last; none if there is none that may be undecided.
     ///
     /// # Errors
@@ -194,6 +201,9 @@ impl Settlement for Engine {
     }
     fn status(&self, wanted: Wanted) -> Result<Option<Answer>, EngineError> {
         (**self).status(wanted)
+    }
+    fn status_since(&self, wanted: Wanted, since: Timestamp) -> Result<Option<Answer>, EngineError> {
+        (**self).status_since(wanted, since)
     }
     fn accepted(&self, wanted: Wanted) -> Result<Option<Accepted>, EngineError> {
         (**self).accepted_last(wanted)

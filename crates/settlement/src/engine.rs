@@ -8,7 +8,7 @@ mod recovery;
 mod saver;
 mod volume;
 
-pub use answer::{Answer, Outcome, Pending};
+pub use answer::{Answer, FirstUse, Outcome, Pending};
 pub use desk::{AccountView, Desk, Total};
 pub use recovery::{Assembly, RecoveryReport, assemble};
 pub use volume::VolumePort;

@@ -303,7 +303,7 @@ fn a_resubmission_gets_the_same_receipt_and_another_payment_with_its_reference_d
     (other.seed, other.signers) = ([9; 16], Vec::new());
     other.sign(&NETWORK, &customer(A, 0));
     let Outcome::Duplicate { first: Some(known) } = bench.send(other) else { panic!("a duplicate is named") };
-    assert_eq!((known.id, &known.outcome), (first.id(&NETWORK), &outcome));
+    assert_eq!((known.answer.id, &known.answer.outcome), (first.id(&NETWORK), &outcome));
     let bench = bench.crash();
     assert_eq!(bench.send(first.clone()), outcome);
     assert_eq!(bench.engine.status(Wanted::Uetr(first.header.uetr)).unwrap().unwrap().outcome, outcome);

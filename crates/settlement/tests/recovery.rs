@@ -175,7 +175,7 @@ fn nobody_is_told_of_a_first_use_that_a_crash_could_take_back() {
     let pending = process.send(&first);
     process.settle(START);
     let Outcome::Duplicate { first: Some(told) } = process.outcome(&pending) else { panic!("now it is") };
-    assert_eq!(told.id, second.id(&NETWORK));
+    assert_eq!(told.answer.id, second.id(&NETWORK));
     assert_eq!(process.balance(), Amount(7));
     drop(process);
     audited(directory.path());

@@ -101,7 +101,8 @@ class Payments(Accounts):
         creditor means is the gateway's word: give a number to rely on nobody, or `details`, 32 bytes
         that the signature commits to. With an `idempotency_key` (1 to 64 visible ASCII characters)
         and no `uetr` the reference follows from it and from `key`, so that a repetition pays once,
-        whatever the gateway says.
+        whatever the gateway says, until the first payment expires (by default a minute less than
+        a day after it); after that it pays again.
 
         Returns:
             The outcome: `ACSC`, or `PDNG` when it is not decided in time; then ask for the `status` of its `uetr`.

@@ -72,6 +72,11 @@ impl Instructions {
         }
     }
 
+    /// Whether it says that it may be a copy of one that was sent before.
+    pub fn is_copy(&self) -> bool {
+        self.header().is_some_and(|header| header.possible_duplicate)
+    }
+
     /// The part of its header by which it contradicts itself.
     pub fn group_rejection(&mut self) -> &mut Option<Reason> {
         match self {

@@ -1,6 +1,6 @@
 //! Payments that go back: the legs of the payment, the other way round.
 
-use super::{Gateway, Instructions, Order, Said};
+use super::{Gateway, Instructions, Order, Returned, Said, Settled};
 use crate::codec;
 use std::collections::HashMap;
 use tally_iso20022::{
@@ -8,20 +8,27 @@ use tally_iso20022::{
 };
 use tally_ledger::{AccountId, Amount, AssetId, Leg, Uetr};
 use tally_settlement::path;
+use tally_settlement::recent::Reference;
 
-/// The most returns of one message: each payment that goes back is looked up in the journal, once.
+/// The most returns of one message: each payment that goes back is looked up in the journal once, and what may have sent it back
+/// before once.
 pub(super) const MAX_RETURNS: usize = 16;
 
 /// What was looked up for one message, by reference.
-type Found = HashMap<Uetr, Result<Option<Vec<Leg>>, Reason>>;
+#[derive(Default)]
+struct Found {
+    payments: HashMap<Uetr, Result<Option<Settled>, Reason>>,
+    returns: HashMap<Uetr, Result<Option<Returned>, Reason>>,
+}
 
 impl Gateway<'_> {
     /// For each return of the message, in order: what makes it, or why it is refused.
     ///
     /// What the request itself says is judged first. A payment in which the user's institution has no part is answered
     /// as one that there is not, before anything of it is looked at; and of the others only the institution that was paid is
-    /// told the amount.
-    pub fn returns(&self, message: &PaymentReturn, today: Date) -> Vec<Result<Order, Reason>> {
+    /// told the amount. What goes back already is not sent back once more: a message that may be a copy is told what became of
+    /// it, any other is refused.
+    pub fn returns(&self, message: &PaymentReturn, is_copy: bool, today: Date) -> Vec<Result<Order, Reason>> {
         if message.returns.len() > MAX_RETURNS {
             let text = format!("at most {MAX_RETURNS} payments go back in one message");
             return vec![Err(Reason::new(StatusReason::AG03, text)); message.returns.len()];
@@ -29,11 +36,13 @@ impl Gateway<'_> {
         if let Err(reason) = self.may_instruct(message) {
             return vec![Err(reason); message.returns.len()];
         }
-        let mut found = Found::new();
+        let mut found = Found::default();
         message
             .instructions()
             .map(|(returned, order)| {
-                self.give_back(message, returned, order.map_err(Clone::clone)?, today, &mut found)
+                let order =
+                    self.give_back(message, returned, order.map_err(Clone::clone)?, today, &mut found);
+                order.and_then(|(order, earlier)| once(order, earlier, is_copy))
             })
             .collect()
     }
@@ -64,7 +73,7 @@ impl Gateway<'_> {
         order: &ReturnOrder,
         today: Date,
         found: &mut Found,
-    ) -> Result<Order, Reason> {
+    ) -> Result<(Order, Option<Returned>), Reason> {
         let date = order.settlement_date.or(message.settlement_date);
         if let Some(date) = date.filter(|date| *date > today) {
             let text = format!("the settlement date {date} lies ahead; today is {today}");
@@ -75,10 +84,10 @@ impl Gateway<'_> {
                         identification, and the message states neither";
             return Err(Reason::new(StatusReason::NARR, text));
         };
-        let legs =
-            found.entry(original).or_insert_with(|| self.accounts.settled(self.user, original)).clone()?;
-        let has_part = |legs: &Vec<Leg>| legs.iter().any(|leg| self.user.acts_for(leg.participant));
-        let legs = legs.filter(has_part).ok_or_else(|| {
+        let settled = || self.accounts.settled(self.user, original);
+        let paid = found.payments.entry(original).or_insert_with(settled).clone()?;
+        let has_part = |paid: &Settled| paid.legs.iter().any(|leg| self.user.acts_for(leg.participant));
+        let Settled { legs, at } = paid.filter(has_part).ok_or_else(|| {
             let text = format!("the network settled no payment with the reference {original}");
             Reason::new(StatusReason::NARR, text)
         })?;
@@ -102,8 +111,12 @@ impl Gateway<'_> {
         let legs = path::payment(self.network, made.to, made.from, made.asset, amount);
         let signers = self.signers(&legs);
         let uetr = self.references.of_return(self.institution_of(Some(made.to.participant)), original);
+        let reference = Reference { participant: made.to.participant, uetr };
+        // What follows on the payment came after it.
+        let returned_before = || self.accounts.returned(reference, at);
+        let earlier = found.returns.entry(uetr).or_insert_with(returned_before).clone()?;
         let said = Said::by_return(message, returned, order);
-        Ok(Order { uetr, legs, signers, details: said.hash(), said: Some(said) })
+        Ok((Order { uetr, legs, signers, details: said.hash(), said: Some(said), first: None }, earlier))
     }
 
     /// From where to where legs move how much of what, if they are one payment.
@@ -119,6 +132,17 @@ impl Gateway<'_> {
             && legs == path::payment(self.network, made.from, made.to, made.asset, made.amount);
         is_one.then_some(made)
     }
+}
+
+/// The order, if its payment did not go back before. The ledger itself refuses a second one for as long as it remembers the
+/// first; this holds afterwards too.
+fn once(order: Order, earlier: Option<Returned>, is_copy: bool) -> Result<Order, Reason> {
+    let Some(Returned { answer, legs, text }) = earlier else { return Ok(order) };
+    let is_same = legs.iter().all(|leg| order.legs.contains(leg));
+    if is_copy && is_same {
+        return Ok(Order { first: Some(answer), ..order });
+    }
+    Err(Reason::new(StatusReason::AM05, text))
 }
 
 /// The reference of the payment that a message is about: its UETR, or where the network gave it one that is none by the

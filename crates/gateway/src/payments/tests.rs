@@ -7,12 +7,18 @@ use std::sync::LazyLock;
 use tally_crypto::SigningKey;
 use tally_iso20022::{Coded, EntryDetails, Party};
 use tally_ledger::{Asset, NetworkId, Participant, SignaturePolicy};
+use tally_settlement::clerk::Finality;
+use tally_settlement::engine::Outcome;
 
 /// Accounts by participant and alias; each is owned by the key of its alias.
 struct Known {
     accounts: HashMap<(u16, &'static str), u32>,
     /// How often payments were searched for, and accounts looked up, by participant.
     searches: Cell<usize>,
+    /// How often returns were.
+    returns: Cell<usize>,
+    /// What sent [`PAID`] back before.
+    before: Option<Returned>,
     looks: RefCell<Vec<u16>>,
 }
 
@@ -32,15 +38,22 @@ impl Accounts for Known {
             known.find(|((of, _), number)| *of == account.participant.0 && **number == account.number.0)?;
         Some(key(found.0.1))
     }
-    fn settled(&self, _: &User, uetr: Uetr) -> Result<Option<Vec<Leg>>, Reason> {
+    fn settled(&self, _: &User, uetr: Uetr) -> Result<Option<Settled>, Reason> {
         self.searches.set(self.searches.get() + 1);
-        Ok(match uetr {
+        let legs = match uetr {
             PAID => {
                 Some(path::payment(&network(), self.account(1), self.account(2), AssetId(0), Amount(500)))
             }
             CHANGED => Some(vec![leg(1, AccountNumber(0), -500), leg(2, AccountNumber(0), 400)]),
             _ => None,
-        })
+        };
+        Ok(legs.map(|legs| Settled { legs, at: PAID_AT }))
+    }
+    fn returned(&self, reference: Reference, since: Timestamp) -> Result<Option<Returned>, Reason> {
+        // Only what the user may send back is looked for, and no further than to the payment.
+        assert_eq!((reference.participant, since), (ParticipantId(2), PAID_AT));
+        self.returns.set(self.returns.get() + 1);
+        Ok(self.before.clone())
     }
 }
 
@@ -52,6 +65,7 @@ impl Known {
 
 /// A payment of 5.00 from Alpha's first customer to Beta's.
 const PAID: Uetr = Uetr([9, 9, 9, 9, 9, 9, 0x49, 9, 0x89, 9, 9, 9, 9, 9, 9, 9]);
+const PAID_AT: Timestamp = Timestamp(1_000);
 /// No payment from one account to one other.
 const CHANGED: Uetr = Uetr([8, 8, 8, 8, 8, 8, 0x48, 8, 0x88, 8, 8, 8, 8, 8, 8, 8]);
 
@@ -95,7 +109,13 @@ fn known() -> Known {
         ((2, "FR7699999000010000000000115"), 0),
         ((2, "bob"), 0),
     ]);
-    Known { accounts, searches: Cell::default(), looks: RefCell::default() }
+    Known {
+        accounts,
+        searches: Cell::default(),
+        returns: Cell::default(),
+        before: None,
+        looks: RefCell::default(),
+    }
 }
 
 fn orders(message: &str) -> Vec<Result<Order, Reason>> {
@@ -335,6 +355,7 @@ fn a_return_tells_nothing_of_payments_in_which_the_user_has_no_part() {
 fn a_return_is_searched_for_once_and_only_for_those_who_may_ask() {
     let searches = |institution: &str, message: &str| {
         let (orders, known) = orders_of(institution, message);
+        assert!(known.returns.get() <= usize::from(orders.iter().any(Result::is_ok)));
         let codes: Vec<_> =
             orders.into_iter().map(|order| order.map(drop).map_err(|reason| reason.code)).collect();
         (codes, known.searches.get())
@@ -362,6 +383,42 @@ fn a_return_is_searched_for_once_and_only_for_those_who_may_ask() {
     assert_eq!(searches("BETAFRPP", &by("BETAFRPPXXX")), (vec![Ok(())], 1));
     assert_eq!(searches("BETAFRPP", &by("ALPHDEFF")), (vec![Err(StatusReason::AG01)], 0));
     assert_eq!(searches("ALPHDEFF", &by("BETAFRPP")), (vec![Err(StatusReason::AG01)], 0));
+}
+
+#[test]
+fn what_went_back_or_may_yet_is_not_sent_back_again() {
+    let (settings, network, user, references) = (settings(), network(), user_of("BETAFRPP"), references());
+    let message = pacs004(&format!("<OrgnlUETR>{PAID}</OrgnlUETR>"), "4.99");
+    let given_back = |before: Option<(Outcome, Vec<Leg>)>, is_copy: bool| {
+        let answer = |outcome| Answer { id: Hash::ZERO, uetr: PAID, outcome };
+        let before = before.map(|(outcome, legs)| Returned {
+            answer: answer(outcome),
+            legs,
+            text: "it was received before".to_owned(),
+        });
+        let accounts = Known { before, ..known() };
+        let gateway = Gateway {
+            network: &network,
+            settings: &settings,
+            accounts: &accounts,
+            user: &user,
+            references: &references,
+        };
+        let Instructions::Returns(message, _) = gateway.read(message.as_bytes()).unwrap() else { panic!() };
+        gateway.returns(&message, is_copy, Date::parse("2025-03-03").unwrap()).remove(0)
+    };
+    let new = given_back(None, false).unwrap();
+    assert_eq!((&new.first, given_back(None, true).as_ref()), (&None, Ok(&new)));
+    let settled = Outcome::Final(Finality { sequence: 5, timestamp: Timestamp(2_000), verdict: Ok(()) });
+    let other = path::payment(&network, known().account(2), known().account(1), AssetId(0), Amount(1));
+    for (outcome, legs) in [(settled.clone(), new.legs.clone()), (Outcome::Pending, Vec::new())] {
+        let refused = given_back(Some((outcome.clone(), legs.clone())), false).unwrap_err();
+        assert_eq!((refused.code, refused.text.as_str()), (StatusReason::AM05, "it was received before"));
+        let told = given_back(Some((outcome.clone(), legs)), true).unwrap();
+        assert_eq!(told.first.unwrap().outcome, outcome, "a copy is told what became of the first");
+    }
+    // Of another amount it is no copy, whatever it says.
+    assert_eq!(given_back(Some((settled, other)), true).unwrap_err().code, StatusReason::AM05);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use super::refusals::Refusals;
 use super::{App, blocking, looking_up, making, outcome, part};
 use crate::access::User;
 use crate::account_name::account_text;
-use crate::payments::{self, Accounts, Gateway, Instructions, Order, Orders};
+use crate::payments::{self, Accounts, Gateway, Instructions, Order, Orders, Returned, Settled};
 use crate::wire::{Draft, LegView, PreparedBody, PreparedPayment, Problem, SignedDraft, SubmitBody};
 use crate::{codec, random};
 use axum::Json;
@@ -21,9 +21,10 @@ use tally_crypto::PublicKey;
 use tally_iso20022::{
     Outcome as Reported, ParseError, Reason, ReportContext, ReportError, StatusReason, group_answer,
 };
-use tally_ledger::{AccountId, Kind, Leg, ParticipantId, Transaction, Uetr};
-use tally_settlement::engine::{Answer, EngineError, Outcome};
+use tally_ledger::{AccountId, Kind, Leg, ParticipantId, Timestamp, Transaction, Uetr};
+use tally_settlement::engine::{Answer, EngineError, FirstUse, Outcome};
 use tally_settlement::proof::Wanted;
+use tally_settlement::recent::Reference;
 
 impl Accounts for App {
     fn by_alias(&self, participant: ParticipantId, alias: &str) -> Option<AccountId> {
@@ -32,26 +33,44 @@ impl Accounts for App {
     fn owner(&self, account: AccountId) -> Option<PublicKey> {
         self.desk.account(account)?.owner
     }
-    fn settled(&self, user: &User, uetr: Uetr) -> Result<Option<Vec<Leg>>, Reason> {
-        let failed = |error: EngineError| {
-            tracing::error!(%error, "a payment could not be looked up");
-            Reason::new(StatusReason::MS03, "the payment that goes back cannot be looked up now")
-        };
+    fn settled(&self, user: &User, uetr: Uetr) -> Result<Option<Settled>, Reason> {
         let Some(Answer { id, outcome: Outcome::Final(finality), .. }) =
-            self.desk.status(part::by(user, Wanted::Uetr(uetr))).map_err(failed)?
+            self.desk.status(part::by(user, Wanted::Uetr(uetr))).map_err(not_looked_up)?
         else {
             return Ok(None);
         };
         if finality.verdict.is_err() {
             return Ok(None);
         }
-        let made = self.desk.transaction(finality.sequence).map_err(failed)?;
-        let made = Some(made.ok_or(EngineError::Behind).map_err(failed)?);
+        let made = self.desk.transaction(finality.sequence).map_err(not_looked_up)?;
+        let made = Some(made.ok_or(EngineError::Behind).map_err(not_looked_up)?);
         let is_it = |made: &Transaction| {
             made.id(&self.desk.network().id) == id && made.header.kind == Kind::Transfer.number()
         };
-        Ok(made.filter(is_it).map(|made| made.legs))
+        Ok(made.filter(is_it).map(|made| Settled { legs: made.legs, at: finality.timestamp }))
     }
+    fn returned(&self, reference: Reference, since: Timestamp) -> Result<Option<Returned>, Reason> {
+        let found = self.desk.status_since(Wanted::Of(reference), since).map_err(not_looked_up)?;
+        let Some(answer) = found else { return Ok(None) };
+        let legs = match &answer.outcome {
+            Outcome::Final(finality) if finality.verdict.is_ok() => {
+                let made = self.desk.transaction(finality.sequence).map_err(not_looked_up)?;
+                let made = made.filter(|made| made.id(&self.desk.network().id) == answer.id);
+                made.ok_or(EngineError::Behind).map_err(not_looked_up)?.legs
+            }
+            // It may be settled yet.
+            Outcome::Pending => Vec::new(),
+            // Nothing moved.
+            _ => return Ok(None),
+        };
+        let text = outcome::received_before(&answer);
+        Ok(Some(Returned { answer, legs, text }))
+    }
+}
+
+fn not_looked_up(error: EngineError) -> Reason {
+    tracing::error!(%error, "a payment could not be looked up");
+    Reason::new(StatusReason::MS03, "the payment that goes back cannot be looked up now")
 }
 
 /// Turns a payment message into drafts to sign
@@ -258,8 +277,10 @@ impl App {
         let mut results: Vec<Result<Order, Reason>> = Vec::with_capacity(orders.len());
         for (position, order) in orders.into_iter().enumerate() {
             let ready = order.and_then(|order| {
-                let transaction = fitting(&order, signed.get(&position).copied())?;
-                transactions.push(transaction);
+                // What was made before is told, and not handed in.
+                if order.first.is_none() {
+                    transactions.push(fitting(&order, signed.get(&position).copied())?);
+                }
                 Ok(order)
             });
             if let Err(reason) = &ready {
@@ -268,51 +289,31 @@ impl App {
             results.push(ready);
         }
         // Before they are handed in: what was said is durable when they are.
-        let said = results.iter().flatten().filter_map(|order| order.said.as_ref());
+        let new = results.iter().flatten().filter(|order| order.first.is_none());
+        let said = new.filter_map(|order| order.said.as_ref());
         let said: Vec<_> = said.map(|said| said.as_bytes().to_vec()).collect();
         if !said.is_empty() {
             self.desk.keep(said)?;
         }
         let mut answers = self.make(transactions)?;
-        if part::tells_of_others(&answers) {
-            self.own(by.user(), &mut answers)?;
+        let is_copy = message.is_copy();
+        if is_copy {
+            part::leave_open(&mut answers);
         }
+        part::own(by.user(), &mut answers);
         let mut answers = answers.into_iter();
-        let is_copy = message.header().is_some_and(|header| header.possible_duplicate);
         let mut outcomes = Vec::with_capacity(results.len());
         for result in results {
             outcomes.push(match result {
                 Err(reason) => Reported::Rejected(reason),
+                Ok(Order { first: Some(first), .. }) => outcome::reported(&first),
                 Ok(order) => match answers.next() {
-                    Some(answer) => self.report(&order, answer, is_copy)?,
+                    Some(answer) => report(&order, &answer, is_copy),
                     None => Reported::Pending,
                 },
             });
         }
         message.report(&outcomes, self.context()?).map_err(|error| unwritten(&error))
-    }
-
-    /// What is reported of a payment. A message that says that it may be a copy gets the outcome of the original.
-    fn report(&self, order: &Order, answer: Answer, is_copy: bool) -> Result<Reported, Failure> {
-        if is_copy
-            && let Outcome::Duplicate { first: Some(first) } = &answer.outcome
-            && self.is_same(&order.legs, first)?
-        {
-            return Ok(outcome::reported(first));
-        }
-        Ok(outcome::reported(&answer))
-    }
-
-    /// Whether the first transaction with this reference was this payment: if it was made, it moved the same
-    /// amount between the same accounts. One that was refused moved nothing, whatever it was.
-    pub(super) fn is_same(&self, legs: &[Leg], first: &Answer) -> Result<bool, Failure> {
-        let Outcome::Final(finality) = &first.outcome else { return Ok(true) };
-        if finality.verdict.is_err() {
-            return Ok(true);
-        }
-        let made = self.desk.transaction(finality.sequence)?;
-        let made = made.filter(|made| made.header.uetr == first.uetr);
-        Ok(made.is_some_and(|made| legs.iter().all(|leg| made.legs.contains(leg))))
     }
 
     /// Reports that a message could not be read.
@@ -335,6 +336,23 @@ impl App {
 pub(super) fn message_id() -> Result<String, Failure> {
     let name: [u8; 16] = random().map_err(|error| Failure::internal(&error))?;
     Ok(codec::to_hex(&name))
+}
+
+/// What is reported of a payment. A message that says that it may be a copy gets the outcome of the original.
+fn report(order: &Order, answer: &Answer, is_copy: bool) -> Reported {
+    match &answer.outcome {
+        Outcome::Duplicate { first: Some(first) } if is_copy && is_same(&order.legs, first) => {
+            outcome::reported(&first.answer)
+        }
+        _ => outcome::reported(answer),
+    }
+}
+
+/// Whether the first transaction with this reference was this payment: if it was made, it moved the same
+/// amount between the same accounts. One that was refused moved nothing, whatever it was.
+pub(super) fn is_same(legs: &[Leg], first: &FirstUse) -> bool {
+    let is_made = matches!(&first.answer.outcome, Outcome::Final(finality) if finality.verdict.is_ok());
+    !is_made || legs.iter().all(|leg| first.transaction.legs.contains(leg))
 }
 
 /// The signed transaction of an order, if it makes that payment and nothing else.

@@ -4,7 +4,7 @@ use crate::codec;
 use crate::wire::{OutcomeView, Problem, Status};
 use tally_iso20022::{Outcome as Reported, Reason, StatusReason};
 use tally_ledger::Refusal;
-use tally_settlement::engine::{Answer, Outcome};
+use tally_settlement::engine::{Answer, FirstUse, Outcome};
 
 /// The outcome for JSON.
 pub(super) fn view(answer: &Answer) -> OutcomeView {
@@ -26,7 +26,7 @@ pub(super) fn view(answer: &Answer) -> OutcomeView {
         Outcome::Duplicate { first } => {
             view.status = Status::Refused;
             view.reason = Some(Problem { code: "AM05".to_owned(), text: duplicate(first.as_deref()) });
-            view.first = first.as_deref().map(|first| Box::new(self::view(first)));
+            view.first = first.as_deref().map(|first| Box::new(self::view(&first.answer)));
         }
         Outcome::Final(finality) => {
             view.sequence = Some(finality.sequence);
@@ -43,10 +43,15 @@ fn problem(refusal: Refusal) -> Problem {
 }
 
 /// The sentence for a reference that was used before: what became of its first use.
-fn duplicate(first: Option<&Answer>) -> String {
-    let Some(first) = first else {
-        return "a transaction with this reference was received before".to_owned();
-    };
+fn duplicate(first: Option<&FirstUse>) -> String {
+    match first {
+        Some(first) => received_before(&first.answer),
+        None => "a transaction with this reference was received before".to_owned(),
+    }
+}
+
+/// What became of the first use of a reference, as a sentence.
+pub(super) fn received_before(first: &Answer) -> String {
     let became = match &first.outcome {
         Outcome::Final(finality) => {
             let at = format!("at {}, sequence {}", codec::time(finality.timestamp), finality.sequence);

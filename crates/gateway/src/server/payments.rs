@@ -3,9 +3,9 @@
 use super::body::Body;
 use super::caller::{By, Submits};
 use super::failure::Failure;
-use super::messages::{may_be_behind, problem};
+use super::messages::{is_same, may_be_behind, problem};
 use super::refusals::Refusals;
-use super::{App, FEW, blocking, looking_up, making, outcome, part};
+use super::{App, FEW, blocking, making, outcome, part};
 use crate::account_name::account_number;
 use crate::payments::{Accounts as _, Order, signers};
 use crate::wire::{
@@ -21,7 +21,7 @@ use tally_crypto::{Hash, PublicKey, Signature};
 use tally_iso20022::{Reason, StatusReason};
 use tally_ledger::transaction::Signer;
 use tally_ledger::{AccountId, Amount, Kind, Leg, ParticipantId, Transaction, Uetr};
-use tally_settlement::engine::{Answer, Outcome};
+use tally_settlement::engine::{Answer, FirstUse, Outcome};
 use tally_settlement::path;
 
 /// The most payments of one request.
@@ -135,21 +135,18 @@ pub(super) async fn submit(
         false => Vec::new(),
     };
     let mut answers = if transactions.len() <= FEW {
-        Arc::clone(&app).make_few(transactions).await?
+        app.make_few(transactions).await?
     } else {
-        making(Arc::clone(&app), &user, |app| app.make(transactions)).await?
+        making(app, &user, |app| app.make(transactions)).await?
     };
-    if part::tells_of_others(&answers) {
-        answers = looking_up(app, &Arc::clone(&user), move |app| {
-            app.own(&user, &mut answers)?;
-            for (answer, legs) in answers.iter_mut().zip(&legs) {
-                if let Outcome::Duplicate { first: Some(first) } = &answer.outcome {
-                    *answer = app.first(legs, first)?;
-                }
-            }
-            Ok(answers)
-        })
-        .await?;
+    if is_repeatable {
+        part::leave_open(&mut answers);
+    }
+    part::own(&user, &mut answers);
+    for (answer, legs) in answers.iter_mut().zip(&legs) {
+        if let Outcome::Duplicate { first: Some(first) } = &answer.outcome {
+            *answer = self::first(legs, first)?;
+        }
     }
     Ok(Json(OutcomesBody { outcomes: answers.iter().map(outcome::view).collect() }))
 }
@@ -186,7 +183,7 @@ impl App {
         let details = details.map_err(|_| {
             Reason::new(StatusReason::FF01, "details: a hash of 32 bytes in hexadecimal is wanted")
         })?;
-        Ok(Order { uetr, legs, signers, details, said: None })
+        Ok(Order { uetr, legs, signers, details, said: None, first: None })
     }
 
     /// The institution of an account's name.
@@ -219,15 +216,15 @@ impl App {
     fn keeps_books_of(&self, participant: ParticipantId) -> bool {
         self.desk.next_account(participant).is_some()
     }
+}
 
-    /// What is answered to a payment that was received before: the outcome of the first, if that was this payment.
-    fn first(&self, legs: &[Leg], first: &Answer) -> Result<Answer, Failure> {
-        if self.is_same(legs, first)? {
-            return Ok(first.clone());
-        }
-        let text = format!("another payment was made under the reference {}", first.uetr);
-        Err(Failure::new(422, "idempotency-key", text))
+/// What is answered to a payment that was received before: the outcome of the first, if that was this payment.
+fn first(legs: &[Leg], first: &FirstUse) -> Result<Answer, Failure> {
+    if is_same(legs, first) {
+        return Ok(first.answer.clone());
     }
+    let text = format!("another payment was made under the reference {}", first.answer.uetr);
+    Err(Failure::new(422, "idempotency-key", text))
 }
 
 /// The transaction of a signed draft.

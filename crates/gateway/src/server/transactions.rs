@@ -280,18 +280,12 @@ async fn settle<R: Send + 'static>(
     let mut answers = if transactions.len() <= FEW && acts.is_empty() {
         Arc::clone(&app).make_few(transactions).await?
     } else {
-        making(Arc::clone(&app), &user, move |app| {
+        making(app, &user, move |app| {
             record(app, &by, acts)?;
             app.make(transactions)
         })
         .await?
     };
-    if part::tells_of_others(&answers) {
-        answers = looking_up(app, &Arc::clone(&user), move |app| {
-            app.own(&user, &mut answers)?;
-            Ok(answers)
-        })
-        .await?;
-    }
+    part::own(&user, &mut answers);
     Ok(Json(OutcomesBody { outcomes: answers.iter().map(outcome::view).collect() }))
 }

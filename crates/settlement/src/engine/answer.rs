@@ -17,10 +17,20 @@ pub enum Outcome {
     /// Another transaction used its end-to-end reference before.
     Duplicate {
         /// That transaction, where it can still be read.
-        first: Option<Box<Answer>>,
+        first: Option<Box<FirstUse>>,
     },
     /// Nothing yet.
     Pending,
+}
+
+/// The transaction that used a reference first. It comes whole, so that whom it concerns and what it moved are known without
+/// another look into the journal.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FirstUse {
+    /// What has become of it.
+    pub answer: Answer,
+    /// As it was handed in.
+    pub transaction: Transaction,
 }
 
 /// A transaction and what has become of it.

@@ -160,6 +160,14 @@ impl Desk {
     /// # Errors
     /// When the journal cannot be read.
     pub fn status(&self, wanted: Wanted) -> Result<Option<Answer>, EngineError> {
+        self.status_since(wanted, Timestamp(0))
+    }
+
+    /// As [`Self::status`], of a transaction that cannot have been handed in before `since`.
+    ///
+    /// # Errors
+    /// When the journal cannot be read.
+    pub fn status_since(&self, wanted: Wanted, since: Timestamp) -> Result<Option<Answer>, EngineError> {
         // What cannot be read at its place now is looked for.
         if let Ok(Some(Accepted { place: Withdrawal { source, index }, transaction, .. })) =
             self.accepted_last(wanted)
@@ -169,7 +177,7 @@ impl Desk {
             let (id, uetr) = (transaction.id(&self.shared.network.id), transaction.header.uetr);
             return Ok(Some(Answer { id, uetr, outcome }));
         }
-        self.look_up(wanted)
+        self.look_up(wanted, earlier::accepted_since(since))
     }
 
     /// The transaction that is wanted by its reference, as it was accepted last, while that reference is used; the institution's
@@ -232,10 +240,9 @@ impl Desk {
         Ok(annex::read(&*self.shared.log, ANNEX, between, show).map_err(JournalError::from)?)
     }
 
-    fn look_up(&self, wanted: Wanted) -> Result<Option<Answer>, EngineError> {
+    fn look_up(&self, wanted: Wanted, since: Timestamp) -> Result<Option<Answer>, EngineError> {
         let Shared { log, names, .. } = &*self.shared;
-        let found =
-            earlier::last(&**log, names, wanted, Timestamp(0), || Ok(journal::entries(log, Ticket(0))))?;
+        let found = earlier::last(&**log, names, wanted, since, || Ok(journal::entries(log, Ticket(0))))?;
         Ok(found.map(|Accepted { place: Withdrawal { source, index }, transaction, .. }| {
             let finality = self.finality(source, index, Instant::now() + SEARCH);
             let outcome = finality.map_or(Outcome::Pending, Outcome::Final);

@@ -175,6 +175,12 @@ pub(crate) fn last<J: Iterator<Item = Result<(Ticket, Entry), JournalError>>>(
     Ok(found.map(|(_, found)| found))
 }
 
+/// The earliest time that a scheduler's clock can have shown when something was accepted that followed on what was decided at
+/// `decided`.
+pub(crate) fn accepted_since(decided: Timestamp) -> Timestamp {
+    Timestamp(decided.0.saturating_sub(CLOCKS_APART_MS))
+}
+
 /// The earliest time at which something can have been accepted that may be undecided at `now`.
 pub(crate) fn undecided_since(now: Timestamp, longest_validity_ms: u64) -> Timestamp {
     Timestamp(now.0.saturating_sub(longest_validity_ms + CLOCKS_APART_MS))

@@ -2,7 +2,7 @@
 
 use super::answer::Expected;
 use super::earlier::Earlier;
-use super::{Answer, Outcome, Pending};
+use super::{Answer, FirstUse, Outcome, Pending};
 use crate::clerk::{Finality, Notice};
 use crate::journal::JournalError;
 use crate::message::{AcceptedBatch, Source};
@@ -74,7 +74,8 @@ pub(crate) trait Past {
             Some(first) if first.id(self.network_id()) == *id => outcome,
             Some(first) => {
                 let (id, uetr) = (first.id(self.network_id()), first.header.uetr);
-                Outcome::Duplicate { first: Some(Box::new(Answer { id, uetr, outcome })) }
+                let answer = Answer { id, uetr, outcome };
+                Outcome::Duplicate { first: Some(Box::new(FirstUse { answer, transaction: first })) }
             }
         }
     }

@@ -335,18 +335,23 @@ impl Shared {
     }
 
     /// What became of a transaction; an outcome is told once it shows in the balances.
-    fn look_up(&self, wanted: Wanted) -> Result<Option<Answer>, EngineError> {
-        let Some((transaction, finality)) = self.last(wanted)? else { return Ok(None) };
+    fn look_up(&self, wanted: Wanted, since: Timestamp) -> Result<Option<Answer>, EngineError> {
+        let Some((transaction, finality)) = self.last(wanted, since)? else { return Ok(None) };
         let settled = finality.filter(|finality| self.settles(finality.sequence, Instant::now() + SETTLES));
         let outcome = settled.map_or(Outcome::Pending, Outcome::Final);
         Ok(Some(Answer { id: transaction.id(&self.network.id), uetr: transaction.header.uetr, outcome }))
     }
 
-    /// The transaction that is wanted, as it was accepted last, and what was decided about it.
-    fn last(&self, wanted: Wanted) -> Result<Option<(Transaction, Option<Finality>)>, EngineError> {
+    /// The transaction that is wanted, as it was accepted last, and what was decided about it; of what was accepted before `since`
+    /// nothing need be found.
+    fn last(
+        &self,
+        wanted: Wanted,
+        since: Timestamp,
+    ) -> Result<Option<(Transaction, Option<Finality>)>, EngineError> {
         let _one_at_a_time = self.lookup.lock().expect(LOCK);
         let (log, names) = self.ledger()?;
-        let found = earlier::last(&log, &names, wanted, Timestamp(0), || self.journal())?;
+        let found = earlier::last(&log, &names, wanted, since, || self.journal())?;
         let Some(Accepted { place: Withdrawal { source, index }, accepted_at, transaction }) = found else {
             return Ok(None);
         };
@@ -464,7 +469,11 @@ impl Settlement for Desk {
     }
 
     fn status(&self, wanted: Wanted) -> Result<Option<Answer>, EngineError> {
-        self.shared.look_up(wanted)
+        self.shared.look_up(wanted, Timestamp(0))
+    }
+
+    fn status_since(&self, wanted: Wanted, since: Timestamp) -> Result<Option<Answer>, EngineError> {
+        self.shared.look_up(wanted, earlier::accepted_since(since))
     }
 
     fn accepted(&self, wanted: Wanted) -> Result<Option<Accepted>, EngineError> {

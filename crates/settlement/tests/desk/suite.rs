@@ -191,7 +191,7 @@ pub(crate) fn a_resubmission_gets_the_same_outcome<H: Host>(mut bench: Bench<H>)
         assert_eq!([bench.send(made.clone()), bench.send(refused.clone())], outcomes);
         let known = bench.send(other.clone());
         let Outcome::Duplicate { first: Some(known) } = known else { panic!("{known:?}") };
-        assert_eq!((known.id, &known.outcome), (made.id(&NETWORK), &outcomes[0]));
+        assert_eq!((known.answer.id, &known.answer.outcome), (made.id(&NETWORK), &outcomes[0]));
         assert_eq!(
             bench.host.desk().status(Wanted::Uetr(made.header.uetr)).unwrap().unwrap().outcome,
             outcomes[0]

@@ -176,7 +176,7 @@ impl Clients {
                 trace.record("duplicate", &[]);
                 known.open -= 1;
                 self.duplicates += 1;
-                let first = *first.expect("the journal keeps everything, the first use among it");
+                let first = first.expect("the journal keeps everything, the first use among it").answer;
                 assert_ne!(first.id, answer.id, "a transaction is not its own duplicate");
                 assert_eq!(first.uetr, answer.uetr, "a duplicate shares its reference");
                 self.firsts.push(first.id);

@@ -7,7 +7,7 @@
 
 use super::super::caller::{By, Credential, Submits};
 use super::super::failure::Failure;
-use super::super::{App, blocking, transactions};
+use super::super::{App, blocking, part, transactions};
 use super::answers::{Held, Next, Outlet};
 use super::metered::Memory;
 use super::places::Kept;
@@ -224,10 +224,8 @@ fn answer(app: &App, mut job: Job) -> (SubmitResponse, Held) {
         Ok(pending) => {
             let limit = job.until.saturating_duration_since(Instant::now());
             let mut answers = app.desk.wait(&pending, limit);
-            match app.own(job.by.user(), &mut answers) {
-                Ok(()) => submit_response::Result::Outcomes(forms::outcomes(&answers)),
-                Err(failure) => submit_response::Result::Refused(refused(&failure)),
-            }
+            part::own(job.by.user(), &mut answers);
+            submit_response::Result::Outcomes(forms::outcomes(&answers))
         }
         Err(failure) => submit_response::Result::Refused(refused(&failure)),
     };

@@ -1,4 +1,5 @@
 mod acts;
+mod again;
 mod desk;
 mod standard;
 mod strangers;

@@ -70,6 +70,9 @@ impl Settlement for HeldDesk {
     fn status(&self, wanted: Wanted) -> Result<Option<Answer>, EngineError> {
         Settlement::status(self.looks(), wanted)
     }
+    fn status_since(&self, wanted: Wanted, since: Timestamp) -> Result<Option<Answer>, EngineError> {
+        Settlement::status_since(self.looks(), wanted, since)
+    }
     fn accepted(&self, wanted: Wanted) -> Result<Option<Accepted>, EngineError> {
         Settlement::accepted(self.looks(), wanted)
     }

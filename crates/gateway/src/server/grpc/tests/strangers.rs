@@ -13,10 +13,10 @@ use tally_ledger::transaction::Kind;
 use tally_ledger::{Amount, Transaction, Uetr};
 use tally_settlement::path;
 
-const BOTH: [Role; 2] = [Role::Submit, Role::Read];
+pub(super) const BOTH: [Role; 2] = [Role::Submit, Role::Read];
 
 /// Sends a request; status and body of the answer.
-fn http(bench: &Bench, token: &Token, line: &str, headers: &str, body: &str) -> (u16, String) {
+pub(super) fn http(bench: &Bench, token: &Token, line: &str, headers: &str, body: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(bench.address).unwrap();
     let head = format!(
         "{line} HTTP/1.1\r\nhost: x\r\nconnection: close\r\nauthorization: Bearer {}\r\n{headers}content-length: {}\r\n\r\n",
@@ -35,8 +35,8 @@ fn get(bench: &Bench, token: &Token, path: &str) -> (u16, String) {
     http(bench, token, &format!("GET {path}"), "", "")
 }
 
-const XML: &str = "content-type: application/xml\r\n";
-const JSON: &str = "content-type: application/json\r\n";
+pub(super) const XML: &str = "content-type: application/xml\r\n";
+pub(super) const JSON: &str = "content-type: application/json\r\n";
 
 /// Without what differs between any two answers: identifications that are random, or follow from the question, and digits.
 fn plain(text: &str, reference: &str) -> String {
@@ -64,7 +64,7 @@ fn camt056(reference: &str) -> String {
     )
 }
 
-fn pacs004(reference: &str, amount: &str) -> String {
+pub(super) fn pacs004(reference: &str, amount: &str) -> String {
     format!(
         "<Document xmlns='urn:iso:std:iso:20022:tech:xsd:pacs.004.001.09'><PmtRtr><GrpHdr><MsgId>R</MsgId>\
          <CreDtTm>2025-03-03T09:00:00</CreDtTm><NbOfTxs>1</NbOfTxs><SttlmInf><SttlmMtd>CLRG</SttlmMtd></SttlmInf></GrpHdr>\
@@ -73,7 +73,7 @@ fn pacs004(reference: &str, amount: &str) -> String {
     )
 }
 
-fn pain001(debtor: &str) -> String {
+pub(super) fn pain001(debtor: &str) -> String {
     let agent = |bic: &str| format!("<FinInstnId><BICFI>{bic}</BICFI></FinInstnId>");
     format!(
         "<Document xmlns='urn:iso:std:iso:20022:tech:xsd:pain.001.001.09'><CstmrCdtTrfInitn><GrpHdr><MsgId>M</MsgId><CreDtTm>\

@@ -85,9 +85,21 @@ impl Bench {
 
     /// Two customers with 100,000.00 each, and a user of the bank who may submit and read.
     pub(super) fn with(change: impl FnOnce(&mut Settings), user: impl FnOnce(&mut UserEntry)) -> Self {
+        Self::of(network(), change, user)
+    }
+
+    /// One whose transactions are valid for so long at most, and remembered for as long.
+    pub(super) fn lasting(longest_validity_ms: u64) -> Self {
+        Self::of(Network { longest_validity_ms, ..network() }, |_| (), |_| ())
+    }
+
+    fn of(network: Network, change: impl FnOnce(&mut Settings), user: impl FnOnce(&mut UserEntry)) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let mut options =
-            EngineOptions::new(directory.path().join("network"), network(), vec![key(1), key(2), key(3)]);
+        let mut options = EngineOptions::new(
+            directory.path().join("network"),
+            network.clone(),
+            vec![key(1), key(2), key(3)],
+        );
         options.journal.segment_bytes = 1 << 20;
         options.snapshot_every = None;
         let desk = Arc::new(HeldDesk::new(Engine::open(options).unwrap()));
@@ -107,8 +119,7 @@ impl Bench {
         let mut entry = bench.entry(&[Role::Submit, Role::Read]);
         user(&mut entry);
         bench.grant(entry);
-        let gate =
-            Arc::new(Gate::open(bench.access(), AuditLog::beside(&bench.access()), network()).unwrap());
+        let gate = Arc::new(Gate::open(bench.access(), AuditLog::beside(&bench.access()), network).unwrap());
         let (desk, shutdown) = (Arc::clone(&bench.desk), bench.shutdown.clone());
         bench.server = Some(std::thread::spawn(move || {
             server::serve(listener, desk, settings, gate, References::generate().unwrap(), &shutdown)
@@ -190,7 +201,7 @@ impl Bench {
         Terms {
             network: network().id,
             uetr: Uetr(uetr),
-            expiry: self.desk.now().plus_ms(600_000),
+            expiry: self.desk.network().latest_expiry(self.desk.now()).min(self.desk.now().plus_ms(600_000)),
             details: Hash::ZERO,
             seed: uetr,
         }
