@@ -1,8 +1,12 @@
-//! The audit log: every administrative act, a line of JSON each, chained by hashes so that no line can be changed or taken
-//! out unnoticed.
+//! The audit log: every administrative act, a line of JSON each, with the hash of the line before
+//! it.
 //!
-//! An act is recorded, on disk, before it is done: one that cannot be recorded is not done. Whoever cuts lines off the end
-//! is found out by who has kept a later hash, which [`AuditLog::verify`] gives.
+//! An act is recorded, on disk, before it is done: one that cannot be recorded is not done. The
+//! file alone shows that a line was changed or taken out before its last one, by someone who did
+//! not compute the hashes anew. Whoever may write the file can do that, change the last line, cut
+//! lines off the end, and delete the file. All of this is found with the hash of a line that was
+//! kept elsewhere, up to that line: [`AuditLog::verify`] gives it, [`AuditLog::verify_after`] looks
+//! for it.
 
 use super::{Quota, Role};
 use serde::{Deserialize, Serialize};
@@ -120,6 +124,17 @@ pub enum AuditError {
         /// What is wrong.
         what: String,
     },
+    /// No line has a hash that was kept from an earlier reading.
+    #[error(
+        "no line of the audit log {path} has the hash {hash}: what it had up to that line was changed, cut off or deleted \
+         since, or the hash is of another log"
+    )]
+    Missing {
+        /// Which file.
+        path: PathBuf,
+        /// The hash that was kept.
+        hash: Hash,
+    },
 }
 
 /// The file of a network's administrative acts.
@@ -203,15 +218,31 @@ impl AuditLog {
         Ok((record.number + 1, tally_crypto::hash(line)))
     }
 
-    /// Shows `see` every record, and checks that each follows the one before; the hash of the last line, by which it is
-    /// known later whether lines were cut off.
+    /// Shows `see` every record, and checks that each follows the one before. Returns the hash of
+    /// the last line, zeros where there is none: who keeps it elsewhere gives it to
+    /// [`Self::verify_after`] later.
     ///
-    /// # Errors
-    /// When the file cannot be read, or a line is not as it was written.
-    pub fn verify(&self, mut see: impl FnMut(&Record)) -> Result<Hash, AuditError> {
+    /// # Errors When the file cannot be read, or a line does not follow the one before it. That the
+    /// last line was changed, that lines were cut off the end or that there is no file any more is
+    /// no error here.
+    pub fn verify(&self, see: impl FnMut(&Record)) -> Result<Hash, AuditError> {
+        self.verify_after(Hash::default(), see)
+    }
+
+    /// As [`Self::verify`], from a hash on that an earlier reading gave: shows `see` the records
+    /// after the line that has it. Zeros stand before the first line.
+    ///
+    /// # Errors As for [`Self::verify`], and [`AuditError::Missing`] when no line has that hash:
+    /// then a line up to there was changed, cut off or deleted, the hashes after it computed anew
+    /// or not.
+    pub fn verify_after(&self, kept: Hash, mut see: impl FnMut(&Record)) -> Result<Hash, AuditError> {
         let failed = self.failed();
+        let mut is_found = kept == Hash::default();
+        let missing = || AuditError::Missing { path: self.path.clone(), hash: kept };
         let file = match File::open(&self.path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Hash::default()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return if is_found { Ok(Hash::default()) } else { Err(missing()) };
+            }
             opened => opened.map_err(&failed)?,
         };
         file.lock_shared().map_err(&failed)?;
@@ -222,7 +253,7 @@ impl AuditLog {
             let read = (&mut reader).take(MAX_LINE as u64).read_until(b'\n', &mut line).map_err(&failed)?;
             let wrong = |what: String| AuditError::Line { path: self.path.clone(), line: number + 1, what };
             if read == 0 {
-                return Ok(before);
+                return if is_found { Ok(before) } else { Err(missing()) };
             }
             let Some(text) = line.strip_suffix(b"\n") else {
                 return Err(wrong("it has no end".to_owned()));
@@ -232,7 +263,10 @@ impl AuditLog {
                 return Err(wrong("it does not follow the line before it".to_owned()));
             }
             (number, before) = (number + 1, tally_crypto::hash(text));
-            see(&record);
+            if is_found {
+                see(&record);
+            }
+            is_found |= before == kept;
         }
     }
 
@@ -294,6 +328,63 @@ mod tests {
         fs::write(&path, "nothing of ours\n").unwrap();
         assert!(matches!(log.record("alice", [revoke("e")]), Err(AuditError::File { .. })));
         assert_eq!(fs::read_to_string(&path).unwrap(), "nothing of ours\n");
+    }
+
+    /// What an auditor reads later, who kept the hash of an earlier reading.
+    fn since(log: &AuditLog, kept: Hash) -> Result<Hash, AuditError> {
+        log.verify_after(kept, |_| {})
+    }
+
+    #[test]
+    fn a_hash_that_was_kept_finds_what_was_changed_up_to_there() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("audit.jsonl");
+        let log = AuditLog::at(path.clone());
+        log.record("alice", [revoke("a"), revoke("b"), revoke("c")]).unwrap();
+        let kept = log.verify(|_| {}).unwrap();
+        let written = fs::read_to_string(&path).unwrap();
+        let lines: Vec<_> = written.lines().collect();
+        let missing = |found: Result<Hash, AuditError>| match found {
+            Err(AuditError::Missing { hash, .. }) => hash == kept,
+            other => panic!("{other:?}"),
+        };
+
+        // The log went on since, or did not.
+        assert_eq!(since(&log, kept).unwrap(), kept);
+        log.record("bob", [revoke("d")]).unwrap();
+        let last = since(&log, kept).unwrap();
+        let mut shown = Vec::new();
+        log.verify_after(kept, |record| shown.push((record.number, record.by.clone()))).unwrap();
+        assert_eq!(shown, [(3, "bob".to_owned())]);
+        assert_eq!(last, tally_crypto::hash(fs::read(&path).unwrap().split(|b| *b == b'\n').nth(3).unwrap()));
+        assert_eq!(since(&log, last).unwrap(), last);
+
+        // The last line is another: each line follows the one before it all the same.
+        fs::write(&path, written.replace("\"c\"", "\"x\"")).unwrap();
+        log.verify(|_| {}).unwrap();
+        assert!(missing(since(&log, kept)));
+        // And the log goes on after it.
+        log.record("mallory", [revoke("d")]).unwrap();
+        assert!(missing(since(&log, kept)));
+
+        // Lines are cut off the end.
+        fs::write(&path, [lines[0], lines[1], ""].join("\n")).unwrap();
+        log.verify(|_| {}).unwrap();
+        assert!(missing(since(&log, kept)));
+        fs::write(&path, "").unwrap();
+        assert!(missing(since(&log, kept)));
+
+        // The file is deleted, and then begun anew.
+        fs::remove_file(&path).unwrap();
+        log.verify(|_| {}).unwrap();
+        assert!(missing(since(&log, kept)));
+        log.record("mallory", [revoke("a"), revoke("b"), revoke("c")]).unwrap();
+        assert!(missing(since(&log, kept)));
+
+        // A log that had no line yet is the beginning of every log.
+        since(&log, Hash::default()).unwrap();
+        fs::remove_file(&path).unwrap();
+        since(&log, Hash::default()).unwrap();
     }
 
     #[test]

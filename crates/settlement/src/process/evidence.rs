@@ -4,6 +4,8 @@
 //! Nothing is taken from anybody's word: every finding is a [`tally_proof::Evidence`] that the network's public keys
 //! judge, and [`collect`] hands out none that they do not. What a reader may not read it passes over.
 
+mod answers;
+
 use super::journal::Journal;
 use super::layout::{Bindings, Layout};
 use crate::journal::JournalError;
@@ -11,6 +13,7 @@ use crate::message::{
     ApprovalBatch, ApprovalSigner, CosignatureBatch, CosignedHead, Message, SequenceBatch, Source,
 };
 use crate::proof::{self, Wanted};
+use answers::{Answers, Contradiction, Place, two_answers};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,13 +22,15 @@ use tally_crypto::log::SignedTreeHead;
 use tally_ledger::{Network, ParticipantId};
 use tally_log::cluster::{Cluster, Partition, SharedLog};
 use tally_log::{LogError, Offset, Record, TopicId, Visibility};
-use tally_proof::evidence::{
-    self, SettledAgainstRefusal, SignedAnswer, TwoAnswers, TwoCosignatures, TwoHeads,
-};
+use tally_proof::evidence::{self, SettledAgainstRefusal, TwoCosignatures, TwoHeads};
 use tally_proof::{Contents, Evidence, Keys, Misconduct};
 
 /// Findings of one kind about one member that are collected; others are counted.
 pub const FINDINGS: usize = 16;
+
+/// Accepted batches and answers of one institution that are kept at a time, some hundred bytes
+/// each. Its topics are read again for what is beyond.
+const KEPT: usize = 1 << 22;
 
 /// What was found.
 #[derive(Debug, Default)]
@@ -78,12 +83,22 @@ impl Faults {
 /// # Errors
 /// When the sequence or what was accepted cannot be read.
 pub fn collect(cluster: &dyn Cluster, layout: &Layout, network: &Network) -> Result<Collected, JournalError> {
+    collect_within(cluster, layout, network, KEPT)
+}
+
+/// As [`collect`], with another number in the place of [`KEPT`].
+pub(super) fn collect_within(
+    cluster: &dyn Cluster,
+    layout: &Layout,
+    network: &Network,
+    kept: usize,
+) -> Result<Collected, JournalError> {
     let Some(keys) = Keys::of(network) else { return Ok(Collected::default()) };
-    let mut search = Search { cluster, layout, network, keys, collected: Collected::default() };
+    let mut search = Search { cluster, layout, network, keys, kept, collected: Collected::default() };
     search.heads()?;
-    let mut refusals = Refusals::new();
+    let mut refusals = Refusals::default();
     for participant in layout.everybody() {
-        search.answers(participant, &mut refusals);
+        search.answers(participant, &mut refusals)?;
         // The operator is no witness of itself.
         if participant.index() > 0 {
             search.cosignatures(participant)?;
@@ -93,14 +108,24 @@ pub fn collect(cluster: &dyn Cluster, layout: &Layout, network: &Network) -> Res
     Ok(search.collected)
 }
 
-/// Where an institution refused a transaction, by its place in what was accepted.
-type Refusals = HashMap<(Source, u32), Refusal>;
+/// Where institutions refused a transaction, by its place in what was accepted.
+#[derive(Default)]
+struct Refusals {
+    by_place: HashMap<(Source, u32), Vec<Refusal>>,
+    count: usize,
+}
+
+impl Refusals {
+    fn insert(&mut self, source: Source, index: u32, refusal: Refusal) {
+        self.by_place.entry((source, index)).or_default().push(refusal);
+        self.count += 1;
+    }
+}
 
 #[derive(Clone, Copy)]
 struct Refusal {
     participant: ParticipantId,
-    assembler: u16,
-    position: u64,
+    place: Place,
 }
 
 struct Search<'a> {
@@ -108,6 +133,7 @@ struct Search<'a> {
     layout: &'a Layout,
     network: &'a Network,
     keys: Keys,
+    kept: usize,
     collected: Collected,
 }
 
@@ -132,11 +158,19 @@ impl Search<'_> {
         count(self.collected.faults.entry(partition.clone()).or_insert(fresh));
     }
 
+    /// Notes what of a partition cannot be read: one line, however often it is tried.
+    fn unread(&mut self, partition: &Partition, reason: String) {
+        let unread = &mut self.collected.unread;
+        if unread.iter().all(|(of, _)| of != partition) {
+            unread.push((partition.clone(), reason));
+        }
+    }
+
     fn open(&mut self, partition: Partition) -> Option<Column> {
         match Column::open(self.cluster, partition.clone()) {
             Ok(column) => Some(column),
             Err(error) => {
-                self.collected.unread.push((partition, error.to_string()));
+                self.unread(&partition, error.to_string());
                 None
             }
         }
@@ -152,7 +186,7 @@ impl Search<'_> {
                 }
                 Ok(None) => return,
                 Err(error) => {
-                    self.collected.unread.push((column.partition.clone(), error.to_string()));
+                    self.unread(&column.partition, error.to_string());
                     return;
                 }
             }
@@ -183,49 +217,115 @@ impl Search<'_> {
     }
 
     /// An institution's answers, of which no two about one place may differ.
-    fn answers(&mut self, participant: ParticipantId, refusals: &mut Refusals) {
+    fn answers(&mut self, participant: ParticipantId, refusals: &mut Refusals) -> Result<(), JournalError> {
+        let mut told = 0;
+        let mut from = Some(Source::default());
+        let mut is_first = true;
+        while let Some(source) = from {
+            let mut answers = Answers::new(source, self.kept);
+            self.read_answers(participant, &mut answers, is_first);
+            let (kept, until) = answers.finish();
+            for (source, answered) in kept {
+                for contradiction in answered.contradictions() {
+                    // Each is read again, which a member could make last for ever.
+                    if told < FINDINGS {
+                        self.contradicted(participant, contradiction);
+                    } else {
+                        self.collected.more += 1;
+                    }
+                    told += 1;
+                }
+                for (index, place) in answered.refused() {
+                    refusals.insert(source, index, Refusal { participant, place });
+                }
+            }
+            if refusals.count > self.kept {
+                self.settled(refusals)?;
+                *refusals = Refusals::default();
+            }
+            (from, is_first) = (until, false);
+        }
+        Ok(())
+    }
+
+    /// Reads all answers of an institution. What counts for nothing is counted the first time.
+    fn read_answers(&mut self, participant: ParticipantId, answers: &mut Answers, is_first: bool) {
         let key = self.network.participants[participant.index()].key;
         let mut signer = ApprovalSigner::new(self.network.id);
-        // Where it answered each accepted batch first.
-        let mut firsts: HashMap<Source, (u16, u64)> = HashMap::new();
         let mut again: Vec<Option<Column>> = Vec::new();
+        let records = self.collected.records;
         for assembler in 0..self.layout.assemblers {
             let partition = self.layout.approvals(participant, assembler);
             again.push(None);
             let Some(mut column) = self.open(partition.clone()) else { continue };
             self.each(&mut column, |search, position, payload| {
-                let Ok(batch) = ApprovalBatch::decode(payload) else {
-                    return search.fault(&partition, position, |faults| faults.unreadable += 1);
-                };
-                if batch.participant != participant || !signer.verifies(&batch, &key) {
-                    return search.fault(&partition, position, |faults| faults.unsigned += 1);
-                }
-                let Some(&(of, at)) = firsts.get(&batch.source) else {
-                    firsts.insert(batch.source, (assembler, position));
-                    let answers = batch.indices.iter().zip(&batch.verdicts);
-                    for (index, _) in answers.filter(|(_, verdict)| **verdict != 0) {
-                        let refusal = Refusal { participant, assembler, position };
-                        refusals.entry((batch.source, *index)).or_insert(refusal);
+                let mut fault = |count: fn(&mut Faults)| {
+                    if is_first {
+                        search.fault(&partition, position, count);
                     }
-                    return;
                 };
-                let earlier = search.layout.approvals(participant, of);
-                let Some(column) = again.get_mut(usize::from(of)) else { return };
-                if column.is_none() {
-                    *column = search.open(earlier.clone());
-                }
-                let first = column.as_mut().and_then(|column| column.at(at).ok().flatten());
-                let Some(first) = first.and_then(|record| ApprovalBatch::decode(&record.payload).ok()) else {
-                    return;
+                let Ok(batch) = ApprovalBatch::decode(payload) else {
+                    return fault(|faults| faults.unreadable += 1);
                 };
-                if let Some(two) = two_answers(&first, &batch) {
-                    // Who says both has no refusal to hold against the operator.
-                    refusals.retain(|(source, _), refusal| {
-                        *source != batch.source || refusal.participant != participant
-                    });
-                    search.found(two, vec![(earlier, at), (partition.clone(), position)]);
+                if !is_first && !answers.is_in_range(batch.source) {
+                    return;
                 }
+                if batch.participant != participant || !signer.verifies(&batch, &key) {
+                    return fault(|faults| faults.unsigned += 1);
+                }
+                if !answers.is_in_range(batch.source) {
+                    return;
+                }
+                let first = match answers.first(batch.source) {
+                    Some(place) => match search.answers_at(&mut again, participant, place) {
+                        Some(first) if first.source == batch.source => Some(first),
+                        _ => return,
+                    },
+                    None => None,
+                };
+                answers.take(first.as_ref(), &batch, Place { assembler, position });
             });
+        }
+        if !is_first {
+            self.collected.records = records;
+        }
+    }
+
+    /// A record of answers that was read before; `columns` are those of the institution that are
+    /// open for this.
+    fn answers_at(
+        &mut self,
+        columns: &mut [Option<Column>],
+        participant: ParticipantId,
+        place: Place,
+    ) -> Option<ApprovalBatch> {
+        let column = columns.get_mut(usize::from(place.assembler))?;
+        if column.is_none() {
+            *column = self.open(self.layout.approvals(participant, place.assembler));
+        }
+        let column = column.as_mut()?;
+        let reason = match column.at(place.position) {
+            Ok(Some(record)) => match ApprovalBatch::decode(&record.payload) {
+                Ok(batch) => return Some(batch),
+                Err(error) => error.to_string(),
+            },
+            Ok(None) => format!("record {} is there no more", place.position),
+            Err(error) => error.to_string(),
+        };
+        let partition = column.partition.clone();
+        self.unread(&partition, reason);
+        None
+    }
+
+    /// Makes evidence of two answers.
+    fn contradicted(&mut self, participant: ParticipantId, contradiction: &Contradiction) {
+        let Contradiction { index, first, second } = *contradiction;
+        let mut columns: Vec<Option<Column>> = (0..self.layout.assemblers).map(|_| None).collect();
+        let Some(one) = self.answers_at(&mut columns, participant, first) else { return };
+        let Some(other) = self.answers_at(&mut columns, participant, second) else { return };
+        if let Some(two) = two_answers(&one, &other, index) {
+            let lies = |place: Place| (self.layout.approvals(participant, place.assembler), place.position);
+            self.found(two, vec![lies(first), lies(second)]);
         }
     }
 
@@ -302,24 +402,30 @@ impl Search<'_> {
 
     /// What was settled although an institution that it concerns had refused it.
     fn settled(&mut self, refusals: &Refusals) -> Result<(), JournalError> {
-        if refusals.is_empty() {
+        if refusals.by_place.is_empty() {
             return Ok(());
         }
         let mut column = Column::open(self.cluster, self.layout.sequence())?;
         let mut wanted: Vec<(Source, u32, Refusal)> = Vec::new();
+        // Each institution has its share of them: refusals of one that was not asked prove nothing,
+        // and hide no others'.
+        let mut shares: HashMap<ParticipantId, usize> = HashMap::new();
         let mut more = 0;
         while let Some(record) = column.next()? {
             let Ok(batch) = SequenceBatch::decode(&record.payload) else { continue };
             for (index, _) in batch.decisions().filter(|(_, verdict)| *verdict == 0) {
-                let Some(refusal) = refusals.get(&(batch.source, index)) else { continue };
-                if wanted.len() < FINDINGS {
-                    wanted.push((batch.source, index, *refusal));
-                } else {
-                    more += 1;
+                for refusal in refusals.by_place.get(&(batch.source, index)).into_iter().flatten() {
+                    let share = shares.entry(refusal.participant).or_default();
+                    if *share < FINDINGS {
+                        wanted.push((batch.source, index, *refusal));
+                    } else {
+                        more += 1;
+                    }
+                    *share += 1;
                 }
             }
         }
-        for (source, index, Refusal { participant, assembler, position }) in wanted {
+        for (source, index, Refusal { participant, place: Place { assembler, position } }) in wanted {
             let partition = self.layout.approvals(participant, assembler);
             let record = Column::open(self.cluster, partition.clone())?.at(position)?;
             let batch = record.and_then(|record| ApprovalBatch::decode(&record.payload).ok());
@@ -350,26 +456,6 @@ fn cosigned(head: &CosignedHead) -> evidence::CosignedHead {
         time_s: head.time_s,
         signature: head.cosignature,
     }
-}
-
-/// The first two answers to one question that are not the same.
-fn two_answers(first: &ApprovalBatch, second: &ApprovalBatch) -> Option<TwoAnswers> {
-    let answer = |batch: &ApprovalBatch, item: usize| {
-        Some(SignedAnswer { id: batch.ids[item], approval: batch.approval(item)? })
-    };
-    for (at, index) in first.indices.iter().enumerate() {
-        let Ok(other) = second.indices.binary_search(index) else { continue };
-        let said = |batch: &ApprovalBatch, item: usize| (batch.ids[item], batch.verdicts[item]);
-        if said(first, at) != said(second, other) {
-            return Some(TwoAnswers {
-                scheduler: first.source.scheduler,
-                batch: first.source.number,
-                first: answer(first, at)?,
-                second: answer(second, other)?,
-            });
-        }
-    }
-    None
 }
 
 /// How long the cluster may give nothing of what it has.

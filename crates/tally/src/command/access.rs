@@ -6,6 +6,7 @@ use crate::configuration::Configuration;
 use crate::connection::ConnectionArguments;
 use anyhow::ensure;
 use std::path::{Path, PathBuf};
+use tally_crypto::Hash;
 use tally_gateway::access::{
     Access, AccessFile, Act, AuditLog, Fingerprint, InstitutionEntry, Quota, Record, Role, Token, UserEntry,
 };
@@ -27,8 +28,14 @@ pub(super) enum AccessCommand {
     Limit(Limit),
     /// Everybody who may come in
     List,
-    /// Every administrative act, and whether the audit log is as it was written
-    Log,
+    /// Every administrative act, and whether each line of the audit log follows the one before it
+    Log {
+        /// The hash of the last line that an earlier reading printed, kept elsewhere: shows what
+        /// was recorded after it, and fails when no line has it, since a line up to there was then
+        /// changed, cut off or deleted
+        #[arg(long, value_name = "HASH")]
+        after: Option<Hash>,
+    },
 }
 
 #[derive(Debug, clap::Args)]
@@ -106,13 +113,14 @@ impl AccessCommand {
                     print::line(&format!("{bic}, all users together  {per_second}/s, {burst} at once"));
                 }
             }
-            Self::Log => {
-                let last = audit.verify(|Record { number, time, by, act, .. }| {
+            Self::Log { after } => {
+                let after = after.unwrap_or_default();
+                let last = audit.verify_after(after, |Record { number, time, by, act, .. }| {
                     let act = serde_json::to_string(act).expect("an act is plain data");
                     print::line(&format!("{number}  {time}  {by}  {act}"));
                 })?;
                 print::line(&format!(
-                    "{last} is the hash of the last line: keep it, to know later that none is missing"
+                    "{last} is the hash of the last line: keep it elsewhere, and ask `access log --after HASH` later"
                 ));
             }
         }

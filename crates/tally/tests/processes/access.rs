@@ -186,6 +186,20 @@ fn what_administrators_do_is_recorded_before_it_is_done() {
     std::fs::remove_dir(&file).unwrap();
     std::fs::write(&file, written.replace("\"order\":\"freeze\"", "\"order\":\"close\"")).unwrap();
     refused(&log(&running), "does not follow the line before it");
+
+    // What a hash that was kept elsewhere finds, and the file alone does not: that its end was cut
+    // off, and that it was deleted.
+    std::fs::write(&file, &written).unwrap();
+    let kept = recorded.last().unwrap().split(' ').next().unwrap();
+    let after = |running: &Running<'_>| running.command(&["access", "log", "--after", kept]);
+    let since = after(&running);
+    assert!(since.code == Some(0) && !since.out.contains("\"kind\":\"grant\""), "{since:?}");
+    let first = written.find('\n').unwrap() + 1;
+    std::fs::write(&file, &written[..first]).unwrap();
+    assert_eq!(log(&running).code, Some(0));
+    refused(&after(&running), "no line of the audit log");
+    std::fs::remove_file(&file).unwrap();
+    refused(&after(&running), "no line of the audit log");
     assert_eq!(running.stop().code, Some(0));
 }
 

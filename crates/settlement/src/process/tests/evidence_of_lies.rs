@@ -2,9 +2,10 @@
 
 use super::*;
 use crate::message::{ApprovalBatch, ApprovalSigner, CosignatureBatch, CosignedHead, Message, SequenceBatch};
-use crate::process::evidence::{Collected, Faults, Finding, collect};
+use crate::process::evidence::{Collected, Faults, Finding, collect, collect_within};
 use tally_crypto::Signature;
 use tally_crypto::log::{Checkpoint, Cosignature, SignedTreeHead};
+use tally_ledger::TransactionId;
 use tally_log::cluster::{Binding, Cluster as _, Partition};
 use tally_log::{Offset, TopicId};
 use tally_proof::evidence::{Act, Case, Party};
@@ -81,6 +82,169 @@ fn two_answers_are_found_and_are_not_held_against_the_operator() {
     assert_eq!(misconduct.by, party(1));
     assert!(matches!(misconduct.act, Act::TwoAnswers { .. }), "{misconduct}");
     assert!(places.len() == 2 && places.iter().all(|(of, _)| *of == partition));
+}
+
+/// What bank `number` signs about a batch that nobody accepted, an item for each answer.
+fn answers(number: u16, source: Source, answers: &[(u32, u16)]) -> ApprovalBatch {
+    let mut batch = ApprovalBatch {
+        source,
+        source_len: 8,
+        participant: ParticipantId(number),
+        indices: answers.iter().map(|(index, _)| *index).collect(),
+        ids: answers.iter().map(|(index, _)| id(*index)).collect(),
+        verdicts: answers.iter().map(|(_, verdict)| *verdict).collect(),
+        leaves: Vec::new(),
+        signature: Signature::from_bytes([0; 64]),
+    };
+    ApprovalSigner::new(NETWORK).sign(&mut batch, &key(number));
+    batch
+}
+
+fn id(index: u32) -> TransactionId {
+    TransactionId::from_bytes([u8::try_from(index).unwrap() + 1; 32])
+}
+
+const YES: u16 = 0;
+
+fn no() -> u16 {
+    Refusal::InsufficientFunds.number()
+}
+
+/// The second answer contradicts no answer of the first batch about that source, but one of a later
+/// batch.
+#[test]
+fn two_answers_are_found_after_an_answer_to_something_else() {
+    let world = world();
+    let partition = world.layout.approvals(ParticipantId(1), 0);
+    let position = world.cluster.peek(&partition, Offset(0)).len() as u64;
+    let source = Source::new(7, 1 << 40);
+    for said in [&[(0, YES)][..], &[(1, YES)], &[(1, no())], &[(0, YES), (1, no()), (2, YES)]] {
+        append(&world, (Role::Approver, 1), &partition, &encoded(&answers(1, source, said)));
+    }
+    let found = collected(&world).findings;
+    let [Finding { misconduct, places, .. }] = &found[..] else { panic!("{found:?}") };
+    assert_eq!(misconduct.by, party(1));
+    let Act::TwoAnswers { batch, index, answers, .. } = &misconduct.act else { panic!("{misconduct}") };
+    assert_eq!((*batch, *index), (1 << 40, 1));
+    assert_eq!(*answers, [(id(1), Ok(())), (id(1), Err(Refusal::InsufficientFunds))]);
+    assert_eq!(*places, [(partition.clone(), position + 1), (partition, position + 2)]);
+}
+
+/// Of a bank that answered several transactions of one batch in one record: that record, and where
+/// it lies.
+fn answered_together(world: &World) -> (u16, Partition, Offset, ApprovalBatch) {
+    for bank in 1..=BANKS {
+        let partition = world.layout.approvals(ParticipantId(bank), 0);
+        for (position, batch) in (0..).zip(records::<ApprovalBatch>(world, &partition)) {
+            if batch.verdicts.len() > 1 && batch.verdicts.iter().all(|verdict| *verdict == YES) {
+                return (bank, partition, Offset(position), batch);
+            }
+        }
+    }
+    panic!("nobody answered two at once");
+}
+
+/// The answers at these items alone, signed anew.
+fn part(batch: &ApprovalBatch, items: std::ops::Range<usize>, bank: u16) -> ApprovalBatch {
+    let mut part = ApprovalBatch {
+        indices: batch.indices[items.clone()].to_vec(),
+        ids: batch.ids[items.clone()].to_vec(),
+        verdicts: batch.verdicts[items].to_vec(),
+        leaves: Vec::new(),
+        ..batch.clone()
+    };
+    ApprovalSigner::new(NETWORK).sign(&mut part, &key(bank));
+    part
+}
+
+/// A world in which a bank answers in two records, and the operator settles what it refuses in the
+/// second one.
+fn refused_in_a_second_record() -> (World, u16, ApprovalBatch) {
+    let world = world();
+    let (bank, partition, position, mut batch) = answered_together(&world);
+    assert!(world.cluster.alter(&partition, position, encoded(&part(&batch, 0..1, bank)).into()));
+    batch.verdicts[1] = no();
+    let second = part(&batch, 1..2, bank);
+    append(&world, (Role::Approver, bank), &partition, &encoded(&second));
+    (world, bank, second)
+}
+
+#[test]
+fn what_was_settled_against_a_refusal_in_a_second_record_is_the_operators_doing() {
+    let (world, bank, second) = refused_in_a_second_record();
+    let found = collected(&world).findings;
+    let [Finding { misconduct, .. }] = &found[..] else { panic!("{found:?}") };
+    assert_eq!(misconduct.by, Party::Operator);
+    let Act::SettledAgainstRefusal { id, institution, .. } = &misconduct.act else { panic!("{misconduct}") };
+    assert_eq!((*id, *institution), (second.ids[0], ParticipantId(bank)));
+}
+
+/// A member that is not asked refuses the same place, under another id: that proves nothing, and
+/// hides nothing.
+#[test]
+fn a_refusal_is_not_hidden_by_one_of_a_member_that_was_not_asked() {
+    let world = world();
+    let answers_of = |bank: u16| {
+        let partition = world.layout.approvals(ParticipantId(bank), 0);
+        (0..).map(Offset).zip(records::<ApprovalBatch>(&world, &partition)).collect::<Vec<_>>()
+    };
+    let is_asked = |bank: u16, source: Source, index: u32| {
+        let mut answers = answers_of(bank).into_iter();
+        answers.any(|(_, batch)| batch.source == source && batch.indices.binary_search(&index).is_ok())
+    };
+    // Members are read in the order of their numbers.
+    let (bank, position, item, mut batch) = (1..=BANKS)
+        .flat_map(|bank| answers_of(bank).into_iter().map(move |(position, batch)| (bank, position, batch)))
+        .find_map(|(bank, position, batch)| {
+            let item = (0..batch.indices.len()).find(|item| {
+                batch.verdicts[*item] == YES && !is_asked(bank - 1, batch.source, batch.indices[*item])
+            })?;
+            Some((bank, position, item, batch))
+        })
+        .unwrap();
+    let made_up = ApprovalBatch { participant: ParticipantId(bank - 1), ..batch.clone() };
+    let mut made_up = part(&made_up, item..item + 1, bank - 1);
+    (made_up.ids[0], made_up.verdicts[0]) = (id(0), no());
+    ApprovalSigner::new(NETWORK).sign(&mut made_up, &key(bank - 1));
+    let partition = world.layout.approvals(ParticipantId(bank - 1), 0);
+    append(&world, (Role::Approver, bank - 1), &partition, &encoded(&made_up));
+
+    batch.verdicts[item] = no();
+    ApprovalSigner::new(NETWORK).sign(&mut batch, &key(bank));
+    let partition = world.layout.approvals(ParticipantId(bank), 0);
+    assert!(world.cluster.alter(&partition, position, encoded(&batch).into()));
+    let found = collected(&world).findings;
+    let [Finding { misconduct, .. }] = &found[..] else { panic!("{found:?}") };
+    assert_eq!(misconduct.by, Party::Operator);
+}
+
+/// However little is kept at a time, the same is found, and counted once.
+#[test]
+fn what_does_not_fit_into_memory_is_read_again() {
+    let (world, _, _) = refused_in_a_second_record();
+    let partition = world.layout.approvals(ParticipantId(2), 0);
+    append(&world, (Role::Approver, 2), &partition, b"noise");
+    for number in [3, 1, 2] {
+        let source = Source::new(7, number << 40);
+        for said in [&[(0, YES)][..], &[(1, YES)], &[(1, no())], &[(0, no())]] {
+            append(&world, (Role::Approver, 2), &partition, &encoded(&answers(2, source, said)));
+        }
+    }
+    let whole = collected(&world);
+    let two = |case: &Case| matches!(case, Case::TwoAnswers(_));
+    assert_eq!(whole.findings.iter().filter(|finding| two(&finding.evidence.case)).count(), 6);
+    assert_eq!((whole.findings.len(), whole.faults.len()), (7, 1));
+    for kept in [0, 1, 5, 40] {
+        let parts = collect_within(&world.cluster, &world.layout, &world.network, kept).unwrap();
+        let sorted = |findings: &[Finding]| {
+            let mut cases: Vec<_> = findings.iter().map(|finding| format!("{finding:?}")).collect();
+            cases.sort();
+            cases
+        };
+        assert_eq!(sorted(&parts.findings), sorted(&whole.findings), "{kept}");
+        assert_eq!((parts.more, parts.records), (0, whole.records), "{kept}");
+        assert_eq!(parts.faults, whole.faults, "{kept}");
+    }
 }
 
 #[test]
