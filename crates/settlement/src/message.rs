@@ -26,17 +26,17 @@ pub use tally_proof::sequence::{LeafHasher as SequenceLeafHasher, leaf as sequen
 pub use verified::{SignatureCheck, SignaturesVerified};
 pub use withdrawal::Withdrawal;
 
-use bytemuck::{Pod, Zeroable};
-use tally_ledger::wire::{DecodeError, Reader};
+use tally_ledger::wire::{DecodeError, Reader, write};
 
 /// Names a batch of accepted transactions: which scheduler accepted it, and as its which. A
 /// transaction is then named by the batch and its position, so that later stages join by arrays.
-#[repr(C)]
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Pod, Zeroable)]
+///
+/// It is no plain value, so that every message has to read it with `decode`, which checks it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Source {
     /// Position of the batch in that scheduler's log of accepted transactions.
     pub number: u64,
-    /// The scheduler's instance; wide, so that the layout has no padding.
+    /// The scheduler's instance.
     pub scheduler: u64,
 }
 
@@ -44,6 +44,22 @@ impl Source {
     /// The batch at position `number` of what `scheduler` accepted.
     pub fn new(scheduler: u64, number: u64) -> Self {
         Self { number, scheduler }
+    }
+
+    pub(crate) fn encode(self, out: &mut Vec<u8>) {
+        write(out, &[self.number, self.scheduler]);
+    }
+
+    /// Reads the name of a batch.
+    pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let [number, scheduler] = reader.value()?;
+        Self::checked(scheduler, number).ok_or_else(|| reader.error("a batch's number is above its limit"))
+    }
+
+    /// A name that was read. No log reaches the last number, and the position after it would overflow
+    /// where stages keep it.
+    fn checked(scheduler: u64, number: u64) -> Option<Self> {
+        (number < u64::MAX).then_some(Self { number, scheduler })
     }
 }
 

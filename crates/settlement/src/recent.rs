@@ -1,10 +1,13 @@
 //! The end-to-end references seen recently: which transaction used each, until it expires.
 //!
 //! A reference belongs to the institution that debits: two institutions may use the same one, so that
-//! none can use up another's.
+//! none can use up another's. Nor can one use up everybody's memory, see [`shares`].
+
+mod shares;
 
 use crate::message::Source;
 use bytemuck::{Pod, Zeroable};
+use shares::Shares;
 use tally_ledger::{ParticipantId, Timestamp, Uetr};
 
 /// An end-to-end reference, and the institution whose it is.
@@ -25,18 +28,20 @@ struct Entry {
     number: u64,
     /// Position in the source plus one; zero marks a free entry.
     index: u32,
-    /// Expiry in seconds since the epoch, rounded up.
+    /// Expiry in seconds since the epoch, rounded up; zero once it is released.
     expiry: u32,
 }
 
 /// Open addressing in many small tables, each of which grows alone, so that no growth is felt.
-/// Expired entries go when their table would grow.
+/// Expired entries are cleared when their table would grow. They stop counting before that, with
+/// time, so that no table has to be swept for the limit to heal.
 pub struct Recent {
     shards: Vec<Shard>,
     key: [u64; 2],
     scheduler: u64,
-    live: usize,
-    limit: usize,
+    shares: Shares,
+    /// The second by which is judged; it never goes back.
+    now: u32,
 }
 
 #[derive(Default)]
@@ -81,29 +86,31 @@ pub enum Seen {
     New,
     /// That transaction used it.
     Before(Source, u32),
-    /// It is new, but as many are remembered as may be.
+    /// It is new, but as many are remembered as may be, of all institutions or of this one.
     Full,
 }
 
 impl Recent {
-    /// Remembers at most `limit` references of what `scheduler` accepts. `key` is secret, so that
-    /// nobody can choose references that collide.
-    pub fn new(scheduler: u64, limit: usize, key: [u64; 2]) -> Self {
+    /// Remembers at most `limit` references of what `scheduler` accepts, of which each of so many
+    /// institutions has a share. `key` is secret, so that nobody can choose references that collide.
+    ///
+    /// An expired reference is counted a little longer: a two-thousandth of the longest validity.
+    pub fn new(
+        scheduler: u64,
+        limit: usize,
+        (institutions, longest_validity_ms): (usize, u64),
+        key: [u64; 2],
+    ) -> Self {
         let shards = (0..SHARDS).map(|_| Shard::default()).collect();
-        Self { shards, key, scheduler, live: 0, limit }
+        let shares = Shares::new(limit, institutions, longest_validity_ms);
+        // What is released counts as expired in second zero.
+        Self { shards, key, scheduler, shares, now: 1 }
     }
 
     /// Where to look for a reference.
     #[inline]
     pub fn place(&self, reference: &Reference) -> u64 {
-        let [a, b]: [u64; 2] = bytemuck::cast(reference.uetr.0);
-        let b = b ^ u64::from(reference.participant.0).rotate_right(16);
-        let fold = |x: u64, y: u64| {
-            let product = u128::from(x) * u128::from(y);
-            let [low, high]: [u64; 2] = bytemuck::cast(product);
-            low ^ high
-        };
-        fold(fold(a ^ self.key[0], b ^ self.key[1]) ^ self.key[1], 0x9e37_79b9_7f4a_7c15)
+        place(self.key, reference)
     }
 
     #[inline]
@@ -130,12 +137,13 @@ impl Recent {
         let shard = &self.shards[Self::shard(place)];
         let at = shard.find(place, reference)?;
         let entry = &shard.entries[at];
-        // In whole seconds, as `insert` judges: what is found here is found there.
-        let known = entry.index != 0 && u64::from(entry.expiry) >= now.0 / 1000;
+        // By the second that `insert` judges by: what is found here is found there.
+        let known = entry.index != 0 && entry.expiry >= seconds(now).max(self.now);
         known.then(|| (Source::new(self.scheduler, entry.batch()), entry.index - 1))
     }
 
-    /// Remembers that the transaction at `index` of batch `number` used the reference, unless it is known.
+    /// Remembers that the transaction at `index` of batch `number` used the reference, unless it is known
+    /// or there is no room. A time that goes back stands still instead.
     #[inline]
     pub fn insert(
         &mut self,
@@ -146,27 +154,60 @@ impl Recent {
         expiry: Timestamp,
         now: Timestamp,
     ) -> Seen {
+        self.put(place, reference, number, index, expiry, now, true)
+    }
+
+    /// The same for what was accepted before: there is always room, since what is forgotten can be paid again.
+    pub fn restore(
+        &mut self,
+        place: u64,
+        reference: &Reference,
+        number: u64,
+        index: u32,
+        expiry: Timestamp,
+        now: Timestamp,
+    ) -> Seen {
+        self.put(place, reference, number, index, expiry, now, false)
+    }
+
+    #[inline]
+    #[expect(clippy::too_many_arguments, reason = "those of `insert`, and whether the limit counts")]
+    fn put(
+        &mut self,
+        place: u64,
+        reference: &Reference,
+        number: u64,
+        index: u32,
+        expiry: Timestamp,
+        now: Timestamp,
+        limited: bool,
+    ) -> Seen {
+        let now_s = seconds(now).max(self.now);
+        if now_s > self.now {
+            self.now = now_s;
+            self.shares.advance(now_s);
+        }
         let shard = &mut self.shards[Self::shard(place)];
-        let now_s = u32::try_from(now.0 / 1000).unwrap_or(u32::MAX);
-        let expiry = u32::try_from(expiry.0.div_ceil(1000)).unwrap_or(u32::MAX);
+        // Zero is what was released.
+        let expiry = u32::try_from(expiry.0.div_ceil(1000)).unwrap_or(u32::MAX).max(1);
         if shard.used * 4 >= shard.entries.len() * 3 {
-            let before = shard.used;
             shard.make_room(now_s, self.key);
-            self.live -= before - shard.used;
         }
         let at = shard.find(place, reference).expect("room was made");
         let entry = &mut shard.entries[at];
-        if entry.index == 0 {
-            if self.live >= self.limit {
-                return Seen::Full;
-            }
-            self.live += 1;
-            shard.used += 1;
-        } else if entry.expiry >= now_s {
+        let is_free = entry.index == 0;
+        if !is_free && entry.expiry >= now_s {
             return Seen::Before(Source::new(self.scheduler, entry.batch()), entry.index - 1);
         }
+        if limited && !self.shares.has_room(reference.participant) {
+            return Seen::Full;
+        }
+        if expiry >= now_s {
+            self.shares.take(reference.participant, expiry);
+        }
+        shard.used += usize::from(is_free);
         let number = u64::from(reference.participant.0) << NUMBER_BITS | number & ((1 << NUMBER_BITS) - 1);
-        shard.entries[at] = Entry { uetr: reference.uetr.0, number, index: index + 1, expiry };
+        *entry = Entry { uetr: reference.uetr.0, number, index: index + 1, expiry };
         Seen::New
     }
 
@@ -178,18 +219,22 @@ impl Recent {
             && shard.entries[at].index == index + 1
             && shard.entries[at].batch() == number
         {
-            // As if it had expired long ago: it goes with the others that have.
-            shard.entries[at].expiry = 0;
+            // As if it had expired long ago: the entry goes with the others that have.
+            let expiry = std::mem::take(&mut shard.entries[at].expiry);
+            // What has expired may be cleared at any time. It counts until its time is over, cleared or not.
+            if expiry >= self.now {
+                self.shares.release(reference.participant, expiry);
+            }
         }
     }
 
-    /// How many references are held, expired ones that were not cleared yet among them.
+    /// How many references are counted: those remembered, and some that have expired of late.
     pub fn len(&self) -> usize {
-        self.live
+        self.shares.all()
     }
     /// Whether none is held.
     pub fn is_empty(&self) -> bool {
-        self.live == 0
+        self.len() == 0
     }
 }
 
@@ -208,71 +253,39 @@ impl Shard {
         }
     }
 
+    /// Clears what has expired. At most four sevenths are in use then: with a limit that is a power of
+    /// two, a table of average size is half full at the limit, and does not double for a few more.
     #[cold]
     fn make_room(&mut self, now_s: u32, key: [u64; 2]) {
         let live = self.entries.iter().filter(|e| e.index != 0 && e.expiry >= now_s).count();
-        let size = (live * 2).next_power_of_two().max(SMALLEST);
+        let size = (live * 7 / 4).next_power_of_two().max(SMALLEST);
         let old = std::mem::replace(&mut self.entries, vec![Entry::zeroed(); size]);
         self.used = live;
-        let places = Recent { shards: Vec::new(), key, scheduler: 0, live: 0, limit: 0 };
         for entry in old.into_iter().filter(|e| e.index != 0 && e.expiry >= now_s) {
             let reference = entry.reference();
-            let at = self.find(places.place(&reference), &reference).expect("the table has room");
+            let at = self.find(place(key, &reference), &reference).expect("the table has room");
             self.entries[at] = entry;
         }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-    use std::collections::HashMap;
-
-    proptest! {
-        #[test]
-        fn agrees_with_a_map(steps in prop::collection::vec((0u16..600, 1u64..20, 0u64..3), 1..3000)) {
-            let mut recent = Recent::new(3, 1 << 20, [1, 2]);
-            let mut model: HashMap<Reference, (u64, u64)> = HashMap::new();
-            let mut now = 0u64;
-            for (number, (uetr, validity, wait)) in (0u64..).zip(steps) {
-                now += wait * 1000;
-                let mut bytes = [7; 16];
-                // Few references, each of two institutions.
-                bytes[..2].copy_from_slice(&(uetr / 2).to_le_bytes());
-                let uetr = Reference { participant: ParticipantId(uetr % 2), uetr: Uetr(bytes) };
-                if wait == 2 && let Some((used, _)) = model.remove(&uetr) {
-                    recent.release(&uetr, used, 4);
-                    recent.release(&uetr, used, 5);
-                }
-                let known = model.get(&uetr).filter(|(_, expiry)| *expiry >= now).copied();
-                prop_assert_eq!(recent.find(&uetr, Timestamp(now)), known.map(|(n, _)| (Source::new(3, n), 5)));
-                let expiry = now + validity * 1000;
-                let place = recent.place(&uetr);
-                match recent.insert(place, &uetr, number, 5, Timestamp(expiry), Timestamp(now)) {
-                    Seen::New => {
-                        prop_assert!(known.is_none());
-                        model.insert(uetr, (number, expiry));
-                    }
-                    Seen::Before(source, index) => {
-                        prop_assert_eq!((source.number, index), (known.unwrap().0, 5));
-                    }
-                    Seen::Full => prop_assert!(false),
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn holds_no_more_than_its_limit() {
-        let mut recent = Recent::new(0, 10, [1, 2]);
-        let mut offer = |i: u8, now: u64| {
-            let uetr = Reference { participant: ParticipantId(1), uetr: Uetr([i; 16]) };
-            let place = recent.place(&uetr);
-            recent.insert(place, &uetr, 0, 0, Timestamp(now + 1000), Timestamp(now))
-        };
-        assert!((0..10).all(|i| offer(i, 0) == Seen::New));
-        assert_eq!(offer(10, 0), Seen::Full);
-        assert!(matches!(offer(3, 0), Seen::Before(..)));
-    }
+/// Whole seconds since the epoch.
+#[inline]
+fn seconds(time: Timestamp) -> u32 {
+    u32::try_from(time.0 / 1000).unwrap_or(u32::MAX)
 }
+
+#[inline]
+fn place(key: [u64; 2], reference: &Reference) -> u64 {
+    let [a, b]: [u64; 2] = bytemuck::cast(reference.uetr.0);
+    let b = b ^ u64::from(reference.participant.0).rotate_right(16);
+    let fold = |x: u64, y: u64| {
+        let product = u128::from(x) * u128::from(y);
+        let [low, high]: [u64; 2] = bytemuck::cast(product);
+        low ^ high
+    };
+    fold(fold(a ^ key[0], b ^ key[1]) ^ key[1], 0x9e37_79b9_7f4a_7c15)
+}
+
+#[cfg(test)]
+mod tests;

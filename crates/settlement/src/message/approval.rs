@@ -134,7 +134,7 @@ const VERSION: u8 = 3;
 impl Message for ApprovalBatch {
     fn encode(&self, out: &mut Vec<u8>) {
         out.push(VERSION);
-        write(out, &self.source);
+        self.source.encode(out);
         write(out, &self.source_len);
         write(out, &self.participant);
         write_count(out, self.indices.len());
@@ -150,7 +150,7 @@ impl Message for ApprovalBatch {
         decode_all("approvals", bytes, |reader| {
             reader.version(VERSION)?;
             let (source, source_len, participant) =
-                (reader.value()?, reader.value::<u32>()?, reader.value()?);
+                (Source::decode(reader)?, reader.value::<u32>()?, reader.value()?);
             if source_len as usize > MAX_BATCH {
                 return Err(reader.error("a count is above its limit"));
             }

@@ -109,7 +109,7 @@ const MAX_BESIDE: usize = MAX_BATCH * 16;
 impl Message for ConsentBatch {
     fn encode(&self, out: &mut Vec<u8>) {
         out.push(VERSION);
-        write(out, &self.source);
+        self.source.encode(out);
         write(out, &self.source_len);
         write(out, &self.participant);
         write(out, &self.answers);
@@ -125,7 +125,7 @@ impl Message for ConsentBatch {
         decode_all("consents", bytes, |reader| {
             reader.version(VERSION)?;
             let (source, source_len, participant) =
-                (reader.value()?, reader.value::<u32>()?, reader.value()?);
+                (Source::decode(reader)?, reader.value::<u32>()?, reader.value()?);
             let answers = reader.value::<u32>()?;
             if source_len as usize > MAX_BATCH || answers > source_len {
                 return Err(reader.error("a count is above its limit"));

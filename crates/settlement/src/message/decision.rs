@@ -4,7 +4,7 @@ use super::{Message, Source, decode_all};
 use tally_ledger::TransactionId;
 use tally_ledger::batch::MAX_BATCH;
 use tally_ledger::refusal::verdict_from_number;
-use tally_ledger::wire::{DecodeError, write, write_count, write_slice};
+use tally_ledger::wire::{DecodeError, write_count, write_slice};
 
 /// Transactions of one accepted batch that were decided, in the order in which they were.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -33,7 +33,7 @@ impl DecisionBatch {
 impl Message for DecisionBatch {
     fn encode(&self, out: &mut Vec<u8>) {
         out.push(VERSION);
-        write(out, &self.source);
+        self.source.encode(out);
         write_count(out, self.indices.len());
         write_slice(out, &self.indices);
         write_slice(out, &self.ids);
@@ -43,7 +43,7 @@ impl Message for DecisionBatch {
     fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         decode_all("decisions", bytes, |reader| {
             reader.version(VERSION)?;
-            let source = reader.value()?;
+            let source = Source::decode(reader)?;
             let items = reader.count(MAX_BATCH)?;
             let batch = Self {
                 source,

@@ -97,8 +97,8 @@ impl Message for AcceptedBatch {
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Pod, Zeroable)]
 struct Run {
-    /// Where the first use of a duplicate's reference is.
-    first: Source,
+    /// The number and the scheduler of the batch with the first use of a duplicate's reference.
+    first: [u64; 2],
     /// The position of the first of them, or of a duplicate's first use.
     index: u32,
     count: u32,
@@ -113,11 +113,11 @@ const REFUSED: u32 = 2;
 
 impl Run {
     fn one(result: &Intake) -> Self {
-        let nothing = Self { first: Source::default(), index: 0, count: 1, kind: ACCEPTED, refusal: 0 };
+        let nothing = Self { first: [0; 2], index: 0, count: 1, kind: ACCEPTED, refusal: 0 };
         match result {
             Intake::Accepted(index) => Self { index: *index, ..nothing },
             Intake::Duplicate(first, index) => {
-                Self { first: *first, index: *index, kind: DUPLICATE, ..nothing }
+                Self { first: [first.number, first.scheduler], index: *index, kind: DUPLICATE, ..nothing }
             }
             Intake::Refused(refusal) => {
                 Self { kind: REFUSED, refusal: u32::from(verdict_number(Err(*refusal))), ..nothing }
@@ -151,9 +151,11 @@ impl Run {
             _ => return None,
         };
         run.index.checked_add(run.count)?;
+        let [number, scheduler] = run.first;
+        let first = Source::checked(scheduler, number)?;
         Some((0..run.count).map(move |offset| match (run.kind, refusal) {
             (_, Some(refusal)) => Intake::Refused(refusal),
-            (DUPLICATE, _) => Intake::Duplicate(run.first, run.index + offset),
+            (DUPLICATE, _) => Intake::Duplicate(first, run.index + offset),
             _ => Intake::Accepted(run.index + offset),
         }))
     }
@@ -166,7 +168,7 @@ impl Message for IntakeBatch {
         out.push(VERSION);
         write(out, &self.origin);
         write(out, &u8::from(self.source.is_some()));
-        write(out, &self.source.unwrap_or_default());
+        self.source.unwrap_or_default().encode(out);
         write(out, &self.ticket.0);
         write(out, &self.expires);
         let runs = Run::all(&self.results);
@@ -179,7 +181,7 @@ impl Message for IntakeBatch {
             reader.version(VERSION)?;
             let origin = reader.value()?;
             let has_source: u8 = reader.value()?;
-            let source: Source = reader.value()?;
+            let source = Source::decode(reader)?;
             let source = match has_source {
                 0 if source == Source::default() => None,
                 1 => Some(source),

@@ -3,7 +3,7 @@
 use super::{Message, Source, decode_all};
 use tally_ledger::batch::MAX_BATCH;
 use tally_ledger::transaction::MAX_LEGS;
-use tally_ledger::wire::{DecodeError, write, write_count, write_slice};
+use tally_ledger::wire::{DecodeError, write_count, write_slice};
 use tally_ledger::{ParticipantId, Timestamp, TransactionId};
 
 /// What the scheduler says to the assembler of one accepted batch: the id and the expiry of each
@@ -64,7 +64,7 @@ impl ParticipationBatch {
 impl Message for ParticipationBatch {
     fn encode(&self, out: &mut Vec<u8>) {
         out.push(VERSION);
-        write(out, &self.source);
+        self.source.encode(out);
         write_count(out, self.len());
         write_count(out, self.participants.len());
         write_slice(out, &self.ids);
@@ -76,7 +76,7 @@ impl Message for ParticipationBatch {
     fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         decode_all("participation", bytes, |reader| {
             reader.version(VERSION)?;
-            let source = reader.value()?;
+            let source = Source::decode(reader)?;
             let items = reader.count(MAX_BATCH)?;
             let participants = reader.count(MAX_BATCH * MAX_LEGS)?;
             let batch = Self {

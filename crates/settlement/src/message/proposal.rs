@@ -145,7 +145,7 @@ const VERSION: u8 = 2;
 impl Message for ProposalBatch {
     fn encode(&self, out: &mut Vec<u8>) {
         out.push(VERSION);
-        write(out, &self.source);
+        self.source.encode(out);
         write(out, &self.source_len);
         write(out, &self.participant);
         for count in [
@@ -176,7 +176,7 @@ impl Message for ProposalBatch {
         decode_all("proposals", bytes, |reader| {
             reader.version(VERSION)?;
             let (source, source_len, participant) =
-                (reader.value()?, reader.value::<u32>()?, reader.value()?);
+                (Source::decode(reader)?, reader.value::<u32>()?, reader.value()?);
             if source_len as usize > MAX_BATCH {
                 return Err(reader.error("a count is above its limit"));
             }

@@ -104,7 +104,7 @@ impl Message for SequenceBatch {
         out.push(VERSION);
         write(out, &self.first);
         write(out, &self.count);
-        write(out, &self.source);
+        self.source.encode(out);
         write(out, &self.timestamp);
         write_count(out, self.runs.len());
         write_slice(out, &self.runs);
@@ -118,7 +118,7 @@ impl Message for SequenceBatch {
         decode_all("sequence", bytes, |reader| {
             reader.version(VERSION)?;
             let (first, count, source, timestamp) =
-                (reader.value::<u64>()?, reader.value::<u32>()?, reader.value()?, reader.value()?);
+                (reader.value::<u64>()?, reader.value::<u32>()?, Source::decode(reader)?, reader.value()?);
             let runs = reader.count(MAX_BATCH)?;
             let batch = Self {
                 first,

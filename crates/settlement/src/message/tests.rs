@@ -53,7 +53,7 @@ fn signature() -> impl Strategy<Value = Signature> {
 }
 
 fn source() -> impl Strategy<Value = Source> {
-    (0u64..8, any::<u64>()).prop_map(|(scheduler, number)| Source::new(scheduler, number))
+    (0u64..8, 0..u64::MAX).prop_map(|(scheduler, number)| Source::new(scheduler, number))
 }
 
 fn verdict() -> impl Strategy<Value = u16> {
@@ -527,4 +527,72 @@ fn approvals_and_consents_have_one_form() {
     assert!(!read(&consents(2, &[1, 0], &[2, 0])), "out of order");
     assert!(!read(&consents(2, &[0, 2], &[2, 0])), "no such answer");
     assert!(!read(&consents(2, &[0, 1], &[3, 0])), "no such transaction");
+}
+
+#[test]
+fn a_batch_is_named_by_its_number_and_then_its_scheduler() {
+    let mut bytes = Vec::new();
+    Withdrawal { source: Source::new(2, 1), index: 3 }.encode(&mut bytes);
+    assert_eq!(bytes, [1, 1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0]);
+}
+
+/// Stages keep the position after a batch. The last number has none after it.
+#[test]
+fn no_message_names_a_batch_with_the_last_number() {
+    fn read<M: Message>(message: &M) -> bool {
+        let mut bytes = Vec::new();
+        message.encode(&mut bytes);
+        M::decode(&bytes).is_ok()
+    }
+    let (participant, signature) = (ParticipantId(0), Signature::from_bytes([0; 64]));
+    let intake = |source, results| IntakeBatch {
+        origin: 0,
+        source,
+        ticket: tally_log::Ticket(0),
+        expires: Timestamp(0),
+        results,
+    };
+    for (number, is_read) in [(u64::MAX - 1, true), (u64::MAX, false)] {
+        let source = Source::new(0, number);
+        assert_eq!(read(&ProposalBatch { source, ..ProposalBatch::default() }), is_read);
+        assert_eq!(read(&ParticipationBatch { source, ..ParticipationBatch::default() }), is_read);
+        assert_eq!(read(&DecisionBatch { source, ..DecisionBatch::default() }), is_read);
+        assert_eq!(read(&Withdrawal { source, index: 0 }), is_read);
+        assert_eq!(read(&intake(Some(source), Vec::new())), is_read);
+        assert_eq!(read(&intake(None, vec![Intake::Duplicate(source, 0)])), is_read);
+        let approval = ApprovalBatch {
+            source,
+            source_len: 1,
+            participant,
+            indices: vec![0],
+            ids: vec![Hash::ZERO],
+            verdicts: vec![24],
+            leaves: Vec::new(),
+            signature,
+        };
+        assert_eq!(read(&approval), is_read);
+        let consents = ConsentBatch {
+            source,
+            source_len: 1,
+            participant,
+            answers: 1,
+            positions: vec![0],
+            indices: vec![0],
+            beside: Vec::new(),
+            signature,
+        };
+        assert_eq!(read(&consents), is_read);
+        let sequence = SequenceBatch {
+            first: 0,
+            count: 1,
+            source,
+            timestamp: Timestamp(0),
+            runs: vec![Run { index: 0, count: 1, verdict: 0 }],
+            root: Hash::ZERO,
+            tree_root: [0; 32],
+            tree_size: 1,
+            signature,
+        };
+        assert_eq!(read(&sequence), is_read);
+    }
 }

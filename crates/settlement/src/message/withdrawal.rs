@@ -20,14 +20,14 @@ const VERSION: u8 = 1;
 impl Message for Withdrawal {
     fn encode(&self, out: &mut Vec<u8>) {
         out.push(VERSION);
-        write(out, &self.source);
+        self.source.encode(out);
         write(out, &self.index);
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         decode_all("withdrawal", bytes, |reader| {
             reader.version(VERSION)?;
-            let withdrawal = Self { source: reader.value()?, index: reader.value()? };
+            let withdrawal = Self { source: Source::decode(reader)?, index: reader.value()? };
             if withdrawal.index as usize >= MAX_BATCH {
                 return Err(reader.error("a position is above its limit"));
             }

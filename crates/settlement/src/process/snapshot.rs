@@ -185,7 +185,7 @@ fn encode(out: &mut Vec<u8>, network: NetworkId, state: &SharedState<Updater>, p
     }
     write_count(out, position.progress.open.len());
     for (source, decided) in &position.progress.open {
-        write(out, source);
+        source.encode(out);
         write_count(out, decided.len());
         out.extend(decided.iter().map(|decided| u8::from(*decided)));
     }
@@ -208,7 +208,7 @@ fn decode(reader: &mut Reader<'_>) -> Result<(NetworkId, ParticipantId, Position
         progress.seen.push((reader.value()?, reader.value()?));
     }
     for _ in 0..reader.count(1 << 24)? {
-        let source: Source = reader.value()?;
+        let source = Source::decode(reader)?;
         let length = reader.count(tally_ledger::batch::MAX_BATCH)?;
         progress.open.push((source, reader.take(length)?.iter().map(|byte| *byte != 0).collect()));
     }

@@ -72,12 +72,14 @@ pub struct Asked {
 impl Scheduler {
     /// Scheduler number `instance`, whose next accepted batch is number `next`.
     ///
-    /// `remember` is the most references it remembers; `key` is a secret of this process.
+    /// `remember` is the most references it remembers, of which each institution has a share; `key` is a secret of this
+    /// process.
     pub fn new(network: Arc<Network>, instance: u64, next: u64, remember: usize, key: [u64; 2]) -> Self {
+        let sharing = (network.participants.len(), network.longest_validity_ms);
         Self {
             hasher: Hasher::new(&network.id),
+            recent: Recent::new(instance, remember, sharing, key),
             network,
-            recent: Recent::new(instance, remember, key),
             undecided: HashMap::new(),
             instance,
             among: None,
@@ -116,12 +118,13 @@ impl Scheduler {
         institutions.filter_map(found).collect()
     }
 
-    /// How many references are remembered.
+    /// How many references are remembered, some that have expired of late among them.
     pub fn remembered(&self) -> usize {
         self.recent.len()
     }
 
-    /// Learns, when recovering, what an earlier process accepted.
+    /// Learns, when recovering, what an earlier process accepted: all of it, also beyond what it remembers otherwise. The
+    /// limit may have been lowered since, and what decisions freed counts until these are learnt.
     ///
     /// # Panics
     /// When the batches do not come in order.
@@ -132,11 +135,11 @@ impl Scheduler {
         for ((index, header), reference) in (0u32..).zip(&accepted.batch.headers).zip(&references) {
             let place = self.recent.place(reference);
             let (number, at) = (source.number, accepted.accepted_at);
-            let seen = self.recent.insert(place, reference, number, index, header.expiry, at);
+            let seen = self.recent.restore(place, reference, number, index, header.expiry, at);
             if let Seen::Before(earlier, earlier_index) = seen {
                 // It was freed before it was used again. Decisions are learnt later, and must not free this use.
                 self.recent.release(reference, earlier.number, earlier_index);
-                self.recent.insert(place, reference, number, index, header.expiry, at);
+                self.recent.restore(place, reference, number, index, header.expiry, at);
             }
         }
         self.undecided.insert(source.number, Undecided { left: references.len(), references });

@@ -384,3 +384,80 @@ fn a_scheduler_refuses_what_falls_to_another() {
         assert_eq!(results, wanted, "scheduler {instance}");
     }
 }
+
+/// Payments of 10 inside an institution, numbered from `first` on, valid for 50 seconds from `now`.
+fn inside(participant: ParticipantId, first: u64, count: u64, now: Timestamp) -> TransactionBatch {
+    let of = |uetr| {
+        let legs = vec![own_leg(participant, 0, -10), own_leg(participant, 1, 10)];
+        Transaction::new(Kind::Transfer, &terms(uetr, now.plus_ms(50_000)), legs)
+    };
+    batch(&(first..first + count).map(of).collect::<Vec<_>>())
+}
+
+fn accepted(results: &[Intake]) -> usize {
+    let refused = |result: &&Intake| **result == Intake::Refused(Refusal::Overloaded);
+    assert!(results.iter().all(|result| refused(&result) || matches!(result, Intake::Accepted(_))));
+    results.len() - results.iter().filter(refused).count()
+}
+
+/// A limit heals without a restart, and no institution uses up another's part of it: also where each payment is refused for
+/// want of funds, so that sending them costs nothing.
+#[test]
+fn a_scheduler_that_is_full_keeps_room_for_others_and_takes_all_again_once_references_expire() {
+    let mut scheduler = Scheduler::new(network(), 0, 0, 60, [1, 2]);
+    let mut now = NOW;
+    for round in 0..3u64 {
+        let first = round * 1000;
+        let scheduled = scheduler.step(now, inside(A, first, 100, now));
+        assert_eq!(accepted(&scheduled.results), 40, "half of all, and a third of the other half");
+        let verdicts: Vec<_> = (0..40).map(|index| (index, Refusal::InsufficientFunds.number())).collect();
+        let source = scheduled.accepted.unwrap().0;
+        scheduler.learn(&decided(0, source, &verdicts));
+        assert_eq!(accepted(&scheduler.step(now, inside(A, first + 200, 5, now)).results), 0);
+        for other in [B, CENTRAL] {
+            let results = scheduler.step(now, inside(other, first, 100, now)).results;
+            assert_eq!(accepted(&results), 10, "what is reserved for {other:?}");
+        }
+        assert_eq!(scheduler.remembered(), 60);
+        // What is known is told as such, however full the table is.
+        let again = scheduler.step(now, inside(A, first, 1, now)).results;
+        assert_eq!(again, [Intake::Duplicate(source, 0)]);
+        let before_expiry = Timestamp(now.0 + 49_999);
+        assert_eq!(accepted(&scheduler.step(before_expiry, inside(A, first + 300, 5, now)).results), 0);
+        now = now.plus_ms(52_000);
+    }
+}
+
+/// A place is free as soon as nobody with authority turns out to have signed.
+#[test]
+fn what_nobody_with_authority_signed_takes_no_place_once_it_is_decided() {
+    let mut scheduler = Scheduler::new(network(), 0, 0, 6, [1, 2]);
+    let scheduled = scheduler.step(NOW, inside(A, 0, 10, NOW));
+    assert_eq!(accepted(&scheduled.results), 4);
+    let unsigned = Refusal::Unsigned.number();
+    let source = scheduled.accepted.unwrap().0;
+    let record =
+        decided(0, source, &[(0, unsigned), (1, Refusal::InsufficientFunds.number()), (2, unsigned)]);
+    scheduler.learn(&record);
+    scheduler.learn(&record);
+    assert_eq!(scheduler.remembered(), 2);
+    assert_eq!(accepted(&scheduler.step(NOW, inside(A, 100, 10, NOW)).results), 2);
+}
+
+/// Decisions that freed references are learnt after what used them later, and the limit may have been lowered: what was
+/// accepted is known all the same, or it would be paid twice.
+#[test]
+fn what_an_earlier_process_accepted_is_known_also_beyond_the_limit() {
+    let mut earlier = Scheduler::new(network(), 0, 0, 1 << 10, [1, 2]);
+    let (source, all) = earlier.step(NOW, inside(A, 0, 20, NOW)).accepted.unwrap();
+    let mut later = Scheduler::new(network(), 0, 0, 6, [3, 4]);
+    later.restore(source, &all);
+    later.go_on(1, NOW);
+    let known: Vec<_> = (0..20).map(|index| Intake::Duplicate(source, index)).collect();
+    assert_eq!(later.step(NOW, inside(A, 0, 20, NOW)).results, known);
+    assert_eq!(later.remembered(), 20);
+    assert_eq!(accepted(&later.step(NOW, inside(A, 100, 3, NOW)).results), 0);
+    assert_eq!(accepted(&later.step(NOW, inside(B, 100, 3, NOW)).results), 1, "its own part is left");
+    let later_on = NOW.plus_ms(52_000);
+    assert_eq!(accepted(&later.step(later_on, inside(A, 200, 10, later_on)).results), 4);
+}
