@@ -1,7 +1,7 @@
 //! The end-to-end references seen recently: which transaction used each, until it expires.
 //!
 //! A reference belongs to the institution that debits: two institutions may use the same one, so that
-//! none can use up another's. Nor can one use up everybody's memory, see [`shares`].
+//! none can use up another's. Nor can one use up everybody's memory, see `shares`.
 
 mod shares;
 
