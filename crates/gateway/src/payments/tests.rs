@@ -2,7 +2,7 @@ use super::*;
 use crate::access::tests::user_of;
 use crate::settings::{Institution, ParticipantKind};
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use tally_crypto::SigningKey;
 use tally_iso20022::{Coded, EntryDetails, Party};
@@ -12,7 +12,7 @@ use tally_settlement::engine::Outcome;
 
 /// Accounts by participant and alias; each is owned by the key of its alias.
 struct Known {
-    accounts: HashMap<(u16, &'static str), u32>,
+    accounts: BTreeMap<(u16, &'static str), u32>,
     /// How often payments were searched for, and accounts looked up, by participant.
     searches: Cell<usize>,
     /// How often returns were.
@@ -103,7 +103,7 @@ fn network() -> Network {
 }
 
 fn known() -> Known {
-    let accounts = HashMap::from([
+    let accounts = BTreeMap::from([
         ((1, "DE20999000010000000001"), 0),
         ((1, "lost"), 1),
         ((2, "FR7699999000010000000000115"), 0),
