@@ -7,6 +7,7 @@ use bytes::Bytes;
 use std::future::Future;
 use std::io::Write as _;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -89,21 +90,23 @@ impl Clients {
     }
 }
 
-/// A connection that stays.
+/// A connection that stays as long as the gateway keeps it; then another is opened, as clients do.
 pub(super) struct Connection {
-    stream: TcpStream,
+    address: SocketAddr,
+    /// None once the gateway said that it closes it.
+    stream: Option<TcpStream>,
     request: Vec<u8>,
     answer: Vec<u8>,
 }
 
 impl Connection {
     pub(super) async fn open(address: SocketAddr) -> Result<Self, GatewayBenchError> {
-        let stream = TcpStream::connect(address).await.map_err(GatewayBenchError::client)?;
-        stream.set_nodelay(true).map_err(GatewayBenchError::client)?;
-        Ok(Self { stream, request: Vec::new(), answer: Vec::new() })
+        let stream = Some(connect(address).await?);
+        Ok(Self { address, stream, request: Vec::new(), answer: Vec::new() })
     }
 
-    /// Sends a request that begins so, with more headers if there are any, and returns the body of an answer of success.
+    /// Sends a request that begins so, with more headers if there are any, and returns the body of an answer of success. Once
+    /// more on another connection where the gateway has closed this one: what is sent is paid once however often it comes.
     pub(super) async fn post(
         &mut self,
         head: &str,
@@ -115,23 +118,57 @@ impl Connection {
         // Writing to memory does not fail.
         let _ = write!(self.request, "{}\r\n{headers}\r\n", body.len());
         self.request.extend_from_slice(body);
-        self.stream.write_all(&self.request).await.map_err(GatewayBenchError::client)?;
+        let range = match self.exchange().await? {
+            Some(range) => range,
+            None => {
+                let again = self.exchange().await?;
+                again.ok_or_else(|| GatewayBenchError::client("the gateway closed a connection twice"))?
+            }
+        };
+        if !self.answer.starts_with(b"HTTP/1.1 200") {
+            let text = String::from_utf8_lossy(&self.answer).into_owned();
+            return Err(GatewayBenchError::Refused(text));
+        }
+        Ok(&self.answer[range])
+    }
+
+    /// Where the answer's body is; none where the gateway closed the connection before it answered.
+    async fn exchange(&mut self) -> Result<Option<Range<usize>>, GatewayBenchError> {
+        let stream = match &mut self.stream {
+            Some(stream) => stream,
+            none => none.insert(connect(self.address).await?),
+        };
         self.answer.clear();
+        if stream.write_all(&self.request).await.is_err() {
+            self.stream = None;
+            return Ok(None);
+        }
         loop {
             if let Some((begin, end)) = body_of(&self.answer)
                 && self.answer.len() >= end
             {
-                if !self.answer.starts_with(b"HTTP/1.1 200") {
-                    let text = String::from_utf8_lossy(&self.answer).into_owned();
-                    return Err(GatewayBenchError::Refused(text));
+                if closes(&self.answer[..begin]) {
+                    self.stream = None;
                 }
-                return Ok(&self.answer[begin..end]);
+                return Ok(Some(begin..end));
             }
-            if self.stream.read_buf(&mut self.answer).await.map_err(GatewayBenchError::client)? == 0 {
-                return Err(GatewayBenchError::client("the gateway closed a connection"));
+            match stream.read_buf(&mut self.answer).await {
+                Ok(0) | Err(_) if self.answer.is_empty() => {
+                    self.stream = None;
+                    return Ok(None);
+                }
+                Ok(0) => return Err(GatewayBenchError::client("the gateway broke off an answer")),
+                Ok(_) => {}
+                Err(error) => return Err(GatewayBenchError::client(error)),
             }
         }
     }
+}
+
+async fn connect(address: SocketAddr) -> Result<TcpStream, GatewayBenchError> {
+    let stream = TcpStream::connect(address).await.map_err(GatewayBenchError::client)?;
+    stream.set_nodelay(true).map_err(GatewayBenchError::client)?;
+    Ok(stream)
 }
 
 /// Whether an answer says that its one payment was settled.
@@ -173,6 +210,11 @@ async fn connection(
     }
 }
 
+/// Whether the head of an answer says that the connection is closed after it.
+fn closes(head: &[u8]) -> bool {
+    head.to_ascii_lowercase().windows(19).any(|window| window == b"\r\nconnection: close")
+}
+
 /// Where the body of an answer begins and ends, once its head is there.
 fn body_of(answer: &[u8]) -> Option<(usize, usize)> {
     let begin = answer.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
@@ -192,6 +234,7 @@ mod tests {
         assert_eq!(body_of(answer), Some((38, 42)));
         assert_eq!(&answer[38..42], b"body");
         assert_eq!(body_of(&answer[..30]), None);
+        assert!(closes(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n") && !closes(&answer[..38]));
         assert!(settled(b"{\"outcomes\":[{\"status\":\"ACSC\"}]}").is_ok());
         assert!(settled(b"{\"outcomes\":[{\"status\":\"PDNG\"}]}").is_err());
     }
