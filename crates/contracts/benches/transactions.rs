@@ -4,8 +4,8 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 use tally_contracts::cash::{self, CashState, Coin};
 use tally_contracts::{
-    Amount, BatchVerifier, Contracts, Currency, LedgerTransaction, Name, Party, Scheme, SignedTransaction,
-    SigningKey, State, StateAndRef, StateRef, TearOff, Transaction, TransactionBuilder, TransactionId, sign,
+    Amount, BatchVerifier, Contracts, Currency, LedgerTransaction, Name, NetworkId, Party, Role, Scheme,
+    SignedTransaction, SigningKey, State, StateAndRef, StateRef, TearOff, Transaction, TransactionBuilder, TransactionId, sign,
     verify_signatures_of,
 };
 
@@ -28,7 +28,7 @@ fn main() {
     let salted = |salt: u64| {
         let mut bytes = [0; 32];
         bytes[..8].copy_from_slice(&salt.to_le_bytes());
-        let builder = TransactionBuilder::new(notary.clone());
+        let builder = TransactionBuilder::new(NetworkId::from_bytes([1; 32]), notary.clone());
         let paid =
             cash::pay(builder, std::slice::from_ref(&coin), usd(7_000), bob, alice, 1).expect("covered");
         paid.build(bytes, &contracts).expect("well-formed")
@@ -38,7 +38,8 @@ fn main() {
         LedgerTransaction::resolve(&payment, vec![coin_state.clone()], vec![], vec![]).expect("fits");
     let tear_off = payment.tear_off_for_notary().expect("small");
     let complete = |payment: &Transaction| {
-        let signatures = [0, 2].map(|key: usize| sign(&keys[key], payment.id()));
+        let signers = [(0, Role::Notary), (2, Role::Party)];
+        let signatures = signers.map(|(key, role): (usize, Role)| sign(&keys[key], role, payment.id()));
         SignedTransaction::new(payment.clone(), signatures).expect("required")
     };
     let signed = complete(&payment);
@@ -61,7 +62,7 @@ fn main() {
     measure("describe one state", || contracts.describe(black_box(&payment.outputs()[0])));
     measure("tear off for the notary", || black_box(&payment).tear_off_for_notary());
     measure("decode, verify a tear-off", || TearOff::decode(black_box(tear_off.encode())));
-    measure("sign", || sign(&keys[2], black_box(payment.id())));
+    measure("sign", || sign(&keys[2], Role::Party, black_box(payment.id())));
     measure("verify two signatures", || black_box(&signed).verify_signatures());
     let many: Vec<_> = (0..1_000).map(|salt| complete(&salted(salt))).collect();
     let mut verifier = BatchVerifier::new(1_000);

@@ -19,8 +19,9 @@ mod deal;
 
 use crate::cash::CashState;
 use crate::encoding::invalid;
+use crate::state::ascending;
 use crate::{
-    Amount, Contract, ContractCommand, ContractName, ContractState, DecodeError, LedgerTransaction, Party,
+    Amount, Contract, ContractCommand, ContractName, ContractState, DecodeError, Involved, LedgerTransaction, Party,
     PublicKey, State, StateAndRef, Summary, Timestamp, VersionRange, Violation,
 };
 use borsh::io::{Error, Read};
@@ -131,6 +132,10 @@ pub struct BondState {
 impl ContractState for BondState {
     const CONTRACT: ContractName = NAME;
     const VERSIONS: VersionRange = VERSIONS;
+
+    fn consumers(&self) -> Vec<PublicKey> {
+        vec![self.owner, self.terms.agent.key]
+    }
 }
 
 /// A holding as the ledger has it.
@@ -229,6 +234,12 @@ impl Contract for Bond {
             return Err(Violation::new("bond-command-needed", detail));
         }
         check_repayment(&redeemed, transaction)
+    }
+
+    fn involved(&self, state: &State) -> Result<Involved, DecodeError> {
+        let bond: BondState = state.read()?;
+        let consumers = ascending(bond.consumers());
+        Ok(Involved { consumers, identities: vec![bond.terms.issuer, bond.terms.agent] })
     }
 
     fn describe(&self, state: &State) -> Result<Summary, DecodeError> {

@@ -2,8 +2,8 @@
 
 use crate::content::Content;
 use crate::{
-    AttachmentId, Command, ContractCommand, ContractName, ContractState, Contracts, Party, PublicKey, State,
-    StateAndRef, StateRef, TimeWindow, Transaction, TransactionError, VersionRange,
+    AttachmentId, Command, ContractCommand, ContractName, ContractState, Contracts, NetworkId, Party,
+    PublicKey, State, StateAndRef, StateRef, TimeWindow, Transaction, TransactionError, VersionRange,
 };
 use std::collections::BTreeMap;
 
@@ -15,6 +15,7 @@ pub struct TransactionBuilder {
     outputs: Vec<State>,
     commands: Vec<Command>,
     attachments: Vec<AttachmentId>,
+    network: NetworkId,
     notary: Party,
     time_window: Option<TimeWindow>,
 }
@@ -49,14 +50,15 @@ pub enum BuildError {
 }
 
 impl TransactionBuilder {
-    /// Begins a transaction that `notary` is to make final.
-    pub fn new(notary: Party) -> Self {
+    /// Begins a transaction of `network` that `notary` is to make final.
+    pub fn new(network: NetworkId, notary: Party) -> Self {
         Self {
             inputs: Vec::new(),
             references: Vec::new(),
             outputs: Vec::new(),
             commands: Vec::new(),
             attachments: Vec::new(),
+            network,
             notary,
             time_window: None,
         }
@@ -149,6 +151,7 @@ impl TransactionBuilder {
             }
         }
         let content = Content {
+            network: self.network,
             contracts: self.versions(contracts)?,
             inputs: self.inputs.iter().map(|input| input.reference).collect(),
             references: self.references.iter().map(|state| state.reference).collect(),

@@ -14,9 +14,10 @@
 
 mod pay;
 
+use crate::state::ascending;
 use crate::{
-    Amount, Contract, ContractCommand, ContractName, ContractState, Currency, DecodeError, LedgerTransaction,
-    Party, PublicKey, State, StateAndRef, Summary, VersionRange, Violation,
+    Amount, Contract, ContractCommand, ContractName, ContractState, Currency, DecodeError, Involved,
+    LedgerTransaction, Party, PublicKey, State, StateAndRef, Summary, VersionRange, Violation,
 };
 use borsh::{BorshDeserialize, BorshSerialize};
 use serde_json::json;
@@ -43,6 +44,10 @@ pub struct CashState {
 impl ContractState for CashState {
     const CONTRACT: ContractName = NAME;
     const VERSIONS: VersionRange = VERSIONS;
+
+    fn consumers(&self) -> Vec<PublicKey> {
+        vec![self.owner]
+    }
 }
 
 impl CashState {
@@ -163,6 +168,11 @@ impl Contract for Cash {
             }
         }
         Ok(())
+    }
+
+    fn involved(&self, state: &State) -> Result<Involved, DecodeError> {
+        let cash: CashState = state.read()?;
+        Ok(Involved { consumers: ascending(cash.consumers()), identities: vec![cash.issuer] })
     }
 
     fn describe(&self, state: &State) -> Result<Summary, DecodeError> {

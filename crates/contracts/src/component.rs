@@ -2,25 +2,29 @@
 //!
 //! The components form groups. A component's leaf is the keyed hash of a nonce and the component's
 //! encoding; a group's hash covers a nonce, the group's tag, the number of components and the
-//! Merkle root over the leaves (`tally_crypto::merkle`, RFC 9162 shape); the id covers the format
-//! and the hashes of all groups in order. Nonces are keyed hashes of the position under the
+//! Merkle root over the leaves (`tally_crypto::merkle`, RFC 9162 shape); the id covers the format,
+//! the network and the hashes of all groups in order. Nonces are keyed hashes of the position under the
 //! transaction's salt. Whoever is shown a leaf with its nonce learns nothing about other leaves,
 //! not even by guessing, and whoever is shown a group's hash does not learn how many components
 //! it has; whoever is shown a group's nonce and all its components knows that there are no more.
 
 use crate::encoding::encode;
 use crate::{
-    AttachmentId, Command, ContractName, Party, PublicKey, State, StateRef, TimeWindow, TransactionId,
+    AttachmentId, Command, ContractName, NetworkId, Party, PublicKey, State, StateRef, TimeWindow,
+    TransactionId,
 };
 use borsh::{BorshDeserialize, BorshSerialize};
 use tally_crypto::{Hash, hash_many_keyed, keyed, merkle};
 
 /// The format of transactions; the first byte of every encoding and part of every id.
-pub(crate) const FORMAT: u8 = 1;
+pub(crate) const FORMAT: u8 = 2;
 
-const LEAF_KEY: &[u8; 32] = b"tallystick flows component v1   ";
-const GROUP_KEY: &[u8; 32] = b"tallystick flows group v1       ";
-const ROOT_KEY: &[u8; 32] = b"tallystick flows transaction v1 ";
+const LEAF_KEY: &[u8; 32] = b"tallystick flows component v2   ";
+const GROUP_KEY: &[u8; 32] = b"tallystick flows group v2       ";
+const ROOT_KEY: &[u8; 32] = b"tallystick flows transaction v2 ";
+
+/// How many groups of components there are.
+pub(crate) const GROUPS: usize = 10;
 
 /// The groups of components, in the order in which the id covers them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, BorshSerialize, BorshDeserialize)]
@@ -44,11 +48,13 @@ pub enum Group {
     Notary,
     /// The time window: one component or none.
     TimeWindow,
+    /// Whose signatures consume each state created.
+    Consumers,
 }
 
 impl Group {
     /// Every group, in order.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; GROUPS] = [
         Self::Inputs,
         Self::References,
         Self::Outputs,
@@ -58,6 +64,7 @@ impl Group {
         Self::Contracts,
         Self::Notary,
         Self::TimeWindow,
+        Self::Consumers,
     ];
 
     #[expect(clippy::as_conversions, reason = "the discriminant of a field-less enum")]
@@ -87,6 +94,8 @@ pub enum Component<'a> {
     Notary(&'a Party),
     /// The time window.
     TimeWindow(&'a TimeWindow),
+    /// Whose signatures consume a state created; shows not what the state is.
+    Consumers(&'a State),
 }
 
 impl Component<'_> {
@@ -102,6 +111,7 @@ impl Component<'_> {
             Self::Contract(_) => Group::Contracts,
             Self::Notary(_) => Group::Notary,
             Self::TimeWindow(_) => Group::TimeWindow,
+            Self::Consumers(_) => Group::Consumers,
         }
     }
 
@@ -116,6 +126,7 @@ impl Component<'_> {
             Self::Contract(contract) => contract.serialize(out),
             Self::Notary(notary) => notary.serialize(out),
             Self::TimeWindow(window) => window.serialize(out),
+            Self::Consumers(state) => state.consumers.serialize(out),
         };
         written.expect("writing to memory fails only beyond 2^32 elements");
     }
@@ -131,7 +142,7 @@ pub(crate) struct Nonces {
 
 impl Nonces {
     /// Derives all nonces for groups of these sizes.
-    pub(crate) fn derive(salt: &[u8; 32], counts: &[u32; 9]) -> Self {
+    pub(crate) fn derive(salt: &[u8; 32], counts: &[u32; GROUPS]) -> Self {
         let mut positions = Vec::with_capacity(32);
         for group in Group::ALL {
             positions.push(position(group, u32::MAX));
@@ -177,8 +188,8 @@ pub(crate) fn group_hash(group: Group, nonce: &Nonce, count: u32, root: &Hash) -
 }
 
 /// The hashes of all groups, from nonce, count and root of each.
-pub(crate) fn group_hashes(nonces: &[Nonce], counts: &[u32; 9], roots: &[Hash; 9]) -> [Hash; 9] {
-    let mut blocks = [[0; 128]; 9];
+pub(crate) fn group_hashes(nonces: &[Nonce], counts: &[u32; GROUPS], roots: &[Hash; GROUPS]) -> [Hash; GROUPS] {
+    let mut blocks = [[0; 128]; GROUPS];
     for ((block, group), ((nonce, count), root)) in
         blocks.iter_mut().zip(Group::ALL).zip(nonces.iter().zip(counts).zip(roots))
     {
@@ -186,7 +197,7 @@ pub(crate) fn group_hashes(nonces: &[Nonce], counts: &[u32; 9], roots: &[Hash; 9
     }
     let mut hashes = Vec::with_capacity(blocks.len());
     hash_many_keyed(GROUP_KEY, &blocks, &mut hashes);
-    let mut out = [Hash::ZERO; 9];
+    let mut out = [Hash::ZERO; GROUPS];
     out.copy_from_slice(&hashes);
     out
 }
@@ -205,10 +216,11 @@ pub(crate) fn root(leaves: &[Hash]) -> Hash {
     merkle::root(leaves)
 }
 
-/// The id that the hashes of all groups make.
-pub(crate) fn id(groups: &[Hash; 9]) -> TransactionId {
-    TransactionId::from_hash(keyed(ROOT_KEY, &encode(&(FORMAT, groups))))
+/// The id that the hashes of all groups make in a network.
+pub(crate) fn id(network: NetworkId, groups: &[Hash; GROUPS]) -> TransactionId {
+    TransactionId::from_hash(keyed(ROOT_KEY, &encode(&(FORMAT, network, groups))))
 }
 
-/// The public keys of a command, as a component of [`Group::Signers`].
-pub(crate) type Signers = Vec<PublicKey>;
+/// Public keys in strictly ascending order, as a component of [`Group::Signers`] or
+/// [`Group::Consumers`].
+pub(crate) type Keys = Vec<PublicKey>;

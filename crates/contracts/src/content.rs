@@ -1,17 +1,19 @@
 //! What a transaction says, and the rules that it keeps whatever its contracts are.
 
-use crate::component::{Component, FORMAT};
+use crate::component::{Component, FORMAT, GROUPS};
 use crate::limits::{
-    ATTACHMENTS, COMMANDS, CONTRACTS, DATA_BYTES, SIGNATURES, SIGNERS, STATES, TRANSACTION_BYTES,
+    ATTACHMENTS, COMMANDS, CONSUMERS, CONTRACTS, DATA_BYTES, SIGNATURES, SIGNERS, STATES, TRANSACTION_BYTES,
 };
 use crate::{
-    AttachmentId, Command, ContractName, Party, PublicKey, State, StateRef, TimeWindow, VersionRange,
+    AttachmentId, Command, ContractName, NetworkId, Party, PublicKey, State, StateRef, TimeWindow,
+    VersionRange,
 };
 use borsh::{BorshDeserialize, BorshSerialize};
 
 /// Everything a transaction says.
 #[derive(Debug, BorshSerialize, BorshDeserialize)]
 pub(crate) struct Content {
+    pub(crate) network: NetworkId,
     pub(crate) inputs: Vec<StateRef>,
     pub(crate) references: Vec<StateRef>,
     pub(crate) outputs: Vec<State>,
@@ -62,6 +64,12 @@ pub enum TransactionError {
         /// Which command.
         command: usize,
     },
+    /// Consumers of an output are not in strictly ascending order.
+    #[error("the consumers of output {output} are not in strictly ascending order")]
+    ConsumerOrder {
+        /// Which output.
+        output: usize,
+    },
     /// Contracts are not in strictly ascending order of their names.
     #[error("the contracts named are not in strictly ascending order")]
     ContractOrder,
@@ -107,7 +115,7 @@ pub enum TransactionError {
 
 impl Content {
     /// The number of components of each group.
-    pub(crate) fn counts(&self) -> [u32; 9] {
+    pub(crate) fn counts(&self) -> [u32; GROUPS] {
         // The limits are far below 2^32, and are checked before this is used.
         let count = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
         [
@@ -120,6 +128,7 @@ impl Content {
             count(self.contracts.len()),
             1,
             u32::from(self.time_window.is_some()),
+            count(self.outputs.len()),
         ]
     }
 
@@ -134,6 +143,7 @@ impl Content {
             .chain(self.contracts.iter().map(Component::Contract))
             .chain(std::iter::once(Component::Notary(&self.notary)))
             .chain(self.time_window.iter().map(Component::TimeWindow))
+            .chain(self.outputs.iter().map(Component::Consumers))
     }
 
     pub(crate) fn version_of(&self, contract: &ContractName) -> Option<u32> {
@@ -203,6 +213,14 @@ impl Content {
     fn check_outputs(&self) -> Result<(), TransactionError> {
         for (output, state) in self.outputs.iter().enumerate() {
             check_data("bytes in one state", &state.data)?;
+            let count = state.consumers.len();
+            if count > CONSUMERS {
+                let what = "consumers of one state";
+                return Err(TransactionError::TooMany { what, count, limit: CONSUMERS });
+            }
+            if !state.consumers.is_sorted_by(|a, b| a < b) {
+                return Err(TransactionError::ConsumerOrder { output });
+            }
             let named =
                 self.version_of(&state.contract).ok_or(TransactionError::ContractNotNamed(state.contract))?;
             if !state.versions.contains(named) {
@@ -253,9 +271,6 @@ impl Content {
     pub(crate) fn required_signers(&self) -> Result<Vec<PublicKey>, TransactionError> {
         let mut signers: Vec<_> =
             self.commands.iter().flat_map(|command| &command.signers).copied().collect();
-        if self.needs_notary() {
-            signers.push(self.notary.key);
-        }
         signers.sort_unstable();
         signers.dedup();
         if signers.len() > SIGNATURES {

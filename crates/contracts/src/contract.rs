@@ -3,7 +3,7 @@
 use crate::encoding::invalid;
 use crate::limits::CONTRACT_NAME_BYTES;
 use crate::text::as_text;
-use crate::{DecodeError, LedgerTransaction, PublicKey, State, VersionRange, bond, cash, iou, oracle};
+use crate::{DecodeError, LedgerTransaction, Party, PublicKey, State, VersionRange, bond, cash, iou, oracle};
 use borsh::io::{Error, Read, Write};
 use borsh::{BorshDeserialize, BorshSerialize};
 use std::collections::BTreeMap;
@@ -115,6 +115,13 @@ pub trait Contract: Send + Sync {
     /// The versions whose rules this code can apply.
     fn versions(&self) -> VersionRange;
 
+    /// The oldest version that a transaction may still name when it is made. Older ones are known for
+    /// the sake of history alone: a version in which a mistake was found goes on governing what was
+    /// made by then, and nobody signs, notarises or accepts anything new under it.
+    fn oldest(&self) -> u32 {
+        self.versions().from
+    }
+
     /// Checks that `transaction` keeps the rules of `version`, for all states and commands of this
     /// contract. Called once for each transaction that has any.
     ///
@@ -122,11 +129,28 @@ pub trait Contract: Send + Sync {
     /// The first rule broken.
     fn verify(&self, version: u32, transaction: &LedgerTransaction) -> Result<(), Violation>;
 
+    /// Whom the state names, and whose signatures consume it.
+    ///
+    /// # Errors
+    /// [`DecodeError`] when the state is not one of this contract.
+    fn involved(&self, state: &State) -> Result<Involved, DecodeError>;
+
     /// What a vault keeps to find the state by.
     ///
     /// # Errors
     /// [`DecodeError`] when the state is not one of this contract.
     fn describe(&self, state: &State) -> Result<Summary, DecodeError>;
+}
+
+/// Whom a state names, and whose signatures consume it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Involved {
+    /// The identities that it names. A node accepts the state only if the network has certified each
+    /// name with that key.
+    pub identities: Vec<Party>,
+    /// Whose signatures are all needed whenever it is consumed, in strictly ascending order. The
+    /// contract's rules never ask for less.
+    pub consumers: Vec<PublicKey>,
 }
 
 /// A transaction breaks a rule of a contract.

@@ -2,7 +2,7 @@
 
 use crate::cash::{CashCommand, CashState, Coin};
 use crate::{
-    Amount, Attachment, Contracts, LedgerTransaction, Name, Party, Scheme, SignedTransaction, SigningKey,
+    Amount, Attachment, Contracts, LedgerTransaction, Name, NetworkId, Party, Role, Scheme, SignedTransaction, SigningKey,
     State, StateAndRef, StateRef, TimeWindow, Timestamp, Transaction, TransactionBuilder, TransactionId,
     VerificationError, sign,
 };
@@ -25,6 +25,11 @@ pub(crate) fn key(number: u8) -> &'static SigningKey {
 fn party(organisation: &str, number: u8) -> Party {
     let name = Name::new(organisation, "London", "GB").unwrap();
     Party { name, key: key(number).public_key() }
+}
+
+/// The network of all transactions here.
+pub(crate) fn network() -> NetworkId {
+    NetworkId::from_bytes([0x4e; 32])
 }
 
 pub(crate) fn notary() -> Party {
@@ -73,7 +78,7 @@ pub(crate) fn coin(number: u8, cash: &CashState) -> Coin {
 }
 
 pub(crate) fn builder() -> TransactionBuilder {
-    TransactionBuilder::new(notary())
+    TransactionBuilder::new(network(), notary())
 }
 
 pub(crate) fn build(builder: TransactionBuilder) -> Transaction {
@@ -129,6 +134,8 @@ pub(crate) fn verdict(builder: TransactionBuilder, inputs: &[StateAndRef]) -> Re
 /// Signed by everybody required.
 pub(crate) fn signed(transaction: &Transaction) -> SignedTransaction {
     let signer = |wanted: &crate::PublicKey| keys().iter().find(|key| key.public_key() == *wanted).unwrap();
-    let signatures = transaction.required_signers().iter().map(|by| sign(signer(by), transaction.id()));
-    SignedTransaction::new(transaction.clone(), signatures).unwrap()
+    let id = transaction.id();
+    let parties = transaction.required_signers().iter().map(|by| sign(signer(by), Role::Party, id));
+    let notary = transaction.needs_notary().then(|| sign(signer(&transaction.notary().key), Role::Notary, id));
+    SignedTransaction::new(transaction.clone(), parties.chain(notary)).unwrap()
 }

@@ -55,6 +55,13 @@ pub struct TransactionId(Hash);
 
 id!(TransactionId);
 
+/// The id of a network: the hash of its root's public key. Each transaction's id covers it, so that
+/// nothing that is signed in one network means anything in another.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, BorshSerialize, BorshDeserialize)]
+pub struct NetworkId(Hash);
+
+id!(NetworkId);
+
 /// The id of an attachment: the hash of its content.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, BorshSerialize, BorshDeserialize)]
 pub struct AttachmentId(Hash);

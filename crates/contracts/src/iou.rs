@@ -3,8 +3,9 @@
 //! *Create* makes one IOU out of nothing, *settle* consumes one and leaves nothing. Lender and
 //! borrower are two different parties and both sign; the value is from 1 to 99.
 
+use crate::state::ascending;
 use crate::{
-    Contract, ContractCommand, ContractName, ContractState, DecodeError, LedgerTransaction, Party, PublicKey,
+    Contract, ContractCommand, ContractName, ContractState, DecodeError, Involved, LedgerTransaction, Party, PublicKey,
     State, StateAndRef, Summary, TransactionBuilder, VersionRange, Violation,
 };
 use borsh::{BorshDeserialize, BorshSerialize};
@@ -34,6 +35,10 @@ pub struct IouState {
 impl ContractState for IouState {
     const CONTRACT: ContractName = NAME;
     const VERSIONS: VersionRange = VERSIONS;
+
+    fn consumers(&self) -> Vec<PublicKey> {
+        vec![self.lender.key, self.borrower.key]
+    }
 }
 
 /// What is done to an IOU.
@@ -96,6 +101,12 @@ impl Contract for Iou {
                 Err(Violation::new("iou-shape", detail))
             }
         }
+    }
+
+    fn involved(&self, state: &State) -> Result<Involved, DecodeError> {
+        let iou: IouState = state.read()?;
+        let consumers = ascending(iou.consumers());
+        Ok(Involved { consumers, identities: vec![iou.lender, iou.borrower] })
     }
 
     fn describe(&self, state: &State) -> Result<Summary, DecodeError> {

@@ -2,7 +2,7 @@
 
 use crate::state::read;
 use crate::{
-    Attachment, AttachmentId, ContractCommand, ContractName, ContractState, Contracts, DecodeError, Party,
+    Attachment, AttachmentId, ContractCommand, ContractName, ContractState, Contracts, DecodeError, Involved, Party,
     PublicKey, State, StateRef, Transaction, VersionRange, Violation,
 };
 
@@ -80,6 +80,41 @@ pub enum VerificationError {
     /// No contract of that name is known here.
     #[error("contract {0} is not known to this node")]
     UnknownContract(ContractName),
+    /// A new transaction names a version that is known for the sake of history alone.
+    #[error("version {version} of contract {contract} is out of use: name version {oldest} or a newer one")]
+    OutOfUse {
+        /// The contract.
+        contract: ContractName,
+        /// The version named.
+        version: u32,
+        /// The oldest version in use.
+        oldest: u32,
+    },
+    /// An output does not say whose signatures consume it, as its contract has it.
+    #[error("output {output} names other consumers than its contract {contract} does")]
+    Consumers {
+        /// Which output.
+        output: usize,
+        /// Its contract.
+        contract: ContractName,
+    },
+    /// An output is none of its contract's states.
+    #[error("output {output} is not a state of its contract")]
+    Output {
+        /// Which output.
+        output: usize,
+        /// What is wrong with it.
+        #[source]
+        violation: Violation,
+    },
+    /// A state is consumed without the signature of somebody who has to agree.
+    #[error("input {state} is consumed without a command that {consumer} signs")]
+    NotConsumed {
+        /// The state consumed.
+        state: StateRef,
+        /// Whose signature is missing.
+        consumer: PublicKey,
+    },
     /// This version of the contract is not known here.
     #[error("version {version} of contract {contract} is not known to this node, which knows {known}")]
     UnknownVersion {
@@ -198,7 +233,8 @@ impl LedgerTransaction {
     /// this order: states consumed and read have the transaction's notary; an encumbered state is
     /// consumed together with its encumbrance; every contract of inputs, outputs and commands is
     /// named, with a version that all its states allow, and no other is; each contract is known and
-    /// accepts. (What needs no other transaction was checked when this one was decoded.)
+    /// accepts; whoever a consumed state names as its consumer signs a command; each output names
+    /// the consumers that its contract says. (What needs no other transaction was checked when this one was decoded.)
     ///
     /// # Errors
     /// The first rule broken.
@@ -217,6 +253,64 @@ impl LedgerTransaction {
                 version: *version,
                 violation,
             })?;
+        }
+        self.check_consumers()?;
+        self.check_outputs(contracts)
+    }
+
+    /// [`LedgerTransaction::verify`] for a transaction that is about to be signed, notarised or
+    /// received: its contracts are in use, too.
+    ///
+    /// # Errors
+    /// The first rule broken.
+    pub fn verify_new(&self, contracts: &Contracts) -> Result<(), VerificationError> {
+        self.verify_versions_in_use(contracts)?;
+        self.verify(contracts)
+    }
+
+    /// Checks that the versions of contracts that the transaction names are in use.
+    ///
+    /// # Errors
+    /// [`VerificationError::OutOfUse`] for the first that is known for the sake of history alone.
+    pub fn verify_versions_in_use(&self, contracts: &Contracts) -> Result<(), VerificationError> {
+        for (name, version) in self.transaction.contracts() {
+            let oldest = contracts.get(name).map_or(0, |contract| contract.oldest());
+            if *version < oldest {
+                return Err(VerificationError::OutOfUse { contract: *name, version: *version, oldest });
+            }
+        }
+        Ok(())
+    }
+
+    /// Every identity that the outputs name, in order, once for each output.
+    ///
+    /// # Errors
+    /// [`VerificationError::UnknownContract`]; [`VerificationError::Output`] for an output that its
+    /// contract cannot read.
+    pub fn identities(&self, contracts: &Contracts) -> Result<Vec<Party>, VerificationError> {
+        let mut identities = Vec::new();
+        for (output, state) in self.outputs().iter().enumerate() {
+            identities.extend(involved(contracts, output, state)?.identities);
+        }
+        Ok(identities)
+    }
+
+    fn check_consumers(&self) -> Result<(), VerificationError> {
+        let signers = self.transaction.required_signers();
+        for (reference, state) in self.transaction.inputs().iter().zip(&self.inputs) {
+            let absent = state.consumers.iter().find(|consumer| signers.binary_search(consumer).is_err());
+            if let Some(consumer) = absent {
+                return Err(VerificationError::NotConsumed { state: *reference, consumer: *consumer });
+            }
+        }
+        Ok(())
+    }
+
+    fn check_outputs(&self, contracts: &Contracts) -> Result<(), VerificationError> {
+        for (output, state) in self.outputs().iter().enumerate() {
+            if involved(contracts, output, state)?.consumers != state.consumers {
+                return Err(VerificationError::Consumers { output, contract: state.contract });
+            }
         }
         Ok(())
     }
@@ -274,6 +368,14 @@ impl LedgerTransaction {
         }
         Ok(())
     }
+}
+
+fn involved(contracts: &Contracts, output: usize, state: &State) -> Result<Involved, VerificationError> {
+    let contract =
+        contracts.get(&state.contract).ok_or(VerificationError::UnknownContract(state.contract))?;
+    contract
+        .involved(state)
+        .map_err(|error| VerificationError::Output { output, violation: Violation::from(error) })
 }
 
 fn of<T: ContractState>(states: &[State]) -> Result<Vec<T>, DecodeError> {

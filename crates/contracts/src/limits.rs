@@ -13,7 +13,9 @@ pub const STATES: usize = 1024;
 pub const COMMANDS: usize = 64;
 /// Most signers of one command.
 pub const SIGNERS: usize = 128;
-/// Most signatures that a transaction may require, the notary's included.
+/// Most keys whose signatures consume one state.
+pub const CONSUMERS: usize = 16;
+/// Most signatures that a transaction may require, the notary's aside.
 pub const SIGNATURES: usize = 256;
 /// Most attachments of a transaction.
 pub const ATTACHMENTS: usize = 64;

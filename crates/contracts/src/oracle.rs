@@ -5,7 +5,8 @@
 //! the rates in them ([`rates_for`]) and signs the id, without learning what they are for.
 
 use crate::{
-    Amount, AmountError, Contract, ContractCommand, ContractName, Currency, DecodeError, LedgerTransaction,
+    Amount, AmountError, Contract, ContractCommand, ContractName, Currency, DecodeError, Involved,
+    LedgerTransaction,
     NotShown, PublicKey, State, Summary, TearOff, Timestamp, TransactionBuilder, VersionRange, Violation,
 };
 use borsh::{BorshDeserialize, BorshSerialize};
@@ -108,6 +109,11 @@ pub fn rates_for(tear_off: &TearOff, oracle: &PublicKey) -> Result<Vec<Rate>, Or
     Ok(commands.into_iter().map(rate).collect::<Result<_, _>>()?)
 }
 
+fn no_state(state: &State) -> DecodeError {
+    let what = "a state, of which the oracle contract has none";
+    DecodeError::Contract { what, expected: NAME, found: state.contract }
+}
+
 /// The oracle contract: no states, only facts.
 #[derive(Debug, Clone, Copy)]
 pub struct Oracle;
@@ -136,13 +142,12 @@ impl Contract for Oracle {
         Ok(())
     }
 
+    fn involved(&self, state: &State) -> Result<Involved, DecodeError> {
+        Err(no_state(state))
+    }
+
     fn describe(&self, state: &State) -> Result<Summary, DecodeError> {
-        let found = state.contract;
-        Err(DecodeError::Contract {
-            what: "a state, of which the oracle contract has none",
-            expected: NAME,
-            found,
-        })
+        Err(no_state(state))
     }
 }
 

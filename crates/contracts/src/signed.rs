@@ -5,22 +5,84 @@ use crate::limits::{SIGNATURES, SIGNED_TRANSACTION_BYTES};
 use crate::{DecodeError, PublicKey, Signature, SigningKey, Transaction, TransactionId};
 use borsh::io::{Error, Read, Write};
 use borsh::{BorshDeserialize, BorshSerialize};
+use std::fmt;
 use std::sync::Arc;
 use tally_crypto::scheme::{VerifyError, verify};
 use tally_crypto::{BatchVerifier, Hash, Signed, keyed};
 
-/// Makes what is signed out of the id, so that a signature over a transaction is never one over
-/// anything else.
-const DOMAIN: &[u8; 32] = b"tallystick flows signature v1   ";
-
-/// What signers of a transaction sign: 32 bytes, as batch verification wants them.
-fn message(id: TransactionId) -> Hash {
-    keyed(DOMAIN, id.as_bytes())
+/// In which role somebody signs a transaction. The role is part of what is signed, so that a
+/// signature that was given in one role counts in no other.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    BorshSerialize,
+    BorshDeserialize,
+    serde::Serialize,
+    serde::Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Has seen all of the transaction and agrees to it. Only this consents to consuming a state.
+    Party,
+    /// Has seen, in a tear-off, the commands that name it, and vouches for what they say.
+    Oracle,
+    /// Attests that what the transaction consumes was not consumed before, and its time.
+    Notary,
 }
 
-/// Signs the transaction called `id`.
-pub fn sign(key: &SigningKey, id: TransactionId) -> TransactionSignature {
-    TransactionSignature { by: key.public_key(), signature: key.sign(message(id).as_bytes()) }
+impl Role {
+    /// Makes what is signed out of the id, so that a signature over a transaction is never one over
+    /// anything else, and never one in another role. The id covers the network.
+    const fn domain(self) -> &'static [u8; 32] {
+        match self {
+            Self::Party => b"tallystick flows party v2       ",
+            Self::Oracle => b"tallystick flows oracle v2      ",
+            Self::Notary => b"tallystick flows notary v2      ",
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Party => "party",
+            Self::Oracle => "oracle",
+            Self::Notary => "notary",
+        })
+    }
+}
+
+/// What signers of a transaction sign: 32 bytes, as batch verification wants them.
+fn message(role: Role, id: TransactionId) -> Hash {
+    keyed(role.domain(), id.as_bytes())
+}
+
+/// Signs the transaction called `id` in a role.
+pub fn sign(key: &SigningKey, role: Role, id: TransactionId) -> TransactionSignature {
+    let signature = key.sign(message(role, id).as_bytes());
+    TransactionSignature { by: key.public_key(), role, signature }
+}
+
+/// A signature over a transaction does not count.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SignatureError {
+    /// It was given in another role.
+    #[error("it was given as {found}, not as {expected}")]
+    Role {
+        /// The role wanted.
+        expected: Role,
+        /// The role in which it was given.
+        found: Role,
+    },
+    /// It does not verify.
+    #[error(transparent)]
+    Verify(#[from] VerifyError),
 }
 
 /// Somebody's signature over the id of a transaction.
@@ -41,17 +103,28 @@ pub fn sign(key: &SigningKey, id: TransactionId) -> TransactionSignature {
 pub struct TransactionSignature {
     /// Who signed.
     pub by: PublicKey,
+    /// In which role.
+    pub role: Role,
     /// The signature.
     pub signature: Signature,
 }
 
 impl TransactionSignature {
-    /// Checks the signature over the transaction called `id`.
+    /// Checks that the signature was given in this role, and that it verifies over the transaction
+    /// called `id`.
     ///
     /// # Errors
-    /// [`VerifyError`] says what is wrong with it.
-    pub fn verify(&self, id: TransactionId) -> Result<(), VerifyError> {
-        verify(&self.by, message(id).as_bytes(), &self.signature)
+    /// [`SignatureError`] says what is wrong with it.
+    pub fn verify(&self, expected: Role, id: TransactionId) -> Result<(), SignatureError> {
+        if self.role != expected {
+            return Err(SignatureError::Role { expected, found: self.role });
+        }
+        self.verify_given(id).map_err(SignatureError::Verify)
+    }
+
+    /// Checks the signature in whatever role it was given.
+    fn verify_given(&self, id: TransactionId) -> Result<(), VerifyError> {
+        verify(&self.by, message(self.role, id).as_bytes(), &self.signature)
     }
 }
 
@@ -77,15 +150,23 @@ pub enum SignaturesError {
         /// The transaction.
         id: TransactionId,
     },
-    /// Somebody signed whose signature is not required; it would mean nothing.
-    #[error("{by} signed transaction {id}, which does not ask for that signature")]
-    NotRequired {
-        /// Who signed.
-        by: PublicKey,
+    /// The notary has not attested it yet.
+    #[error("transaction {id} lacks its notary's signature")]
+    NotAttested {
         /// The transaction.
         id: TransactionId,
     },
-    /// Two different signatures of one key.
+    /// Somebody signed whose signature in that role is not required; it would mean nothing.
+    #[error("{by} signed transaction {id} as {role}, which does not ask for that signature")]
+    NotRequired {
+        /// Who signed.
+        by: PublicKey,
+        /// In which role.
+        role: Role,
+        /// The transaction.
+        id: TransactionId,
+    },
+    /// Two signatures of one key, other than as signer and as notary.
     #[error("transaction {id} has two signatures of {by}")]
     Twice {
         /// Who signed.
@@ -95,12 +176,13 @@ pub enum SignaturesError {
     },
 }
 
-/// A transaction and signatures over it, each by a required signer, at most one by each.
+/// A transaction and signatures over it: at most one by each required signer, as [`Role::Party`] or
+/// [`Role::Oracle`], and at most one by its notary as [`Role::Notary`].
 /// Whether they verify is for [`SignedTransaction::verify_signatures`] to say. Cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignedTransaction {
     transaction: Transaction,
-    /// In strictly ascending order of keys.
+    /// In strictly ascending order of keys, a notary's own after what it signed as a party.
     signatures: Arc<[TransactionSignature]>,
 }
 
@@ -148,41 +230,59 @@ impl SignedTransaction {
         self.transaction.required_signers()
     }
 
-    /// Who has to sign and has not, in ascending order.
+    /// Who has to sign and has not, in ascending order; the notary aside.
     pub fn missing_signers(&self) -> impl Iterator<Item = PublicKey> {
-        self.required_signers()
-            .iter()
-            .copied()
-            .filter(|signer| self.signatures.binary_search_by_key(signer, |signature| signature.by).is_err())
+        let signed = |signer: &PublicKey| {
+            let mut given = self.signatures.iter();
+            given.any(|signature| signature.by == *signer && signature.role != Role::Notary)
+        };
+        self.required_signers().iter().copied().filter(move |signer| !signed(signer))
     }
 
-    /// Checks that everybody required has signed, and that every signature verifies.
+    /// Whether `key` has signed as somebody who saw all of the transaction.
+    pub fn is_agreed_by(&self, key: &PublicKey) -> bool {
+        self.signatures.iter().any(|signature| signature.by == *key && signature.role == Role::Party)
+    }
+
+    /// The notary's signature, if it is there.
+    pub fn attestation(&self) -> Option<&TransactionSignature> {
+        self.signatures.iter().find(|signature| signature.role == Role::Notary)
+    }
+
+    /// Checks that everybody required has signed, the notary too, and that every signature verifies.
     ///
     /// # Errors
     /// The first signature missing or wrong.
     pub fn verify_signatures(&self) -> Result<(), SignaturesError> {
-        self.verify_signatures_except(&[])
+        self.check_complete()?;
+        self.verify_given()
     }
 
-    /// The same, but `absent` may be missing; if they have signed, their signatures are checked too.
+    /// Checks the signatures that are there.
     ///
     /// # Errors
-    /// The first signature missing or wrong.
-    pub fn verify_signatures_except(&self, absent: &[PublicKey]) -> Result<(), SignaturesError> {
-        self.check_missing(absent)?;
+    /// The first that does not verify.
+    pub fn verify_given(&self) -> Result<(), SignaturesError> {
         self.signatures.iter().try_for_each(|signature| self.check_one(signature))
     }
 
-    fn check_missing(&self, absent: &[PublicKey]) -> Result<(), SignaturesError> {
-        match self.missing_signers().find(|signer| !absent.contains(signer)) {
-            Some(by) => Err(SignaturesError::Missing { by, id: self.id() }),
-            None => Ok(()),
+    /// Checks that everybody required has signed, the notary too; not whether the signatures verify.
+    ///
+    /// # Errors
+    /// [`SignaturesError::Missing`] or [`SignaturesError::NotAttested`].
+    pub fn check_complete(&self) -> Result<(), SignaturesError> {
+        if let Some(by) = self.missing_signers().next() {
+            return Err(SignaturesError::Missing { by, id: self.id() });
         }
+        if self.transaction.needs_notary() && self.attestation().is_none() {
+            return Err(SignaturesError::NotAttested { id: self.id() });
+        }
+        Ok(())
     }
 
     fn check_one(&self, signature: &TransactionSignature) -> Result<(), SignaturesError> {
         let (by, id) = (signature.by, self.id());
-        signature.verify(id).map_err(|source| SignaturesError::Invalid { by, id, source })
+        signature.verify_given(id).map_err(|source| SignaturesError::Invalid { by, id, source })
     }
 
     /// The encoding.
@@ -194,7 +294,8 @@ impl SignedTransaction {
     ///
     /// # Errors
     /// [`DecodeError`] when it is too long, malformed, or followed by more bytes, or when a
-    /// signature is not required, or the signatures are not in strictly ascending order of keys.
+    /// signature is not required, or the signatures are not in strictly ascending order of keys
+    /// and roles.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         crate::decode("a signed transaction", bytes, SIGNED_TRANSACTION_BYTES)
     }
@@ -210,15 +311,15 @@ pub fn verify_signatures_of(
     verifier: &mut BatchVerifier,
 ) -> Vec<Result<(), SignaturesError>> {
     let mut outcomes: Vec<_> =
-        transactions.iter().map(|transaction| transaction.check_missing(&[])).collect();
+        transactions.iter().map(SignedTransaction::check_complete).collect();
     let mut batch = Vec::new();
     let mut origins = Vec::new();
     for (position, (transaction, outcome)) in transactions.iter().zip(&mut outcomes).enumerate() {
-        let message = message(transaction.id());
         for signature in transaction.signatures() {
             if outcome.is_err() {
                 break;
             }
+            let message = message(signature.role, transaction.id());
             match (signature.by, signature.signature) {
                 (PublicKey::Ed25519(key), Signature::Ed25519(ed25519)) => {
                     batch.push(Signed { key, message, signature: ed25519 });
@@ -246,17 +347,20 @@ pub fn verify_signatures_of(
 fn check(transaction: &Transaction, signatures: &[TransactionSignature]) -> Result<(), SignaturesError> {
     let id = transaction.id();
     let twice = signatures.windows(2).find_map(|pair| match pair {
-        [a, b] if a.by == b.by => Some(a.by),
+        [a, b] if a.by == b.by && (a.role == b.role || b.role != Role::Notary) => Some(a.by),
         _ => None,
     });
     if let Some(by) = twice {
         return Err(SignaturesError::Twice { by, id });
     }
-    let stranger = signatures
-        .iter()
-        .find(|signature| transaction.required_signers().binary_search(&signature.by).is_err());
-    match stranger {
-        Some(signature) => Err(SignaturesError::NotRequired { by: signature.by, id }),
+    let is_required = |signature: &&TransactionSignature| match signature.role {
+        Role::Notary => transaction.needs_notary() && signature.by == transaction.notary().key,
+        Role::Party | Role::Oracle => transaction.required_signers().binary_search(&signature.by).is_ok(),
+    };
+    match signatures.iter().find(|signature| !is_required(signature)) {
+        Some(TransactionSignature { by, role, .. }) => {
+            Err(SignaturesError::NotRequired { by: *by, role: *role, id })
+        }
         None => Ok(()),
     }
 }
@@ -272,13 +376,14 @@ impl BorshDeserialize for SignedTransaction {
     fn deserialize_reader<R: Read>(reader: &mut R) -> Result<Self, Error> {
         let transaction = Transaction::deserialize_reader(reader)?;
         let count = usize::try_from(u32::deserialize_reader(reader)?).map_err(invalid)?;
-        if count > SIGNATURES {
+        // The notary's comes on top.
+        if count > SIGNATURES.saturating_add(1) {
             return Err(invalid("too many signatures"));
         }
         let signatures = (0..count)
             .map(|_| TransactionSignature::deserialize_reader(reader))
             .collect::<Result<Vec<_>, _>>()?;
-        if !signatures.is_sorted_by(|a, b| a.by < b.by) {
+        if !signatures.is_sorted_by(|a, b| (a.by, a.role) < (b.by, b.role)) {
             return Err(invalid("the signatures are not in strictly ascending order of keys"));
         }
         check(&transaction, &signatures).map_err(invalid)?;

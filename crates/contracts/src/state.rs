@@ -69,6 +69,9 @@ pub trait ContractState: BorshSerialize + BorshDeserialize {
     const CONTRACT: ContractName;
     /// The versions that may govern states made by this code.
     const VERSIONS: VersionRange;
+
+    /// Whose signatures are all needed whenever the state is consumed, in any order.
+    fn consumers(&self) -> Vec<PublicKey>;
 }
 
 /// What a contract keeps in [`Command::data`].
@@ -88,6 +91,9 @@ pub struct State {
     pub notary: Party,
     /// The output of the same transaction that has to be consumed together with this one.
     pub encumbrance: Option<u32>,
+    /// Whose signatures are all needed to consume it, in strictly ascending order: those that its
+    /// contract names. A notary that does not validate sees them, and nothing else of the state.
+    pub consumers: Vec<PublicKey>,
     /// What the contract says it is; at most [`DATA_BYTES`].
     pub data: Vec<u8>,
 }
@@ -95,7 +101,14 @@ pub struct State {
 impl State {
     /// A state without encumbrance.
     pub fn new<T: ContractState>(value: &T, notary: Party) -> Self {
-        Self { contract: T::CONTRACT, versions: T::VERSIONS, notary, encumbrance: None, data: encode(value) }
+        Self {
+            contract: T::CONTRACT,
+            versions: T::VERSIONS,
+            notary,
+            encumbrance: None,
+            consumers: ascending(value.consumers()),
+            data: encode(value),
+        }
     }
 
     /// What the contract keeps in the state.
@@ -114,6 +127,7 @@ impl BorshDeserialize for State {
             versions: VersionRange::deserialize_reader(reader)?,
             notary: Party::deserialize_reader(reader)?,
             encumbrance: Option::deserialize_reader(reader)?,
+            consumers: Vec::deserialize_reader(reader)?,
             data: read_limited("a state", DATA_BYTES, reader)?,
         })
     }
@@ -142,9 +156,7 @@ pub struct Command {
 impl Command {
     /// A command with these signers, in any order.
     pub fn new<C: ContractCommand>(value: &C, signers: impl IntoIterator<Item = PublicKey>) -> Self {
-        let mut signers: Vec<_> = signers.into_iter().collect();
-        signers.sort_unstable();
-        signers.dedup();
+        let signers = ascending(signers.into_iter().collect());
         Self { contract: C::CONTRACT, data: encode(value), signers }
     }
 
@@ -165,6 +177,13 @@ impl BorshDeserialize for Command {
             signers: Vec::deserialize_reader(reader)?,
         })
     }
+}
+
+/// The keys in strictly ascending order.
+pub(crate) fn ascending(mut keys: Vec<PublicKey>) -> Vec<PublicKey> {
+    keys.sort_unstable();
+    keys.dedup();
+    keys
 }
 
 pub(crate) fn read<T: BorshDeserialize>(

@@ -1,13 +1,13 @@
 //! A part of a transaction, shown with proof that it belongs to the id.
 
-use crate::component::{self, Component, FORMAT, Group, Nonce, Nonces};
+use crate::component::{self, Component, FORMAT, GROUPS, Group, Nonce, Nonces};
 use crate::content::duplicate;
 use crate::encoding::{encode, invalid, read_limited};
-use crate::limits::{SIGNERS, STATES, TEAR_OFF_BYTES};
+use crate::limits::{CONSUMERS, SIGNERS, STATES, TEAR_OFF_BYTES};
 use crate::state::read;
 use crate::{
-    AttachmentId, ContractCommand, ContractName, DecodeError, Party, PublicKey, State, StateRef, TimeWindow,
-    Transaction, TransactionId,
+    AttachmentId, ContractCommand, ContractName, DecodeError, NetworkId, Party, PublicKey, State, StateRef,
+    TimeWindow, Transaction, TransactionId,
 };
 use borsh::io::{Error, Read, Write};
 use borsh::{BorshDeserialize, BorshSerialize};
@@ -28,17 +28,19 @@ pub struct TearOff(Arc<Inner>);
 
 #[derive(Debug, PartialEq, Eq)]
 struct Inner {
+    network: NetworkId,
     id: TransactionId,
     encoded: Vec<u8>,
     inputs: Option<Visible<StateRef>>,
     references: Option<Visible<StateRef>>,
     outputs: Option<Visible<State>>,
     commands: Option<Visible<CommandContent>>,
-    signers: Option<Visible<component::Signers>>,
+    signers: Option<Visible<component::Keys>>,
     attachments: Option<Visible<AttachmentId>>,
     contracts: Option<Visible<(ContractName, u32)>>,
     notary: Option<Visible<Party>>,
     time_window: Option<Visible<TimeWindow>>,
+    consumers: Option<Visible<component::Keys>>,
 }
 
 /// A command as a tear-off shows it: without its signers, which are a group of their own.
@@ -175,7 +177,7 @@ impl TearOff {
     pub(crate) fn of(
         transaction: &Transaction,
         whole: &[Group],
-        mut keep: impl FnMut(&Component<'_>) -> bool,
+        mut keep: impl FnMut(u32, &Component<'_>) -> bool,
     ) -> Result<Self, DecodeError> {
         let counts = transaction.counts();
         let nonces = Nonces::derive(transaction.salt(), &counts);
@@ -188,7 +190,7 @@ impl TearOff {
             let members: Vec<_> = components.by_ref().take(size).collect();
             let kept: Vec<bool> = match whole.contains(&group) {
                 true => vec![true; members.len()],
-                false => members.iter().map(|(_, component)| keep(component)).collect(),
+                false => (0..).zip(&members).map(|(index, (_, component))| keep(index, component)).collect(),
             };
             openings.push(if whole.contains(&group) || (count > 0 && kept.iter().all(|kept| *kept)) {
                 let encoded = members.iter().map(|(nonce, component)| (**nonce, bytes(component)));
@@ -199,12 +201,17 @@ impl TearOff {
                 Opening::Hidden(*hash)
             });
         }
-        // Nine openings for nine groups; the encoding of an array has no length in front.
-        let mut encoded = encode(&(FORMAT, transaction.id()));
+        // One opening for each group; the encoding of an array has no length in front.
+        let mut encoded = encode(&(FORMAT, transaction.network(), transaction.id()));
         for opening in &openings {
             encoded.extend(encode(opening));
         }
         Self::decode(&encoded)
+    }
+
+    /// The network of the transaction.
+    pub fn network(&self) -> NetworkId {
+        self.0.network
     }
 
     /// The transaction that this is a part of.
@@ -257,6 +264,11 @@ impl TearOff {
         Some(self.0.time_window.as_ref()?.values().first().copied())
     }
 
+    /// Whose signatures consume each output; `None` when nothing of the group is shown.
+    pub fn consumers(&self) -> Option<&Visible<Vec<PublicKey>>> {
+        self.0.consumers.as_ref()
+    }
+
     /// What a non-validating notary needs; refused unless all inputs, all references, the notary
     /// and the time window are shown.
     ///
@@ -307,21 +319,33 @@ impl TearOff {
     }
 
     fn verified(bytes: &[u8]) -> Result<Self, Error> {
-        let (format, claimed, openings): (u8, TransactionId, [Opening; 9]) = borsh::from_slice(bytes)?;
+        let (format, network, claimed, openings): (u8, NetworkId, TransactionId, [Opening; GROUPS]) =
+            borsh::from_slice(bytes)?;
         if format != FORMAT {
             return Err(invalid(crate::TransactionError::Format(format)));
         }
-        let mut hashes = [Hash::ZERO; 9];
+        let mut hashes = [Hash::ZERO; GROUPS];
         for ((hash, group), opening) in hashes.iter_mut().zip(Group::ALL).zip(&openings) {
             *hash = opening.hash(group).map_err(invalid)?;
         }
-        let implied = component::id(&hashes);
+        let implied = component::id(network, &hashes);
         if implied != claimed {
             return Err(invalid(TearOffError::Id { claimed, implied }));
         }
-        let [inputs, references, outputs, commands, signers, attachments, contracts, notary, time_window] =
-            openings;
+        let [
+            inputs,
+            references,
+            outputs,
+            commands,
+            signers,
+            attachments,
+            contracts,
+            notary,
+            time_window,
+            consumers,
+        ] = openings;
         let inner = Inner {
+            network,
             id: claimed,
             encoded: bytes.to_vec(),
             inputs: inputs.read(Group::Inputs)?,
@@ -333,6 +357,7 @@ impl TearOff {
             contracts: contracts.read(Group::Contracts)?,
             notary: notary.read(Group::Notary)?,
             time_window: time_window.read(Group::TimeWindow)?,
+            consumers: consumers.read(Group::Consumers)?,
         };
         inner.check().map_err(invalid)?;
         Ok(Self(Arc::new(inner)))
@@ -452,10 +477,19 @@ impl Inner {
         {
             return refuse(Group::Signers, "every command has its signers");
         }
-        let in_order =
-            |signers: &component::Signers| signers.len() <= SIGNERS && signers.is_sorted_by(|a, b| a < b);
-        if !self.signers.iter().flat_map(Visible::values).all(in_order) {
+        let in_order = |keys: &component::Keys| keys.is_sorted_by(|a, b| a < b);
+        let signers = |keys: &component::Keys| keys.len() <= SIGNERS && in_order(keys);
+        if !self.signers.iter().flat_map(Visible::values).all(signers) {
             return refuse(Group::Signers, "signers are in strictly ascending order");
+        }
+        if let (Some(outputs), Some(consumers)) = (&self.outputs, &self.consumers)
+            && outputs.total != consumers.total
+        {
+            return refuse(Group::Consumers, "every output has its consumers");
+        }
+        let consumers = |keys: &component::Keys| keys.len() <= CONSUMERS && in_order(keys);
+        if !self.consumers.iter().flat_map(Visible::values).all(consumers) {
+            return refuse(Group::Consumers, "consumers are in strictly ascending order");
         }
         Ok(())
     }

@@ -1,12 +1,12 @@
 //! Transactions: what is consumed, read and created, by which commands, under which notary.
 
-use crate::component::{self, Component, FORMAT, Group, Nonces};
+use crate::component::{self, Component, FORMAT, GROUPS, Group, Nonces};
 use crate::content::{Content, TransactionError};
 use crate::encoding::{encode, invalid, read_limited};
 use crate::limits::TRANSACTION_BYTES;
 use crate::{
-    AttachmentId, Command, ContractName, DecodeError, Party, PublicKey, State, StateAndRef, StateRef,
-    TearOff, TimeWindow, TransactionId,
+    AttachmentId, Command, ContractName, DecodeError, NetworkId, Party, PublicKey, State, StateAndRef,
+    StateRef, TearOff, TimeWindow, TransactionId,
 };
 use borsh::io::{Error, Read, Write};
 use borsh::{BorshDeserialize, BorshSerialize};
@@ -28,7 +28,7 @@ struct Inner {
     salt: [u8; 32],
     content: Content,
     required_signers: Vec<PublicKey>,
-    groups: [Hash; 9],
+    groups: [Hash; GROUPS],
     id: TransactionId,
     encoded: Vec<u8>,
 }
@@ -54,7 +54,7 @@ impl Transaction {
         for (nonce, component) in nonces.of_components().iter().zip(content.components()) {
             leaves.push(component::leaf(nonce, &mut scratch, |out| component.encode_into(out)));
         }
-        let mut roots = [Hash::ZERO; 9];
+        let mut roots = [Hash::ZERO; GROUPS];
         let mut rest = leaves.as_slice();
         for (root, count) in roots.iter_mut().zip(&counts) {
             let (group, after) = rest.split_at(usize::try_from(*count).unwrap_or(usize::MAX));
@@ -62,7 +62,7 @@ impl Transaction {
             rest = after;
         }
         let groups = component::group_hashes(nonces.of_groups(), &counts, &roots);
-        let id = component::id(&groups);
+        let id = component::id(content.network, &groups);
         Ok(Self(Arc::new(Inner { salt, content, required_signers, groups, id, encoded })))
     }
 
@@ -104,7 +104,12 @@ impl Transaction {
         &self.0.encoded
     }
 
-    /// The root over the salted components.
+    /// The network that it is of.
+    pub fn network(&self) -> NetworkId {
+        self.0.content.network
+    }
+
+    /// The root over the network and the salted components.
     pub fn id(&self) -> TransactionId {
         self.0.id
     }
@@ -174,8 +179,8 @@ impl Transaction {
         self.0.content.needs_notary()
     }
 
-    /// Who has to sign, in ascending order: the signers of all commands, and the notary's key if
-    /// the transaction needs the notary.
+    /// Who has to sign, in ascending order: the signers of all commands. Whether the notary has to
+    /// attest besides, [`Transaction::needs_notary`] says.
     pub fn required_signers(&self) -> &[PublicKey] {
         &self.0.required_signers
     }
@@ -189,9 +194,9 @@ impl Transaction {
     pub fn tear_off(
         &self,
         whole: &[Group],
-        keep: impl FnMut(&Component<'_>) -> bool,
+        mut keep: impl FnMut(&Component<'_>) -> bool,
     ) -> Result<TearOff, DecodeError> {
-        TearOff::of(self, whole, keep)
+        TearOff::of(self, whole, |_, component| keep(component))
     }
 
     /// What a non-validating notary has to see: all inputs and references, the notary and the
@@ -215,15 +220,26 @@ impl Transaction {
         })
     }
 
+    /// Whose signatures consume the outputs of these indices, and nothing else: what a notary that
+    /// does not validate has to see of the transactions whose outputs are consumed.
+    ///
+    /// # Errors
+    /// As [`Transaction::tear_off`].
+    pub fn tear_off_of_consumers(&self, outputs: &[u32]) -> Result<TearOff, DecodeError> {
+        TearOff::of(self, &[], |index, component| {
+            matches!(component, Component::Consumers(_)) && outputs.contains(&index)
+        })
+    }
+
     pub(crate) fn salt(&self) -> &[u8; 32] {
         &self.0.salt
     }
 
-    pub(crate) fn group_hashes(&self) -> &[Hash; 9] {
+    pub(crate) fn group_hashes(&self) -> &[Hash; GROUPS] {
         &self.0.groups
     }
 
-    pub(crate) fn counts(&self) -> [u32; 9] {
+    pub(crate) fn counts(&self) -> [u32; GROUPS] {
         self.0.content.counts()
     }
 

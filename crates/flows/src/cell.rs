@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU8;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use tally_contracts::{Name, Party, Timestamp};
+use tally_contracts::{Name, NetworkId, Party, Timestamp};
 
 use crate::journal::{Arrival, Mark, Origin, Start, Step};
 use crate::message::Body;
@@ -20,6 +20,7 @@ pub(crate) struct Cell {
     pub(crate) at: Timestamp,
     pub(crate) seed: [u8; 32],
     pub(crate) me: Arc<Party>,
+    pub(crate) network: NetworkId,
     pub(crate) host: Arc<dyn Host>,
     /// See `engine::schedule`.
     pub(crate) schedule: AtomicU8,
@@ -162,7 +163,7 @@ pub(crate) enum Next {
 }
 
 impl Cell {
-    pub(crate) fn new(start: Start, me: Arc<Party>, host: Arc<dyn Host>) -> Self {
+    pub(crate) fn new(start: Start, me: Arc<Party>, network: NetworkId, host: Arc<dyn Host>) -> Self {
         let mut sessions = Vec::new();
         if let Origin::Session { peer, session } = &start.origin {
             sessions.push(SessionState::new(*session, &me, peer.clone(), None));
@@ -175,6 +176,7 @@ impl Cell {
             at: start.at,
             seed: start.seed,
             me,
+            network,
             host,
             schedule: AtomicU8::new(0),
             running: Mutex::new(None),

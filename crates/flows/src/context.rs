@@ -8,8 +8,8 @@ use std::task::Poll;
 
 use borsh::{BorshDeserialize, BorshSerialize};
 use tally_contracts::{
-    Attachment, AttachmentId, Name, Party, PublicKey, SignedTransaction, StateAndRef, StateRef, Timestamp,
-    TransactionId, TransactionSignature,
+    Attachment, AttachmentId, Name, NetworkId, Party, PublicKey, Role, SignedTransaction, StateAndRef, StateRef,
+    Timestamp, TransactionId, TransactionSignature,
 };
 
 use crate::cell::{Cell, Next, SessionState, Waiting};
@@ -44,6 +44,11 @@ impl Context {
     /// The party that this node is.
     pub fn me(&self) -> &Party {
         &self.0.me
+    }
+
+    /// The network that this node is part of. Transactions of others mean nothing here.
+    pub fn network(&self) -> NetworkId {
+        self.0.network
     }
 
     /// This flow.
@@ -148,17 +153,29 @@ impl Context {
         }
     }
 
-    /// Signs a transaction's id with one of this node's keys.
+    /// Signs a transaction's id in a role, with this node's key for that role.
     ///
     /// # Errors
-    /// The node does not have the key.
+    /// The node does not have the key, or has it for another role.
     pub async fn sign(
         &self,
         by: &PublicKey,
+        role: Role,
         transaction: TransactionId,
     ) -> Result<TransactionSignature, FlowError> {
-        match self.ask(Request::Sign { by: *by, transaction }).await? {
+        match self.ask(Request::Sign { by: *by, role, transaction }).await? {
             Response::Signature(signature) => Ok(signature),
+            other => self.confused(&other).await,
+        }
+    }
+
+    /// Which of these names the network has ever certified with that key, as legal identities.
+    ///
+    /// # Errors
+    /// What the node refuses.
+    pub async fn certified(&self, parties: Vec<Party>) -> Result<Vec<bool>, FlowError> {
+        match self.ask(Request::Certified(parties)).await? {
+            Response::Known(known) => Ok(known),
             other => self.confused(&other).await,
         }
     }

@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use tally_contracts::{Name, Party, Timestamp};
+use tally_contracts::{Name, NetworkId, Party, Timestamp};
 
 use crate::cell::{Cell, SessionState, Status, Waiting};
 use crate::journal::{Arrival, Origin, Outcome, Saved, Start, Step, Unit};
@@ -112,6 +112,7 @@ pub struct Engine {
     registry: Registry,
     limits: Limits,
     me: Arc<Party>,
+    network: NetworkId,
     host: Arc<dyn Host>,
     flows: Mutex<Flows>,
     runnable: Mutex<VecDeque<Arc<Cell>>>,
@@ -136,12 +137,19 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Engine {
-    /// An engine without flows.
-    pub fn new(registry: Registry, limits: Limits, me: Party, host: Arc<dyn Host>) -> Self {
+    /// An engine without flows, for the node `me` of `network`.
+    pub fn new(
+        registry: Registry,
+        limits: Limits,
+        me: Party,
+        network: NetworkId,
+        host: Arc<dyn Host>,
+    ) -> Self {
         Self {
             registry,
             limits,
             me: Arc::new(me),
+            network,
             host,
             flows: Mutex::default(),
             runnable: Mutex::default(),
@@ -387,7 +395,7 @@ impl Engine {
     }
 
     fn cell(&self, start: Start) -> Arc<Cell> {
-        Arc::new(Cell::new(start, self.me.clone(), self.host.clone()))
+        Arc::new(Cell::new(start, self.me.clone(), self.network, self.host.clone()))
     }
 
     /// The outcome of a flow is durable.

@@ -226,7 +226,7 @@ impl Answer {
     }
 }
 
-const VERBS: [&str; 16] = [
+const VERBS: [&str; 17] = [
     "find a party",
     "list the notaries",
     "sign",
@@ -243,6 +243,7 @@ const VERBS: [&str; 16] = [
     "say an exchange rate",
     "keep a part of an attachment",
     "put an attachment together",
+    "say which identities are certified",
 ];
 
 fn verb(request: u8) -> &'static str {
@@ -269,6 +270,7 @@ impl Request {
             Self::Rate { .. } => 13,
             Self::KeepPart(_) => 14,
             Self::Attach { .. } => 15,
+            Self::Certified(_) => 16,
         }
     }
 

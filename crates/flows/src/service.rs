@@ -5,8 +5,8 @@ use std::sync::Arc;
 use borsh::{BorshDeserialize, BorshSerialize};
 use tally_contracts::limits::ATTACHMENT_BYTES;
 use tally_contracts::{
-    Attachment, AttachmentId, Name, Party, PublicKey, SignedTransaction, StateAndRef, StateRef, TimeWindow,
-    Timestamp, TransactionId, TransactionSignature,
+    Attachment, AttachmentId, Name, Party, PublicKey, Role, SignedTransaction, StateAndRef, StateRef,
+    TimeWindow, Timestamp, TransactionId, TransactionSignature,
 };
 
 use crate::{FlowError, FlowId, Unit};
@@ -23,6 +23,9 @@ pub enum Request {
     Sign {
         /// The public half of the key.
         by: PublicKey,
+        /// In which role. A node has a key of its own for each: for the roles of a party and of an oracle that of its
+        /// legal identity, for that of a notary its notary service's.
+        role: Role,
         /// What is signed.
         transaction: TransactionId,
     },
@@ -67,6 +70,9 @@ pub enum Request {
         /// Of how many parts it consists.
         parts: u32,
     },
+    /// Has the network ever certified each of these names with that key, as a legal identity? Answered by
+    /// [`Response::Known`].
+    Certified(Vec<Party>),
 }
 
 /// A part of an attachment that is on its way here; nobody has verified it yet.

@@ -1,7 +1,9 @@
 //! Parties agree on a transaction before it is final: the one who proposes collects signatures, the others review and
 //! sign.
 
-use tally_contracts::{LedgerTransaction, Party, SignedTransaction, TransactionSignature};
+use tally_contracts::{
+    LedgerTransaction, Party, PublicKey, Role, SignedTransaction, TransactionSignature,
+};
 use tally_flows::{Context, FlowError, Session};
 
 use crate::check::{self, contracts, dependencies_of, invalid};
@@ -51,14 +53,16 @@ pub(crate) async fn signature(
     offered: &mut Offered,
 ) -> Result<TransactionSignature, FlowError> {
     let signature: TransactionSignature = offered.serve(context, session).await?;
-    verified(transaction, signer, signature)
+    verified(transaction, signer, Role::Party, signature)
 }
 
 /// # Errors
-/// [`FlowError::Unexpected`] for a signature by another key, [`FlowError::Invalid`] for one that does not verify.
+/// [`FlowError::Unexpected`] for a signature by another key, [`FlowError::Invalid`] for one that does not verify or was
+/// given in another role.
 pub(crate) fn verified(
     transaction: &SignedTransaction,
     signer: &Party,
+    role: Role,
     signature: TransactionSignature,
 ) -> Result<TransactionSignature, FlowError> {
     let id = transaction.id();
@@ -66,7 +70,7 @@ pub(crate) fn verified(
         let reason = format!("a signature of {} instead of its own", signature.by);
         return Err(FlowError::Unexpected { party: signer.name.clone(), reason });
     }
-    signature.verify(id).map_err(|error| {
+    signature.verify(role, id).map_err(|error| {
         FlowError::invalid(format!(
             "the signature of {signer} over transaction {id} does not verify: {}",
             check::reasons(&error)
@@ -92,10 +96,18 @@ pub async fn review(
     let offer = session.receive().await?;
     let signed = sign_if(context, session, offer, judge).await?;
     let me = context.me().key;
-    if let Some(signature) = signed.signatures().iter().find(|signature| signature.by == me) {
+    if let Some(signature) = own_signature(&signed, &me) {
         session.send(&Reply::Answer(*signature)).await;
     }
     Ok(signed)
+}
+
+/// What `key` has signed as a party.
+pub(crate) fn own_signature<'a>(
+    signed: &'a SignedTransaction,
+    key: &PublicKey,
+) -> Option<&'a TransactionSignature> {
+    signed.signatures().iter().find(|signature| signature.by == *key && signature.role == Role::Party)
 }
 
 /// Verifies a proposal with its history and signs it if `judge` agrees.
@@ -110,25 +122,27 @@ pub(crate) async fn sign_if(
     let proposer = context.party(session.peer()).await?;
     let notaries = context.notaries().await?;
     context.step("Verifying");
-    check::notary(transaction.transaction(), &notaries)?;
+    check::notary(context, transaction.transaction(), &notaries)?;
     if !transaction.required_signers().contains(&me) {
         return Err(FlowError::refused("the proposed transaction does not ask for this node's signature"));
     }
     let others: Vec<_> =
         transaction.required_signers().iter().copied().filter(|key| *key != proposer.key).collect();
-    check::signatures(&transaction, &others, &[])?;
+    check::parties(&transaction, &others, &[])?;
     let roots = dependencies_of(transaction.transaction());
     let mut attachments = Attachments::from(session);
     let history = History::resolve(context, session, &mut attachments, &roots, history, &notaries).await?;
     let ledger =
         check::ledger_transaction(context, &mut attachments, transaction.transaction(), &history.at_hand)
             .await?;
-    ledger.verify(contracts()).map_err(|error| invalid(&error))?;
+    ledger.verify_new(contracts()).map_err(|error| invalid(&error))?;
+    check::consent(&transaction, ledger.inputs(), &others)?;
+    check::identities(context, &ledger).await?;
     judge(&ledger)?;
     if !history.fresh.is_empty() {
         context.record(history.fresh).await?;
     }
     context.step("Signing");
-    let signature = context.sign(&me, transaction.id()).await?;
+    let signature = context.sign(&me, Role::Party, transaction.id()).await?;
     transaction.with(signature).map_err(|error| invalid(&error))
 }

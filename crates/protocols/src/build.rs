@@ -5,7 +5,7 @@ use std::error::Error;
 use borsh::{BorshDeserialize, BorshSerialize};
 use serde::Serialize;
 use tally_contracts::{
-    Amount, Name, Party, SignedTransaction, StateAndRef, Transaction, TransactionBuilder, TransactionId,
+    Amount, Name, Party, Role, SignedTransaction, StateAndRef, Transaction, TransactionBuilder, TransactionId,
 };
 use tally_flows::{Context, FlowError};
 
@@ -53,7 +53,7 @@ pub(crate) async fn verify_and_sign(
     context.step("Verifying");
     check::built(context, &transaction, states).await?;
     context.step("Signing");
-    let signature = context.sign(&context.me().key, transaction.id()).await?;
+    let signature = context.sign(&context.me().key, Role::Party, transaction.id()).await?;
     SignedTransaction::new(transaction, [signature]).map_err(|error| invalid(&error))
 }
 

@@ -5,12 +5,12 @@ use std::error::Error;
 use std::sync::{Arc, LazyLock};
 
 use tally_contracts::{
-    Contracts, LedgerTransaction, PublicKey, SignedTransaction, State, StateAndRef, StateRef, Transaction,
+    Contracts, LedgerTransaction, Party, PublicKey, SignedTransaction, State, StateAndRef, StateRef, Transaction,
     TransactionId, TransactionSignature,
 };
 use tally_flows::{Context, FlowError, Notary};
 
-use crate::resolve::Attachments;
+use crate::resolve::{Attachments, recorded};
 
 static SHIPPED: LazyLock<Contracts> = LazyLock::new(Contracts::shipped);
 
@@ -121,16 +121,17 @@ pub async fn built(
     };
     let (inputs, references) = (find(transaction.inputs())?, find(transaction.references())?);
     let ledger = together(context, &mut Attachments::here(), transaction, inputs, references).await?;
-    ledger.verify(contracts()).map_err(|error| invalid(&error))?;
+    ledger.verify_new(contracts()).map_err(|error| invalid(&error))?;
+    identities(context, &ledger).await?;
     Ok(ledger)
 }
 
-/// Checks the signatures of a transaction: everybody required but the `absent` has signed, and each signature verifies
-/// that is not one of `verified`.
+/// Checks the signatures of the parties to a transaction: all of them but the `absent` have signed, and each signature
+/// verifies that is not one of `verified`. The notary may have attested it or not.
 ///
 /// # Errors
 /// The first signature missing or wrong.
-pub(crate) fn signatures(
+pub(crate) fn parties(
     transaction: &SignedTransaction,
     absent: &[PublicKey],
     verified: &[TransactionSignature],
@@ -140,7 +141,7 @@ pub(crate) fn signatures(
         return Err(FlowError::invalid(format!("transaction {id} lacks the signature of {by}")));
     }
     for signature in transaction.signatures().iter().filter(|signature| !verified.contains(signature)) {
-        signature.verify(id).map_err(|error| {
+        signature.verify(signature.role, id).map_err(|error| {
             FlowError::invalid(format!(
                 "the signature of {} over transaction {id} does not verify: {}",
                 signature.by,
@@ -151,11 +152,101 @@ pub(crate) fn signatures(
     Ok(())
 }
 
-/// Checks that the transaction's notary is one of the network's.
+/// Checks that a transaction is final as far as signatures say: all parties to it have signed and the notary has
+/// attested it, and each signature verifies that is not one of `verified`.
 ///
 /// # Errors
-/// Anybody could make himself the notary of what he invents.
-pub(crate) fn notary<'a>(transaction: &Transaction, notaries: &'a [Notary]) -> Result<&'a Notary, FlowError> {
+/// The first signature missing or wrong.
+pub(crate) fn signatures(
+    transaction: &SignedTransaction,
+    verified: &[TransactionSignature],
+) -> Result<(), FlowError> {
+    transaction.check_complete().map_err(|error| invalid(&error))?;
+    parties(transaction, &[], verified)
+}
+
+/// Checks that each consumer of each consumed state, the `absent` aside, has signed as one who saw the whole
+/// transaction: a signature that somebody gave over a part of it consents to nothing.
+///
+/// # Errors
+/// The first consumer that did not.
+pub(crate) fn consent(
+    transaction: &SignedTransaction,
+    inputs: &[State],
+    absent: &[PublicKey],
+) -> Result<(), FlowError> {
+    let consumers = inputs.iter().flat_map(|state| &state.consumers);
+    let mut silent = consumers.filter(|key| !absent.contains(key) && !transaction.is_agreed_by(key));
+    match silent.next() {
+        None => Ok(()),
+        Some(key) => Err(FlowError::invalid(format!(
+            "transaction {} consumes a state of {key}, who has not signed it as a party",
+            transaction.id()
+        ))),
+    }
+}
+
+/// [`consent`] to a transaction whose inputs are outputs of recorded transactions.
+///
+/// # Errors
+/// The first consumer that did not consent; an input that is not recorded here.
+pub(crate) async fn consent_to_recorded(
+    context: &Context,
+    transaction: &SignedTransaction,
+) -> Result<(), FlowError> {
+    let at_hand = recorded(context, dependencies_of(transaction.transaction())).await?;
+    let inputs = transaction.transaction().inputs().iter().map(|input| output(&at_hand, input));
+    consent(transaction, &inputs.collect::<Result<Vec<_>, _>>()?, &[])
+}
+
+/// Checks that the versions of contracts that a new transaction names are in use.
+///
+/// # Errors
+/// The first that is known for the sake of history alone.
+pub(crate) fn in_use(ledger: &LedgerTransaction) -> Result<(), FlowError> {
+    ledger.verify_versions_in_use(contracts()).map_err(|error| invalid(&error))
+}
+
+/// Checks that each identity that the outputs name is one that the network has certified, under that name and with
+/// that key, now or in the past.
+///
+/// # Errors
+/// The first that is not.
+pub(crate) async fn identities(context: &Context, ledger: &LedgerTransaction) -> Result<(), FlowError> {
+    let mut named = ledger.identities(contracts()).map_err(|error| invalid(&error))?;
+    named.sort_unstable();
+    named.dedup();
+    named.retain(|party| party != context.me());
+    if named.is_empty() {
+        return Ok(());
+    }
+    let certified = context.certified(named.clone()).await?;
+    match named.iter().zip(certified).find(|(_, certified)| !certified) {
+        None => Ok(()),
+        Some((Party { name, key }, _)) => Err(FlowError::invalid(format!(
+            "transaction {} names {name} with the key {key}, which the network has never certified for that name",
+            ledger.transaction().id()
+        ))),
+    }
+}
+
+/// Checks that the transaction is of this network, and its notary one of the network's.
+///
+/// # Errors
+/// Anybody could make himself the notary of what he invents, or bring along what was signed elsewhere.
+pub(crate) fn notary<'a>(
+    context: &Context,
+    transaction: &Transaction,
+    notaries: &'a [Notary],
+) -> Result<&'a Notary, FlowError> {
+    if transaction.network() != context.network() {
+        return Err(FlowError::invalid(format!(
+            "transaction {} is of network {}, this node is of network {}",
+            transaction.id(),
+            transaction.network(),
+            context.network()
+        )));
+    }
     let named = transaction.notary();
     notaries.iter().find(|notary| notary.party == *named).ok_or_else(|| {
         FlowError::invalid(format!(
@@ -165,7 +256,7 @@ pub(crate) fn notary<'a>(transaction: &Transaction, notaries: &'a [Notary]) -> R
     })
 }
 
-/// Checks a final transaction: notary, signatures, contracts.
+/// Checks a final transaction: network, notary, signatures, contracts, consent, identities.
 ///
 /// # Errors
 /// The first rule broken.
@@ -177,10 +268,12 @@ pub(crate) async fn finished(
     notaries: &[Notary],
     verified: &[TransactionSignature],
 ) -> Result<LedgerTransaction, FlowError> {
-    notary(transaction.transaction(), notaries)?;
-    signatures(transaction, &[], verified)?;
+    notary(context, transaction.transaction(), notaries)?;
+    signatures(transaction, verified)?;
     let ledger = ledger_transaction(context, attachments, transaction.transaction(), at_hand).await?;
     ledger.verify(contracts()).map_err(|error| invalid(&error))?;
+    consent(transaction, ledger.inputs(), &[])?;
+    identities(context, &ledger).await?;
     Ok(ledger)
 }
 

@@ -114,7 +114,8 @@ pub async fn receive(
     let fresh = match agreed {
         Some(agreed) => {
             context.step("Verifying");
-            check::signatures(&transaction, &[], agreed.signatures())?;
+            check::signatures(&transaction, agreed.signatures())?;
+            check::consent_to_recorded(context, &transaction).await?;
             Vec::new()
         }
         None => {
@@ -124,8 +125,8 @@ pub async fn receive(
             }
             // Cheap refusals first: nobody makes this node fetch a history for what is not signed.
             context.step("Verifying");
-            check::notary(transaction.transaction(), &notaries)?;
-            check::signatures(&transaction, &[], &[])?;
+            check::notary(context, transaction.transaction(), &notaries)?;
+            check::signatures(&transaction, &[])?;
             let roots = dependencies_of(transaction.transaction());
             let mut attachments = Attachments::from(session);
             let history =
@@ -139,6 +140,7 @@ pub async fn receive(
                 transaction.signatures(),
             )
             .await?;
+            check::in_use(&ledger)?;
             if !check::concerns(&ledger, &context.me().key) {
                 return Err(FlowError::refused(format!(
                     "transaction {id} does not concern {}",

@@ -59,7 +59,7 @@ impl Flow for IouCreate {
             borrower: context.me().clone(),
             linear_id,
         };
-        let builder = iou::create(TransactionBuilder::new(notary), &iou);
+        let builder = iou::create(TransactionBuilder::new(context.network(), notary), &iou);
         let transaction = verify_and_sign(&context, build(&context, builder)?, &[]).await?;
         let session = context.open(&lender.name).await?;
         let transaction = collect(&context, transaction, &[(session.clone(), lender.clone())]).await?;
@@ -132,7 +132,7 @@ impl Flow for IouSettle {
                 iou.lender
             )));
         }
-        let builder = iou::settle(TransactionBuilder::new(state.state.notary.clone()), state.clone())
+        let builder = iou::settle(TransactionBuilder::new(context.network(), state.state.notary.clone()), state.clone())
             .map_err(|error| refused(&error))?;
         let transaction = verify_and_sign(&context, build(&context, builder)?, &[state]).await?;
         let session = context.open(&iou.borrower.name).await?;

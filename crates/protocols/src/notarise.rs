@@ -1,23 +1,28 @@
 //! A notary attests that a transaction's inputs were not consumed before, its references are not consumed, and the
 //! time is inside its window.
 //!
-//! A non-validating notary is shown just that, a validating one the whole transaction with its history. What it
-//! commits is durable before its signature leaves, and the same transaction always gets the same answer.
+//! A non-validating notary is shown just that, and that those consent who alone may consume the inputs; a validating one
+//! the whole transaction with its history. What it commits is durable before its signature leaves, and the same
+//! transaction always gets the same answer.
+//!
+//! A notary signs with the key of its service, as a notary: what it signs here never counts as the signature of a party.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use borsh::{BorshDeserialize, BorshSerialize};
 use tally_contracts::{
-    Group, Party, SignedTransaction, StateRef, TearOff, TimeWindow, Timestamp, TransactionId,
-    TransactionSignature,
+    Group, Name, NetworkId, Party, PublicKey, Role, SignedTransaction, StateRef, TearOff, TimeWindow, Timestamp,
+    TransactionId, TransactionSignature, Visible,
 };
 use tally_flows::{Commit, Committed, Context, FlowError, Notary, Responder, Session};
 
 use crate::check::{self, dependencies_of, invalid};
-use crate::resolve::{Attachments, History, Offer, Offered, Reply};
+use crate::resolve::{Attachments, History, Offer, Offered, Reply, recorded};
 
 /// What sessions with a notary are called.
 pub const NAME: &str = "Notarise";
 /// The version of what is said in them.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// What a notary is asked.
 #[derive(Clone, Debug, BorshSerialize, BorshDeserialize)]
@@ -26,8 +31,10 @@ pub enum Question {
     Part {
         /// The part.
         tear_off: TearOff,
-        /// The requester's signature over the transaction's id: who answers for the request.
-        requester: TransactionSignature,
+        /// Of each transaction whose outputs are consumed: whose signatures consume them, and nothing else.
+        consumed: Vec<TearOff>,
+        /// The signatures of all of those, as parties, and that of the requester, who answers for the request.
+        consents: Vec<TransactionSignature>,
     },
     /// By the whole of it, with all signatures but the notary's.
     Whole(Offer),
@@ -68,11 +75,11 @@ pub async fn notarise(
         return Err(FlowError::invalid(format!("transaction {id} has nothing that a notary attests")));
     }
     let notaries = context.notaries().await?;
-    let notary = check::notary(transaction.transaction(), &notaries)?;
+    let notary = check::notary(context, transaction.transaction(), &notaries)?;
     context.step("Notarising");
-    let answer = if notary.party == *context.me() {
+    let answer = if notary.party.name == context.me().name {
         let facts = Facts::of(transaction);
-        facts.decide(context, context.me().name.clone()).await?
+        facts.decide(context, &notary.party.key, context.me().name.clone()).await?
     } else {
         ask(context, transaction, notary).await?
     };
@@ -86,7 +93,7 @@ pub async fn notarise(
                     signature.by
                 )));
             }
-            signature.verify(id).map_err(|error| {
+            signature.verify(Role::Notary, id).map_err(|error| {
                 FlowError::invalid(format!(
                     "the notary's signature over transaction {id} does not verify: {}",
                     check::reasons(&error)
@@ -112,13 +119,43 @@ async fn ask(
         return offered.serve(context, &session).await;
     }
     let tear_off = transaction.transaction().tear_off_for_notary().map_err(|error| invalid(&error))?;
+    let consumed = consumers_of_inputs(context, transaction).await?;
     let key = context.me().key;
+    let signatures = transaction.signatures().iter().filter(|signature| signature.role == Role::Party);
+    let mut consents: Vec<_> = signatures
+        .filter(|signature| signature.by == key || consumed.keys.contains(&signature.by))
+        .copied()
+        .collect();
     // Who requests has mostly signed the transaction anyway.
-    let requester = match transaction.signatures().iter().find(|signature| signature.by == key) {
-        Some(signature) => *signature,
-        None => context.sign(&key, transaction.id()).await?,
-    };
-    session.exchange(&Question::Part { tear_off, requester }).await
+    if !consents.iter().any(|signature| signature.by == key) {
+        consents.push(context.sign(&key, Role::Party, transaction.id()).await?);
+    }
+    session.exchange(&Question::Part { tear_off, consumed: consumed.tear_offs, consents }).await
+}
+
+/// Who consumes the inputs of a transaction, with proof.
+struct Consumed {
+    tear_offs: Vec<TearOff>,
+    keys: BTreeSet<PublicKey>,
+}
+
+async fn consumers_of_inputs(
+    context: &Context,
+    transaction: &SignedTransaction,
+) -> Result<Consumed, FlowError> {
+    let mut indices: BTreeMap<TransactionId, Vec<u32>> = BTreeMap::new();
+    for input in transaction.transaction().inputs() {
+        indices.entry(input.transaction).or_default().push(input.index);
+    }
+    let made_by = recorded(context, indices.keys().copied().collect()).await?;
+    let (mut tear_offs, mut keys) = (Vec::with_capacity(indices.len()), BTreeSet::new());
+    for (id, indices) in &indices {
+        let Some(found) = made_by.get(id) else { continue };
+        let shown = found.transaction().tear_off_of_consumers(indices).map_err(|error| invalid(&error))?;
+        keys.extend(shown.consumers().into_iter().flat_map(Visible::values).flatten().copied());
+        tear_offs.push(shown);
+    }
+    Ok(Consumed { tear_offs, keys })
 }
 
 /// The answer of a notary.
@@ -132,15 +169,15 @@ impl Responder for Notarise {
         let notaries = context.notaries().await?;
         let me = notaries
             .iter()
-            .find(|notary| notary.party == *context.me())
+            .find(|notary| notary.party.name == context.me().name)
             .ok_or_else(|| FlowError::refused(format!("{} is not a notary", context.me())))?;
         match session.receive().await? {
-            Question::Part { tear_off, requester } if !me.validating => {
-                let answer = part(&context, &session, &tear_off, &requester).await?;
+            Question::Part { tear_off, consumed, consents } if !me.validating => {
+                let answer = part(&context, &session, &me.party, &tear_off, &consumed, &consents).await?;
                 session.send(&answer).await;
             }
             Question::Whole(offer) if me.validating => {
-                let answer = whole(&context, &session, offer, &notaries).await?;
+                let answer = whole(&context, &session, &me.party, offer, &notaries).await?;
                 session.send(&Reply::Answer(answer)).await;
             }
             Question::Part { .. } => {
@@ -159,47 +196,102 @@ impl Responder for Notarise {
 async fn part(
     context: &Context,
     session: &Session,
+    me: &Party,
     tear_off: &TearOff,
-    requester: &TransactionSignature,
+    consumed: &[TearOff],
+    consents: &[TransactionSignature],
 ) -> Result<Answer, FlowError> {
     context.step("Verifying");
     let facts = Facts::shown(tear_off)?;
-    facts.check(context.me())?;
+    facts.check(context, me)?;
     let peer = context.party(session.peer()).await?;
-    if requester.by != peer.key {
-        return Err(FlowError::invalid(format!(
-            "the request of {peer} is signed with {}, not with its own key",
-            requester.by
+    let mut wanted = consumers(&facts, consumed)?;
+    wanted.insert(peer.key);
+    if let Some(stranger) = consents.iter().find(|signature| !wanted.contains(&signature.by)) {
+        return Err(FlowError::refused(format!(
+            "{} signs, who neither consumes an input nor asks, which is not for a notary to see",
+            stranger.by
         )));
     }
-    requester.verify(facts.transaction).map_err(|error| {
-        FlowError::invalid(format!("the requester's signature does not verify: {}", check::reasons(&error)))
-    })?;
-    facts.decide(context, peer.name).await
+    for key in &wanted {
+        let consent = consents.iter().find(|signature| signature.by == *key);
+        let consent = consent.ok_or_else(|| {
+            FlowError::invalid(format!("{key} has to sign, who consumes an input or asks, and does not"))
+        })?;
+        consent.verify(Role::Party, facts.transaction).map_err(|error| {
+            FlowError::invalid(format!("the signature of {key} does not verify: {}", check::reasons(&error)))
+        })?;
+    }
+    facts.decide(context, &me.key, peer.name).await
+}
+
+/// Whose signatures consume the inputs, as the transactions that made them say.
+///
+/// # Errors
+/// An input of which that is not shown, or more than that.
+fn consumers(facts: &Facts, consumed: &[TearOff]) -> Result<BTreeSet<PublicKey>, FlowError> {
+    let by_id: BTreeMap<TransactionId, &TearOff> =
+        consumed.iter().map(|tear_off| (tear_off.id(), tear_off)).collect();
+    if let Some(group) = consumed.iter().find_map(|tear_off| shown_beyond(tear_off, &[Group::Consumers])) {
+        return Err(FlowError::refused(format!(
+            "a tear-off of what is consumed shows {group:?}, which is not for a notary to see"
+        )));
+    }
+    let mut keys = BTreeSet::new();
+    for input in &facts.inputs {
+        let shown = by_id.get(&input.transaction).filter(|tear_off| tear_off.network() == facts.network);
+        let consumers = shown.and_then(|tear_off| tear_off.consumers()?.get(input.index));
+        let consumers = consumers.ok_or_else(|| {
+            FlowError::invalid(format!("it is not shown whose signatures consume {input}"))
+        })?;
+        keys.extend(consumers.iter().copied());
+    }
+    Ok(keys)
+}
+
+/// A group of which a tear-off shows something, other than the `wanted` ones.
+fn shown_beyond(tear_off: &TearOff, wanted: &[Group]) -> Option<Group> {
+    let shown = [
+        (Group::Inputs, tear_off.inputs().is_some()),
+        (Group::References, tear_off.references().is_some()),
+        (Group::Outputs, tear_off.outputs().is_some()),
+        (Group::Commands, tear_off.commands().is_some()),
+        (Group::Signers, tear_off.signers().is_some()),
+        (Group::Attachments, tear_off.attachments().is_some()),
+        (Group::Contracts, tear_off.contracts().is_some()),
+        (Group::Notary, tear_off.notary().is_some()),
+        (Group::TimeWindow, tear_off.time_window().is_some()),
+        (Group::Consumers, tear_off.consumers().is_some()),
+    ];
+    shown.into_iter().find(|(group, shown)| *shown && !wanted.contains(group)).map(|(group, _)| group)
 }
 
 async fn whole(
     context: &Context,
     session: &Session,
+    me: &Party,
     offer: Offer,
     notaries: &[Notary],
 ) -> Result<Answer, FlowError> {
     let Offer { transaction, history } = offer;
     let facts = Facts::of(&transaction);
-    facts.check(context.me())?;
+    facts.check(context, me)?;
+    // Cheap refusals first: nobody makes a notary fetch a history for what is not signed.
+    check::parties(&transaction, &[], &[])?;
     context.step("Resolving");
     let roots = dependencies_of(transaction.transaction());
     let mut attachments = Attachments::from(session);
     let history = History::resolve(context, session, &mut attachments, &roots, history, notaries).await?;
     context.step("Verifying");
-    check::signatures(&transaction, &[context.me().key], &[])?;
     let ledger =
         check::ledger_transaction(context, &mut attachments, transaction.transaction(), &history.at_hand)
             .await?;
-    ledger.verify(check::contracts()).map_err(|error| invalid(&error))?;
+    ledger.verify_new(check::contracts()).map_err(|error| invalid(&error))?;
+    check::consent(&transaction, ledger.inputs(), &[])?;
+    check::identities(context, &ledger).await?;
     // Verified history is worth keeping even if this transaction comes too late.
     let mut verified = history.fresh;
-    let answer = facts.decide(context, session.peer().clone()).await?;
+    let answer = facts.decide(context, &me.key, session.peer().clone()).await?;
     if let Answer::Signed(signature) = &answer {
         let signed = transaction.with(*signature).map_err(|error| invalid(&error))?;
         verified.push(std::sync::Arc::new(signed));
@@ -213,6 +305,7 @@ async fn whole(
 
 /// What a notary decides by.
 struct Facts {
+    network: NetworkId,
     transaction: TransactionId,
     inputs: Vec<StateRef>,
     references: Vec<StateRef>,
@@ -224,6 +317,7 @@ impl Facts {
     fn of(transaction: &SignedTransaction) -> Self {
         let content = transaction.transaction();
         Self {
+            network: content.network(),
             transaction: content.id(),
             inputs: content.inputs().to_vec(),
             references: content.references().to_vec(),
@@ -236,19 +330,14 @@ impl Facts {
     /// A tear-off that hides what the notary has to see, or shows what is none of its business.
     fn shown(tear_off: &TearOff) -> Result<Self, FlowError> {
         let view = tear_off.for_notary().map_err(|error| invalid(&error))?;
-        let beyond = [
-            (Group::Outputs, tear_off.outputs().is_some()),
-            (Group::Commands, tear_off.commands().is_some()),
-            (Group::Signers, tear_off.signers().is_some()),
-            (Group::Attachments, tear_off.attachments().is_some()),
-            (Group::Contracts, tear_off.contracts().is_some()),
-        ];
-        if let Some((group, _)) = beyond.into_iter().find(|(_, shown)| *shown) {
+        let wanted = [Group::Inputs, Group::References, Group::Notary, Group::TimeWindow];
+        if let Some(group) = shown_beyond(tear_off, &wanted) {
             return Err(FlowError::refused(format!(
                 "the tear-off shows {group:?}, which is not for a notary to see"
             )));
         }
         Ok(Self {
+            network: tear_off.network(),
             transaction: view.id,
             inputs: view.inputs.to_vec(),
             references: view.references.to_vec(),
@@ -257,8 +346,13 @@ impl Facts {
         })
     }
 
-    fn check(&self, me: &Party) -> Result<(), FlowError> {
-        let Self { transaction, notary, .. } = self;
+    fn check(&self, context: &Context, me: &Party) -> Result<(), FlowError> {
+        let Self { network, transaction, notary, .. } = self;
+        if *network != context.network() {
+            return Err(FlowError::refused(format!(
+                "transaction {transaction} is of network {network}, not of this one"
+            )));
+        }
         if notary != me {
             return Err(FlowError::refused(format!(
                 "the notary of transaction {transaction} is {notary}, not {me}"
@@ -272,8 +366,8 @@ impl Facts {
         Ok(())
     }
 
-    /// Commits and signs.
-    async fn decide(self, context: &Context, requester: tally_contracts::Name) -> Result<Answer, FlowError> {
+    /// Commits and signs with `key`, as a notary.
+    async fn decide(self, context: &Context, key: &PublicKey, requester: Name) -> Result<Answer, FlowError> {
         let transaction = self.transaction;
         context.step("Committing");
         let committed = context
@@ -288,7 +382,7 @@ impl Facts {
         Ok(match committed {
             Committed::Yes => {
                 context.step("Signing");
-                Answer::Signed(context.sign(&context.me().key, transaction).await?)
+                Answer::Signed(context.sign(key, Role::Notary, transaction).await?)
             }
             Committed::Conflict { state, consumed_by } => Answer::Conflict { state, consumed_by },
             Committed::OutsideTimeWindow { at } => Answer::OutsideTimeWindow { at },

@@ -6,7 +6,7 @@ use std::time::Duration;
 use borsh::{BorshDeserialize, BorshSerialize};
 use serde::{Deserialize, Serialize};
 use tally_contracts::oracle::{Rate, rates_for};
-use tally_contracts::{Currency, Name, Party, SignedTransaction, TearOff, Timestamp, TransactionSignature};
+use tally_contracts::{Currency, Name, Party, Role, SignedTransaction, TearOff, Timestamp, TransactionSignature};
 use tally_flows::{Context, Flow, FlowError, Responder, Session};
 
 use crate::agree::verified;
@@ -113,7 +113,7 @@ impl Asked {
             .tear_off_for_signer(&self.oracle.key)
             .map_err(|error| invalid(&error))?;
         let signature: TransactionSignature = self.session.exchange(&Then::Sign(tear_off)).await?;
-        let signature = verified(transaction, &self.oracle, signature)?;
+        let signature = verified(transaction, &self.oracle, Role::Oracle, signature)?;
         transaction.with(signature).map_err(|error| invalid(&error))
     }
 }
@@ -143,7 +143,7 @@ impl Responder for Vouch {
         context.step("Verifying");
         check(&context, &tear_off, rate, asked_at).await?;
         context.step("Signing");
-        let signature = context.sign(&context.me().key, tear_off.id()).await?;
+        let signature = context.sign(&context.me().key, Role::Oracle, tear_off.id()).await?;
         session.send(&signature).await;
         Ok(())
     }
@@ -162,12 +162,15 @@ async fn check(
             VALID.as_secs()
         )));
     }
+    if tear_off.network() != context.network() {
+        return Err(FlowError::refused("the transaction is of another network"));
+    }
     let rates = rates_for(tear_off, &context.me().key).map_err(|error| invalid(&error))?;
     if rates.iter().any(|rate| *rate != said) {
         return Err(FlowError::refused("the transaction names another rate than the one that was said"));
     }
     let private =
-        tear_off.outputs().is_some() || tear_off.inputs().is_some() || tear_off.references().is_some();
+        tear_off.outputs().is_some() || tear_off.inputs().is_some() || tear_off.references().is_some() || tear_off.consumers().is_some();
     let commands = tear_off.commands().map_or(0, |shown| shown.values().len());
     if private || commands != rates.len() {
         return Err(FlowError::refused(

@@ -19,6 +19,7 @@ use tally_contracts::{AttachmentId, SignedTransaction, TransactionId};
 pub use attachments::Attachments;
 pub use offer::Offered;
 pub use receive::History;
+pub(crate) use receive::recorded;
 
 /// Most transactions that are sent along unasked.
 pub const PUSHED_TRANSACTIONS: usize = 16;

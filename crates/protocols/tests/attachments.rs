@@ -14,7 +14,7 @@ use tally_contracts::cash::{self, Coin};
 use tally_contracts::iou::{self, IouState};
 use tally_contracts::limits::ATTACHMENT_BYTES;
 use tally_contracts::{
-    Amount, Attachment, AttachmentId, Name, SignedTransaction, TimeWindow, Timestamp, TransactionBuilder,
+    Amount, Attachment, AttachmentId, Name, Role, SignedTransaction, TimeWindow, Timestamp, TransactionBuilder,
 };
 use tally_crypto::Hash;
 use tally_flows::{Body, Context, Flow, FlowError, Limits, Message, Registry, Responder, Selection, Session};
@@ -23,7 +23,7 @@ use tally_protocols::check::contracts;
 use tally_protocols::finalise::{self, finalise};
 use tally_protocols::iou::IouCreate;
 use tally_protocols::resolve::{FETCHED_ATTACHMENTS, Offer, PART_BYTES, Part, Reply};
-use tally_protocols::testing::Network;
+use tally_protocols::testing::{NETWORK, Network};
 use tally_protocols::{Final, agree};
 
 use crashes::Trial;
@@ -37,7 +37,7 @@ struct Attached {
 async fn signed(context: &Context, builder: TransactionBuilder, attached: &Attached) -> SignedTransaction {
     let builder = attached.attachments.iter().fold(builder, |builder, id| builder.attachment(*id));
     let transaction = builder.build(context.random("salt"), contracts()).unwrap();
-    let signature = context.sign(&context.me().key, transaction.id()).await.unwrap();
+    let signature = context.sign(&context.me().key, Role::Party, transaction.id()).await.unwrap();
     SignedTransaction::new(transaction, [signature]).unwrap()
 }
 
@@ -59,7 +59,7 @@ impl Flow for PayAttached {
         let coins = context.select(Selection { asset, quantity: amount.quantity(), notary: None }).await?;
         let coins: Vec<_> = coins.into_iter().map(|coin| Coin::try_from(coin).unwrap()).collect();
         let notary = context.notaries().await?.remove(0).party;
-        let builder = cash::pay(TransactionBuilder::new(notary), &coins, amount, to.key, me.key, 1).unwrap();
+        let builder = cash::pay(TransactionBuilder::new(NETWORK, notary), &coins, amount, to.key, me.key, 1).unwrap();
         let transaction = signed(&context, builder, &attached).await;
         Ok(Final { transaction: finalise(&context, transaction, &[to], &[]).await?.id() })
     }
@@ -82,7 +82,7 @@ impl Flow for OweAttached {
         let iou = IouState { value: 9, lender: lender.clone(), borrower: context.me().clone(), linear_id };
         // With a time window it needs the notary.
         let window = TimeWindow::ending(Timestamp::from_millis(4_000_000_000_000));
-        let builder = iou::create(TransactionBuilder::new(notary).time_window(window), &iou);
+        let builder = iou::create(TransactionBuilder::new(NETWORK, notary).time_window(window), &iou);
         let transaction = signed(&context, builder, &attached).await;
         let session = context.open_as(&lender.name, IouCreate::NAME, IouCreate::VERSION).await?;
         let transaction = collect(&context, transaction, &[(session.clone(), lender.clone())]).await?;

@@ -66,8 +66,15 @@ fn a_third_party_and_the_notary_learn_nothing() {
     assert!(network.received(&carol).is_empty());
     let transactions = all_transactions(&network, &alice);
     assert_eq!(transactions.len(), 4);
+    // Of each state that is consumed it sees whose signatures consume it, and nothing else.
+    let consumed = |transaction: &SignedTransaction| {
+        let outputs = transaction.transaction().outputs().iter();
+        outputs.map(|state| encode(&state.consumers)).collect::<Vec<_>>()
+    };
+    let consumers: Vec<_> = transactions.iter().flat_map(consumed).collect();
     for transaction in &transactions {
-        for (what, secret) in secrets(transaction) {
+        let hidden = secrets(transaction).into_iter();
+        for (what, secret) in hidden.filter(|(_, secret)| !consumers.contains(secret)) {
             assert!(
                 !contains(&network, &notary, &secret),
                 "the notary received {what} of {}",

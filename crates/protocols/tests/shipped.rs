@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
 use serde_json::{Value, json};
-use tally_contracts::Name;
+use tally_contracts::{Name, Role};
 use tally_flows::FlowError;
 use tally_protocols::testing::Network;
 
@@ -259,7 +259,8 @@ fn an_oracle_says_a_rate_and_signs_a_payment_at_it() {
     let id = serde_json::from_value(done["transaction"].clone()).unwrap();
     let transaction = network.transaction(&bob, &id).expect("the payee has it");
     let oracle = network.identity(&carol).key;
-    assert!(transaction.signatures().iter().any(|signature| signature.by == oracle));
+    let mut signatures = transaction.signatures().iter();
+    assert!(signatures.any(|signature| signature.by == oracle && signature.role == Role::Oracle));
     assert!(network.transaction(&carol, &id).is_none(), "the oracle does not see the payment");
 }
 

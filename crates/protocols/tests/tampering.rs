@@ -6,7 +6,7 @@
 mod evil;
 
 use serde_json::json;
-use tally_contracts::{Name, SignedTransaction, TransactionSignature};
+use tally_contracts::{Name, SignedTransaction, StateRef, TransactionSignature};
 use tally_flows::{Body, Delivered, FlowError, Message};
 use tally_protocols::notarise::Answer;
 use tally_protocols::resolve::Offer;
@@ -136,7 +136,7 @@ fn a_missing_signature_of_a_payment() {
         });
         let error = pay(&mut world).unwrap_err();
         let (kind, reason) = told(&error);
-        assert!(kind == "invalid" && reason.contains("lacks the signature"), "{error}");
+        assert!(kind == "invalid" && reason.contains("lacks "), "{error}");
     }
 }
 
@@ -172,7 +172,12 @@ fn what_must_not_be_recorded_is_refused() {
     for (how, kind, says) in [
         ("forged history", "invalid", "lacks the signature"),
         ("conjured history", "invalid", "cash-conserved"),
-        ("not notarised", "invalid", "lacks the signature"),
+        ("not notarised", "invalid", "lacks its notary's signature"),
+        ("counterfeit", "invalid", "never certified"),
+        ("counterfeit of itself", "invalid", "never certified"),
+        ("counterfeit in the history", "invalid", "never certified"),
+        ("other consumers", "invalid", "names other consumers"),
+        ("another network", "invalid", "is of network"),
         ("own notary", "invalid", "none of this network"),
         ("none of its business", "refused", "does not concern"),
         ("a bad signature", "invalid", "does not verify"),
@@ -195,7 +200,11 @@ fn a_notary_signs_only_what_it_was_shown_and_asked_for_properly() {
         ("hides the notary", "invalid", "Notary"),
         ("shows the outputs", "refused", "Outputs"),
         ("signature over another transaction", "invalid", "does not verify"),
-        ("another's name", "invalid", "not with its own key"),
+        ("another's name", "refused", "neither consumes an input nor asks"),
+        ("signature in another role", "invalid", "given as oracle"),
+        ("hides the consumers", "invalid", "not shown whose signatures consume"),
+        ("the consumers of another transaction", "invalid", "not shown whose signatures consume"),
+        ("shows what is consumed", "refused", "Outputs"),
         ("nothing to attest", "refused", "nothing that a notary attests"),
         ("another notary", "refused", "the notary of transaction"),
         ("whole", "refused", "does not validate"),
@@ -207,6 +216,22 @@ fn a_notary_signs_only_what_it_was_shown_and_asked_for_properly() {
         assert!(network.signed(&notary).is_empty(), "{how}");
         network.ledger(&notary, |ledger| assert!(ledger.consumed.is_empty(), "{how}"));
     }
+}
+
+#[test]
+fn nobody_burns_a_coin_that_it_paid_to_another() {
+    let World { mut network, bob, mallory, notary, .. } = world();
+    network.run(&mallory, "CashIssue", json!({ "amount": "10.00 USD" })).unwrap();
+    let paid = network.run(&mallory, "CashPay", json!({ "amount": "10.00 USD", "to": bob })).unwrap();
+    let id: tally_contracts::TransactionId = serde_json::from_value(paid["transaction"].clone()).unwrap();
+    let coin = StateRef { transaction: id, index: 0 };
+    let error = network.run(&mallory, "Burn", json!({ "victim": bob, "state": coin })).unwrap_err();
+    let (code, reason) = told(&error);
+    assert!(code == "invalid" && reason.contains("does not verify"), "{error}");
+    network.ledger(&notary, |ledger| assert!(!ledger.consumed.contains_key(&coin)));
+    // Bob spends it.
+    let pay = json!({ "amount": "10.00 USD", "to": mallory, "issuer": mallory });
+    network.run(&bob, "CashPay", pay).unwrap();
 }
 
 #[test]

@@ -100,9 +100,9 @@ fn delivery_versus_payment_is_both_or_neither() {
     let paid = crate::cash::pay(delivered, &coins, amount("985 USD"), alice().key, bob().key, 1).unwrap();
     assert_eq!(verdict(paid.clone(), &both), Ok(()));
     let built = build(paid);
-    let mut signers = vec![alice().key, bob().key, agent().key, notary().key];
+    let mut signers = vec![alice().key, bob().key, agent().key];
     signers.sort();
-    assert_eq!(built.required_signers(), signers, "seller, buyer, agent and notary");
+    assert_eq!(built.required_signers(), signers, "seller, buyer and agent");
     // Each leg is checked by its own contract.
     let unpaid = transfer(builder(), &held, amount("1000 USD"), bob().key)
         .unwrap()

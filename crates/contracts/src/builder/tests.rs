@@ -1,7 +1,7 @@
 use super::*;
 use crate::cash::CashCommand;
 use crate::fixture::{alice, at, bank, bob, builder, cash, notary};
-use crate::{Contract, DecodeError, LedgerTransaction, Summary, Violation};
+use crate::{Contract, DecodeError, Involved, LedgerTransaction, Summary, Violation};
 
 /// Cash whose code knows these versions.
 struct Versions(VersionRange);
@@ -15,6 +15,9 @@ impl Contract for Versions {
     }
     fn verify(&self, _: u32, _: &LedgerTransaction) -> Result<(), Violation> {
         Ok(())
+    }
+    fn involved(&self, state: &State) -> Result<Involved, DecodeError> {
+        crate::cash::Cash.involved(state)
     }
     fn describe(&self, state: &State) -> Result<Summary, DecodeError> {
         crate::cash::Cash.describe(state)

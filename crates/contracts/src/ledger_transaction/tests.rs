@@ -134,9 +134,69 @@ impl Contract for Later {
     fn verify(&self, _: u32, _: &LedgerTransaction) -> Result<(), Violation> {
         Ok(())
     }
+    fn oldest(&self) -> u32 {
+        2
+    }
+    fn involved(&self, state: &State) -> Result<Involved, DecodeError> {
+        crate::cash::Cash.involved(state)
+    }
     fn describe(&self, state: &State) -> Result<Summary, DecodeError> {
         crate::cash::Cash.describe(state)
     }
+}
+
+#[test]
+fn a_version_out_of_use_governs_what_was_made_by_then_and_nothing_new() {
+    let (transaction, input) = payment();
+    let resolved = LedgerTransaction::resolve(&transaction, vec![input], vec![], vec![]).unwrap();
+    let later = Contracts::shipped().with(Later);
+    resolved.verify(&later).unwrap();
+    let refused = VerificationError::OutOfUse { contract: crate::cash::NAME, version: 1, oldest: 2 };
+    assert_eq!(resolved.verify_new(&later), Err(refused));
+    resolved.verify_new(&Contracts::shipped()).unwrap();
+}
+
+#[test]
+fn an_output_names_the_consumers_that_its_contract_says() {
+    let output = State::new(&cash("7 USD", &bank(), &bob()), notary());
+    let issue = |consumers: Vec<PublicKey>| {
+        let output = State { consumers, ..output.clone() };
+        let issue = builder().output_state(output).command(&CashCommand::Issue { nonce: 0 }, [bank().key]);
+        verdict(&build(issue), vec![])
+    };
+    issue(vec![bob().key]).unwrap();
+    let refused = Err(VerificationError::Consumers { output: 0, contract: crate::cash::NAME });
+    assert_eq!(issue(vec![]), refused, "anybody could burn it at a notary that sees hashes");
+    assert_eq!(issue(vec![alice().key]), refused, "the payer could");
+    let mut both = vec![alice().key, bob().key];
+    both.sort();
+    assert_eq!(issue(both), refused, "the payer could keep its owner from spending it");
+}
+
+#[test]
+fn a_state_is_consumed_with_the_signatures_of_all_its_consumers() {
+    let (transaction, input) = payment();
+    let needs = |consumers: &[PublicKey]| {
+        verdict(&transaction, vec![State { consumers: consumers.to_vec(), ..input.clone() }])
+    };
+    needs(&[]).unwrap();
+    needs(&[alice().key]).unwrap();
+    let refused = VerificationError::NotConsumed { state: reference(11), consumer: bob().key };
+    assert_eq!(needs(&[bob().key]), Err(refused));
+}
+
+#[test]
+fn the_identities_that_outputs_name_are_known() {
+    let (transaction, inputs, references, attachments) = full();
+    let resolved =
+        LedgerTransaction::resolve(&transaction, states(&inputs), states(&references), attachments).unwrap();
+    let other_bank = crate::fixture::other_bank;
+    assert_eq!(
+        resolved.identities(&Contracts::shipped()).unwrap(),
+        [bank(), other_bank(), other_bank()]
+    );
+    let unknown = VerificationError::UnknownContract(crate::cash::NAME);
+    assert_eq!(resolved.identities(&Contracts::new()), Err(unknown));
 }
 
 #[test]

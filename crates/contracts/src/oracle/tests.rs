@@ -1,7 +1,7 @@
 use super::*;
 use crate::cash::{CashCommand, CashState};
 use crate::fixture::{agent, alice, amount, bank, bob, build, builder, cash, coin, keys, verdict};
-use crate::{Group, State, sign};
+use crate::{Group, Role, State, sign};
 
 fn rate(base: &str, quote: &str, rate: u64) -> Rate {
     let (base, quote) = (base.parse().unwrap(), quote.parse().unwrap());
@@ -47,8 +47,9 @@ fn the_oracle_sees_its_rate_and_signs_the_whole() {
     let data = &transaction.outputs()[0].data;
     assert!(!tear_off.encode().windows(data.len()).any(|window| window == data));
     assert!(!tear_off.encode().windows(4).any(|window| window == b"Bank"));
-    let signature = sign(&keys()[5], tear_off.id());
-    assert!(signature.verify(transaction.id()).is_ok());
+    let signature = sign(&keys()[5], Role::Oracle, tear_off.id());
+    assert!(signature.verify(Role::Oracle, transaction.id()).is_ok());
+    assert!(signature.verify(Role::Party, transaction.id()).is_err(), "it has not seen the whole");
     assert!(transaction.required_signers().contains(&signature.by));
 }
 

@@ -5,18 +5,23 @@ use crate::{Scheme, cash};
 #[test]
 fn everybody_required_signs() {
     let (transaction, ..) = full();
+    let id = transaction.id();
     let complete = signed(&transaction);
     complete.verify_signatures().unwrap();
     assert_eq!(complete.missing_signers().count(), 0);
     for left_out in [alice().key, bob().key, notary().key] {
         let signatures = complete.signatures().iter().copied().filter(|signature| signature.by != left_out);
         let partial = SignedTransaction::new(transaction.clone(), signatures).unwrap();
-        let missing = SignaturesError::Missing { by: left_out, id: transaction.id() };
-        assert_eq!(partial.verify_signatures(), Err(missing.clone()));
-        assert_eq!(partial.missing_signers().collect::<Vec<_>>(), [left_out]);
-        partial.verify_signatures_except(&[left_out]).unwrap();
-        partial.verify_signatures_except(&[left_out, bank().key]).unwrap();
-        assert_eq!(partial.verify_signatures_except(&[bank().key]), Err(missing));
+        let (missing, error) = if left_out == notary().key {
+            (None, SignaturesError::NotAttested { id })
+        } else {
+            (Some(left_out), SignaturesError::Missing { by: left_out, id })
+        };
+        assert_eq!(partial.verify_signatures(), Err(error));
+        assert_eq!(partial.missing_signers().next(), missing);
+        assert_eq!(partial.attestation().is_none(), missing.is_none());
+        assert_eq!(partial.is_agreed_by(&left_out), false);
+        partial.verify_given().unwrap();
         let signature = *complete.signatures().iter().find(|signature| signature.by == left_out).unwrap();
         assert_eq!(partial.with(signature).unwrap(), complete);
         assert_eq!(complete.with(signature).unwrap(), complete, "once is enough");
@@ -24,25 +29,49 @@ fn everybody_required_signs() {
 }
 
 #[test]
-fn a_wrong_signature_is_refused_whoever_may_be_absent() {
+fn a_wrong_signature_is_refused() {
     let (transaction, ..) = full();
     let complete = signed(&transaction);
     let id = transaction.id();
     let other = crate::TransactionId::from_bytes([7; 32]);
-    for (number, by) in [(1, notary().key), (4, alice().key), (5, bob().key)] {
+    let roles = [(1, notary().key, Role::Notary), (4, alice().key, Role::Party), (5, bob().key, Role::Party)];
+    for (number, by, role) in roles {
         let others = complete.signatures().iter().copied().filter(|signature| signature.by != by);
-        let stray = sign(key(number), other);
-        assert!(stray.verify(other).is_ok() && stray.verify(id).is_err());
+        let stray = sign(key(number), role, other);
+        assert!(stray.verify(role, other).is_ok() && stray.verify(role, id).is_err());
         let forged = SignedTransaction::new(transaction.clone(), others.chain([stray])).unwrap();
-        for absent in [vec![], vec![by]] {
-            assert!(
-                matches!(forged.verify_signatures_except(&absent), Err(SignaturesError::Invalid { by: found, .. }) if found == by)
-            );
-        }
+        assert!(matches!(forged.verify_given(), Err(SignaturesError::Invalid { by: found, .. }) if found == by));
+        assert!(forged.verify_signatures().is_err());
     }
     // A signature over the bare id is not one over the transaction.
-    let bare = TransactionSignature { by: alice().key, signature: key(4).sign(id.as_bytes()) };
-    assert!(bare.verify(id).is_err());
+    let bare = key(4).sign(id.as_bytes());
+    let bare = TransactionSignature { by: alice().key, role: Role::Party, signature: bare };
+    assert!(bare.verify(Role::Party, id).is_err());
+}
+
+#[test]
+fn a_signature_counts_in_the_role_in_which_it_was_given_and_in_no_other() {
+    let (transaction, ..) = full();
+    let id = transaction.id();
+    let roles = [Role::Party, Role::Oracle, Role::Notary];
+    for given in roles {
+        let signature = sign(key(1), given, id);
+        for claimed in roles {
+            let claim = TransactionSignature { role: claimed, ..signature };
+            assert_eq!(claim.verify(claimed, id).is_ok(), claimed == given, "{given} as {claimed}");
+            assert_eq!(signature.verify(claimed, id).is_ok(), claimed == given);
+        }
+    }
+    // A notary that issues cash signs twice, and neither of its signatures stands for the other.
+    let timed = builder().time_window(crate::TimeWindow::ending(crate::Timestamp::MAX));
+    let own = build(cash::issue(timed, amount("1 USD"), &notary(), alice().key, 0));
+    let attested = SignedTransaction::new(own.clone(), [sign(key(1), Role::Notary, own.id())]).unwrap();
+    assert_eq!(attested.missing_signers().collect::<Vec<_>>(), [notary().key]);
+    let issued = SignedTransaction::new(own.clone(), [sign(key(1), Role::Party, own.id())]).unwrap();
+    assert_eq!(issued.verify_signatures(), Err(SignaturesError::NotAttested { id: own.id() }));
+    let both = issued.with(sign(key(1), Role::Notary, own.id())).unwrap();
+    both.verify_signatures().unwrap();
+    assert_eq!(SignedTransaction::decode(&both.encode()).unwrap(), both);
 }
 
 #[test]
@@ -50,10 +79,19 @@ fn strangers_and_second_signatures_are_refused() {
     let (transaction, ..) = full();
     let complete = signed(&transaction);
     let id = transaction.id();
-    let stranger = sign(key(7), id);
-    assert_eq!(complete.with(stranger), Err(SignaturesError::NotRequired { by: stranger.by, id }));
-    let second = TransactionSignature { by: alice().key, signature: stranger.signature };
-    assert_eq!(complete.with(second), Err(SignaturesError::Twice { by: alice().key, id }));
+    for role in [Role::Party, Role::Oracle, Role::Notary] {
+        let by = key(7).public_key();
+        let refused = SignaturesError::NotRequired { by, role, id };
+        assert_eq!(complete.with(sign(key(7), role, id)), Err(refused));
+    }
+    let by = alice().key;
+    let second = TransactionSignature { by, role: Role::Party, signature: sign(key(7), Role::Party, id).signature };
+    assert_eq!(complete.with(second), Err(SignaturesError::Twice { by, id }));
+    let as_oracle = sign(key(4), Role::Oracle, id);
+    assert_eq!(complete.with(as_oracle), Err(SignaturesError::Twice { by, id }), "a transaction has one form");
+    let unattested = build(cash::issue(builder(), amount("1 USD"), &bank(), by, 0));
+    let idle = sign(key(1), Role::Notary, unattested.id());
+    assert!(SignedTransaction::new(unattested, [idle]).is_err(), "there is nothing to attest");
 }
 
 #[test]
@@ -62,7 +100,7 @@ fn every_scheme_may_sign() {
         let owner = SigningKey::from_secret(scheme, &[7; 32]).unwrap();
         let issuer = crate::Party { name: bank().name, key: owner.public_key() };
         let transaction = build(cash::issue(builder(), amount("1 USD"), &issuer, alice().key, 0));
-        let complete = SignedTransaction::new(transaction.clone(), [sign(&owner, transaction.id())]).unwrap();
+        let complete = SignedTransaction::new(transaction.clone(), [sign(&owner, Role::Party, transaction.id())]).unwrap();
         complete.verify_signatures().unwrap();
         assert_eq!(SignedTransaction::decode(&complete.encode()).unwrap(), complete);
     }
@@ -111,8 +149,8 @@ fn many_at_once_have_the_outcomes_of_each_alone() {
             let (mut signatures, id) = (complete.signatures().to_vec(), complete.id());
             match number {
                 3 => drop(signatures.remove(0)),
-                5 => signatures[0] = TransactionSignature { by: signatures[0].by, ..signatures[1] },
-                7 => signatures[1].signature = sign(key(7), id).signature,
+                5 => signatures[0] = TransactionSignature { signature: signatures[1].signature, ..signatures[0] },
+                7 => signatures[1].signature = sign(key(7), Role::Party, id).signature,
                 _ => {}
             }
             SignedTransaction::new(complete.transaction().clone(), signatures).unwrap()
@@ -141,5 +179,5 @@ fn by_another_scheme((scheme, right): (Scheme, bool)) -> SignedTransaction {
     let issuer = crate::Party { name: bank().name, key: owner.public_key() };
     let transaction = build(cash::issue(builder(), amount("1 USD"), &issuer, alice().key, 0));
     let id = if right { transaction.id() } else { TransactionId::from_bytes([1; 32]) };
-    SignedTransaction::new(transaction, [sign(&owner, id)]).unwrap()
+    SignedTransaction::new(transaction, [sign(&owner, Role::Party, id)]).unwrap()
 }

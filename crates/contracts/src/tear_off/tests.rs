@@ -1,6 +1,6 @@
 use super::*;
 use crate::cash::CashCommand;
-use crate::fixture::{alice, bank, bob, build, builder, cash, full, keys, notary, signed};
+use crate::fixture::{alice, bank, bob, build, builder, cash, full, keys, network, notary, signed};
 use proptest::prelude::*;
 
 fn holds(bytes: &[u8], part: &[u8]) -> bool {
@@ -17,7 +17,7 @@ fn fault(bytes: &[u8]) -> TearOffError {
     }
 }
 
-fn parts(tear_off: &TearOff) -> (u8, TransactionId, [Opening; 9]) {
+fn parts(tear_off: &TearOff) -> (u8, NetworkId, TransactionId, [Opening; GROUPS]) {
     borsh::from_slice(tear_off.encode()).unwrap()
 }
 
@@ -53,7 +53,7 @@ fn what_signs_the_tear_off_signs_the_transaction() {
     let (transaction, ..) = full();
     let id = transaction.tear_off_for_notary().unwrap().id();
     let complete = signed(&transaction);
-    let signature = crate::sign(&keys()[0], id);
+    let signature = crate::sign(&keys()[0], crate::Role::Notary, id);
     assert!(complete.signatures().contains(&signature));
     complete.verify_signatures().unwrap();
 }
@@ -117,16 +117,33 @@ fn a_signer_knows_all_that_it_is_asked_for() {
     assert_eq!(some_signers.commands_for(&bob).map(drop), Err(NotShown(Group::Signers)));
 }
 
+#[test]
+fn consumers_are_shown_without_the_states_that_they_may_consume() {
+    let (transaction, ..) = full();
+    let tear_off = transaction.tear_off_of_consumers(&[1]).unwrap();
+    let again = TearOff::decode(tear_off.encode()).unwrap();
+    assert_eq!((again.id(), again.network()), (transaction.id(), network()));
+    let shown = again.consumers().unwrap();
+    assert_eq!((shown.get(1), shown.get(0), shown.total()), (Some(&vec![alice().key]), None, 3));
+    assert!(again.outputs().is_none() && again.inputs().is_none() && again.signers().is_none());
+    for state in transaction.outputs() {
+        assert!(!holds(tear_off.encode(), &state.data));
+    }
+    assert!(!holds(tear_off.encode(), transaction.salt()));
+    let none = transaction.tear_off_of_consumers(&[7]).unwrap();
+    assert!(none.consumers().is_none());
+}
+
 type Change<'a> = &'a dyn Fn(&mut Vec<(Nonce, Vec<u8>)>);
 
 #[test]
 fn nothing_can_be_left_out_of_a_whole_group_or_put_in() {
     let (transaction, ..) = full();
     let tear_off = transaction.tear_off_for_notary().unwrap();
-    let spoil = |spoil: &dyn Fn(&mut [Opening; 9])| {
-        let (format, id, mut openings) = parts(&tear_off);
+    let spoil = |spoil: &dyn Fn(&mut [Opening; GROUPS])| {
+        let (format, network, id, mut openings) = parts(&tear_off);
         spoil(&mut openings);
-        fault(&encode(&(format, id, openings)))
+        fault(&encode(&(format, network, id, openings)))
     };
     let components = |opening: &mut Opening, change: Change<'_>| match opening {
         Opening::Whole { components, .. } => change(components),
@@ -154,12 +171,12 @@ fn a_part_has_one_form_and_true_proofs() {
     assert_eq!((visible.total(), visible.values().len(), visible.whole()), (3, 2, None));
     assert_eq!(visible.iter().map(|(index, _)| index).collect::<Vec<_>>(), [0, 2]);
     let spoil = |spoil: &dyn Fn(&mut u32, &mut Hash, &mut Vec<Proven>)| {
-        let (format, id, mut openings) = parts(&tear_off);
+        let (format, network, id, mut openings) = parts(&tear_off);
         match &mut openings[2] {
             Opening::Part { count, root, components, .. } => spoil(count, root, components),
             _ => panic!("shown in part"),
         }
-        fault(&encode(&(format, id, openings)))
+        fault(&encode(&(format, network, id, openings)))
     };
     let form = |fault: TearOffError| matches!(fault, TearOffError::Form(Group::Outputs));
     let proof = |fault: TearOffError| matches!(fault, TearOffError::Proof { group: Group::Outputs, .. });
@@ -173,11 +190,11 @@ fn a_part_has_one_form_and_true_proofs() {
     assert!(proof(spoil(&|_, _, components| components[0].component[20] ^= 1)));
     assert!(proof(spoil(&|_, _, components| components[0].path.truncate(1))));
     // Showing less is no lie.
-    let (format, id, mut openings) = parts(&tear_off);
+    let (format, network, id, mut openings) = parts(&tear_off);
     if let Opening::Part { components, .. } = &mut openings[2] {
         components.remove(0);
     }
-    let fewer = TearOff::decode(&encode(&(format, id, openings))).unwrap();
+    let fewer = TearOff::decode(&encode(&(format, network, id, openings))).unwrap();
     assert_eq!(fewer.outputs().unwrap().values().len(), 1);
 }
 
@@ -214,11 +231,11 @@ fn forged(group: Group, components: Vec<Vec<u8>>) -> TearOffError {
     };
     let mut openings = Group::ALL.map(|_| Opening::Hidden(nonce));
     openings[usize::from(group.tag())] = whole(components);
-    let mut hashes = [Hash::ZERO; 9];
+    let mut hashes = [Hash::ZERO; GROUPS];
     for ((hash, group), opening) in hashes.iter_mut().zip(Group::ALL).zip(&openings) {
         *hash = opening.hash(group).unwrap();
     }
-    fault(&encode(&(FORMAT, component::id(&hashes), openings)))
+    fault(&encode(&(FORMAT, network(), component::id(network(), &hashes), openings)))
 }
 
 #[test]
@@ -239,6 +256,7 @@ fn components_that_no_transaction_has_are_refused() {
     keys.sort();
     keys.reverse();
     refused(Group::Signers, vec![encode(&keys)]);
+    refused(Group::Consumers, vec![encode(&keys)]);
 }
 
 proptest! {
@@ -270,10 +288,11 @@ proptest! {
             tear_off.contracts().map_or(0, |shown| shown.values().len()),
             usize::from(tear_off.notary().is_some()),
             usize::from(tear_off.time_window().flatten().is_some()),
+            tear_off.consumers().map_or(0, |shown| shown.values().len()),
         ];
-        // Both commands are the same move, so that choosing one shows both.
+        // Both commands are the same move, and Bob owns two outputs: choosing one shows both.
         for (group, shown) in Group::ALL.into_iter().zip(shown) {
-            if group != Group::Commands {
+            if !matches!(group, Group::Commands | Group::Consumers) {
                 prop_assert_eq!(shown, expected(group), "{:?}", group);
             } else {
                 prop_assert_eq!(shown == 0, expected(group) == 0);

@@ -1,13 +1,14 @@
 use super::*;
 use crate::cash::CashCommand;
-use crate::fixture::{self, alice, at, bank, bob, builder, cash, full, key, notary, other_bank, reference};
-use crate::limits::{DATA_BYTES, SIGNATURES, STATES};
+use crate::fixture::{self, alice, at, bank, bob, builder, cash, full, key, network, notary, other_bank, reference};
+use crate::limits::{CONSUMERS, DATA_BYTES, SIGNATURES, STATES};
 use crate::{BuildError, Contracts, Timestamp, TransactionBuilder, VersionRange};
 use proptest::prelude::*;
 
 /// A payment from Alice to Bob, as content that tests can spoil.
 fn content() -> Content {
     Content {
+        network: network(),
         inputs: vec![reference(11), reference(12)],
         references: vec![reference(13)],
         outputs: vec![State::new(&cash("7 USD", &bank(), &bob()), notary())],
@@ -33,11 +34,11 @@ fn the_encoding_and_the_id_stay_what_they_are() {
     let (transaction, ..) = full();
     assert_eq!(
         transaction.id().to_string(),
-        "5b0a74d50fa342b74b62a64369be84674cb0e2247dc4c4659f0b174e85f62117"
+        "2a386deb6ab46d49c4fd1353bb9c00322b17e2ffd5339e32f66b0e89c283b0b1"
     );
     assert_eq!(
         tally_crypto::hash(transaction.encode()).to_string(),
-        "c70906d9d6a0c681fb08e2a0be1e1724266cb968281ae0d97383504b8381e72a"
+        "0542b4d13f5decb723ed371fdcbeb32f22244abcbf6acc89970b72e71a93c4f7"
     );
 }
 
@@ -47,7 +48,7 @@ fn the_id_is_made_as_documented() {
     use tally_crypto::keyed;
     let (transaction, ..) = full();
     let content = &transaction.0.content;
-    let groups: [Vec<Vec<u8>>; 9] = [
+    let groups: [Vec<Vec<u8>>; GROUPS] = [
         content.inputs.iter().map(encode).collect(),
         content.references.iter().map(encode).collect(),
         content.outputs.iter().map(encode).collect(),
@@ -57,6 +58,7 @@ fn the_id_is_made_as_documented() {
         content.contracts.iter().map(encode).collect(),
         vec![encode(&content.notary)],
         content.time_window.iter().map(encode).collect(),
+        content.outputs.iter().map(|state| encode(&state.consumers)).collect(),
     ];
     let nonce = |group: u8, index: u32| {
         let mut block = [0; 64];
@@ -65,12 +67,13 @@ fn the_id_is_made_as_documented() {
         keyed(&[9; 32], &block)
     };
     let mut whole = vec![FORMAT];
+    whole.extend(network().as_bytes());
     for (tag, group) in (0..).zip(&groups) {
         let leaves: Vec<_> = (0..)
             .zip(group)
             .map(|(index, component)| {
                 let covered = [nonce(tag, index).as_bytes(), component.as_slice()].concat();
-                keyed(b"tallystick flows component v1   ", &covered)
+                keyed(b"tallystick flows component v2   ", &covered)
             })
             .collect();
         let mut block = [0; 128];
@@ -78,9 +81,9 @@ fn the_id_is_made_as_documented() {
         block[32..64].copy_from_slice(tally_crypto::merkle::root(&leaves).as_bytes());
         block[64] = tag;
         block[65..69].copy_from_slice(&(leaves.len() as u32).to_le_bytes());
-        whole.extend(keyed(b"tallystick flows group v1       ", &block).as_bytes());
+        whole.extend(keyed(b"tallystick flows group v2       ", &block).as_bytes());
     }
-    assert_eq!(*transaction.id().hash(), keyed(b"tallystick flows transaction v1 ", &whole));
+    assert_eq!(*transaction.id().hash(), keyed(b"tallystick flows transaction v2 ", &whole));
 }
 
 #[test]
@@ -156,6 +159,8 @@ fn the_id_covers_salt_and_every_component() {
         ids.push(Transaction::new(salt, content).unwrap().id());
     };
     change([8; 32], &|_| {});
+    change([9; 32], &|content| content.network = crate::NetworkId::from_bytes([0x4f; 32]));
+    change([9; 32], &|content| content.outputs[0].consumers.clear());
     change([9; 32], &|content| content.inputs.swap(0, 1));
     change([9; 32], &|content| content.inputs.truncate(2));
     change([9; 32], &|content| {
@@ -238,6 +243,16 @@ fn what_is_not_well_formed_is_refused_with_its_reason() {
         spoilt(|c| c.outputs[0].notary = bank()),
         E::OutputNotary { output: 0, found: bank().into(), expected: notary().into() }
     );
+    let mut keys = vec![alice().key, bob().key];
+    keys.sort();
+    keys.reverse();
+    assert_eq!(spoilt(|c| c.outputs[0].consumers = keys.clone()), E::ConsumerOrder { output: 0 });
+    assert_eq!(spoilt(|c| c.outputs[0].consumers = vec![bob().key; 2]), E::ConsumerOrder { output: 0 });
+    let consumers = CONSUMERS + 1;
+    assert_eq!(
+        spoilt(|c| c.outputs[0].consumers = (0..17).map(|number| fake(0, number)).collect()),
+        E::TooMany { what: "consumers of one state", count: consumers, limit: CONSUMERS }
+    );
     for window in [
         TimeWindow { from: None, until: None },
         TimeWindow::between(Timestamp::from_millis(5), Timestamp::from_millis(5)),
@@ -252,10 +267,10 @@ fn what_is_not_well_formed_is_refused_with_its_reason() {
     };
     assert_eq!(
         spoilt(|c| c.commands = many(3)),
-        E::TooMany { what: "required signers", count: 3 * 128 + 1, limit: SIGNATURES }
+        E::TooMany { what: "required signers", count: 3 * 128, limit: SIGNATURES }
     );
     let mut bytes = fixture::full().0.encode().to_vec();
-    bytes[0] = 2;
+    bytes[0] = 1;
     assert!(Transaction::decode(&bytes).is_err(), "another format");
 }
 
@@ -292,18 +307,21 @@ fn the_notary_signs_what_only_it_can_attest() {
     let issue = |builder: TransactionBuilder| {
         crate::cash::issue(builder, fixture::amount("1 USD"), &bank(), alice().key, 0)
     };
-    let required = |builder| fixture::build(builder).required_signers().to_vec();
-    assert_eq!(required(issue(builder())), [bank().key]);
-    let mut with_notary = vec![bank().key, notary().key];
-    with_notary.sort();
+    let required = |builder| {
+        let built = fixture::build(builder);
+        (built.required_signers().to_vec(), built.needs_notary())
+    };
+    assert_eq!(required(issue(builder())), (vec![bank().key], false));
+    let with_notary = (vec![bank().key], true);
     let timed = builder().time_window(TimeWindow::ending(Timestamp::from_millis(5)));
     assert_eq!(required(issue(timed)), with_notary);
     let reading = builder().reference(at(3, State::new(&cash("1 USD", &bank(), &bob()), notary())));
     assert_eq!(required(issue(reading)), with_notary);
     let (full, ..) = full();
-    let mut all = vec![alice().key, bob().key, notary().key];
+    let mut all = vec![alice().key, bob().key];
     all.sort();
     assert_eq!(full.required_signers(), all);
+    assert!(full.needs_notary());
 }
 
 #[test]

@@ -64,7 +64,7 @@ impl Flow for Brief {
 fn a_flow_whose_end_is_durable_is_not_under_way() {
     let host = Arc::new(AtOnce::default());
     let registry = Registry::new().flow::<Brief>();
-    let engine = Arc::new(Engine::new(registry, Limits::default(), party("Alice"), host.clone()));
+    let engine = Arc::new(Engine::new(registry, Limits::default(), party("Alice"), NetworkId::from_bytes([0x4e; 32]), host.clone()));
     host.engine.set(Arc::downgrade(&engine)).unwrap();
     let now = Timestamp::from_millis(1);
     let start = Start {

@@ -4,7 +4,7 @@ use std::cell::{Cell as CellOf, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
-use tally_contracts::{Name, Party, Scheme, SigningKey, Timestamp};
+use tally_contracts::{Name, NetworkId, Party, Scheme, SigningKey, Timestamp};
 
 use crate::{
     Delivered, Engine, FlowError, FlowId, Host, Limits, Mark, Origin, Outcome, Performed, Registry, Request,
@@ -126,7 +126,7 @@ pub(super) struct World {
 }
 
 fn engine(registry: Registry, me: &Party, desk: &Arc<Desk>) -> Engine {
-    Engine::new(registry, Limits::default(), me.clone(), desk.clone())
+    Engine::new(registry, Limits::default(), me.clone(), NetworkId::from_bytes([0x4e; 32]), desk.clone())
 }
 
 impl World {

@@ -10,7 +10,7 @@ use tally_flows::{Context, FlowError, Session};
 
 use super::witness::witnesses;
 use super::{others, read};
-use crate::agree::{collect, offer, sign_if, signature};
+use crate::agree::{collect, offer, own_signature, sign_if, signature};
 use crate::check::invalid;
 use crate::finalise::{finalise, receive};
 use crate::resolve::{Attachments, History, Offer, Offered, Reply};
@@ -69,7 +69,7 @@ impl Wanted {
             .await;
         let proposal: Offer = offered.serve(context, &session).await?;
         let signed = sign_if(context, &session, proposal, |ledger| self.judge(ledger, &me)).await?;
-        if let Some(signature) = signed.signatures().iter().find(|signature| signature.by == me.key) {
+        if let Some(signature) = own_signature(&signed, &me.key) {
             session.send(&Reply::Answer(*signature)).await;
         }
         let agent =

@@ -56,7 +56,7 @@ impl Flow for BondIssue {
             _ => me.clone(),
         };
         let terms = Terms { isin, issuer: me.clone(), agent: agent.clone(), maturity };
-        let builder = bond::issue(TransactionBuilder::new(notary), terms, nominal, me.key);
+        let builder = bond::issue(TransactionBuilder::new(context.network(), notary), terms, nominal, me.key);
         let transaction = verify_and_sign(&context, build(&context, builder)?, &[]).await?;
         let others = others(&me, [agent]);
         let signers = sessions(&context, others.clone()).await?;

@@ -120,7 +120,7 @@ impl Responder for Repay {
             )));
         }
         context.step("Building");
-        let builder = TransactionBuilder::new(asked.notary.clone());
+        let builder = TransactionBuilder::new(context.network(), asked.notary.clone());
         let builder =
             bond::redeem(builder, &asked.holdings, terms.maturity, None).map_err(|error| refused(&error))?;
         let mut states: Vec<StateAndRef> =

@@ -42,7 +42,7 @@ impl Flow for CashIssue {
         context.step("Building");
         let notary = notary(&context, arguments.notary.as_ref()).await?;
         let me = context.me();
-        let mut builder = TransactionBuilder::new(notary);
+        let mut builder = TransactionBuilder::new(context.network(), notary);
         for amount in split(arguments.amount, arguments.outputs.unwrap_or(1))? {
             builder = builder.output(&CashState { amount, issuer: me.clone(), owner: me.key });
         }

@@ -51,7 +51,7 @@ impl Flow for CashPay {
         let to = context.party(&to).await?;
         let coins = coins(&context, amount, issuer.as_ref(), &notary).await?;
         let builder = cash::pay(
-            TransactionBuilder::new(notary),
+            TransactionBuilder::new(context.network(), notary),
             &coins,
             amount,
             to.key,

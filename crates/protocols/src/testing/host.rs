@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tally_contracts::{Name, Party, SigningKey, Timestamp, TransactionId, sign};
+use tally_contracts::{Name, Party, Role, SigningKey, Timestamp, TransactionId, sign};
 use tally_flows::{
     AttachmentPart, Committed, FlowError, FlowId, Host, LedgerWrite, Notary, Performed, Rate, Request,
     Response, Trouble, Unit,
@@ -60,14 +60,17 @@ pub(super) struct State {
 pub(super) struct Memory {
     pub(super) me: Party,
     key: SigningKey,
+    /// What it signs with as a notary.
+    pub(super) service: SigningKey,
     state: Mutex<State>,
 }
 
 impl Memory {
-    pub(super) fn new(me: Party, key: SigningKey) -> Self {
+    pub(super) fn new(me: Party, key: SigningKey, service: SigningKey) -> Self {
         Self {
             me,
             key,
+            service,
             state: Mutex::new(State {
                 disk: Ledger::default(),
                 now: Ledger::default(),
@@ -112,12 +115,21 @@ impl Host for Memory {
                 Response::Party(state.parties.iter().find(|party| party.name == *name).cloned()).into()
             }
             Request::Notaries => Response::Notaries(state.notaries.clone()).into(),
-            Request::Sign { by, transaction } if *by == self.me.key => {
-                state.signed.push(*transaction);
-                Response::Signature(sign(&self.key, *transaction)).into()
+            Request::Sign { by, role, transaction } => {
+                let key = match role {
+                    Role::Party | Role::Oracle => &self.key,
+                    Role::Notary => &self.service,
+                };
+                if *by == key.public_key() {
+                    state.signed.push(*transaction);
+                    Response::Signature(sign(key, *role, *transaction)).into()
+                } else {
+                    let reason = format!("this node has no key {by} to sign with as {role}");
+                    Response::Refused(FlowError::refused(reason)).into()
+                }
             }
-            Request::Sign { by, .. } => {
-                Response::Refused(FlowError::refused(format!("this node has no key {by}"))).into()
+            Request::Certified(parties) => {
+                Response::Known(parties.iter().map(|party| state.parties.contains(party)).collect()).into()
             }
             Request::Select(selection) => {
                 let locks = !state.switches.ignores_locks;

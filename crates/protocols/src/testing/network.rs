@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tally_contracts::{
-    Attachment, Currency, Name, Party, Scheme, SignedTransaction, SigningKey, StateAndRef, Summary,
+    Attachment, Currency, Name, NetworkId, Party, Scheme, SignedTransaction, SigningKey, StateAndRef, Summary,
     Timestamp, TransactionId, cash,
 };
 use tally_flows::{
@@ -91,6 +91,9 @@ impl Default for Network {
     }
 }
 
+/// The id of every network in memory.
+pub const NETWORK: NetworkId = NetworkId::from_bytes([0x4e; 32]);
+
 /// The key of a party in memory.
 fn key(organisation: &str) -> SigningKey {
     let secret = tally_crypto::hash(organisation.as_bytes());
@@ -136,8 +139,9 @@ impl Network {
         let name = Name::new(organisation, "London", "GB").expect("a name");
         let key = key(organisation);
         let me = Party { name: name.clone(), key: key.public_key() };
-        let memory = Arc::new(Memory::new(me.clone(), key));
-        let engine = Engine::new(registry(), Limits::default(), me, as_host(&memory));
+        let service = self::key(&format!("{organisation}, notary service"));
+        let memory = Arc::new(Memory::new(me.clone(), key, service));
+        let engine = Engine::new(registry(), Limits::default(), me, NETWORK, as_host(&memory));
         let node = Node { memory, registry, engine, underway: BTreeSet::new(), commits: 0 };
         assert!(self.nodes.insert(name.clone(), node).is_none(), "{name} is there already");
         self.tell_everybody();
@@ -150,7 +154,7 @@ impl Network {
     /// The name is not one.
     pub fn notary(&mut self, organisation: &str, validating: bool) -> Name {
         let name = self.party(organisation);
-        self.notaries.push(Notary { party: self.identity(&name), validating });
+        self.notaries.push(Notary { party: self.service(&name), validating });
         self.tell_everybody();
         name
     }
@@ -178,6 +182,11 @@ impl Network {
     /// There is no such node; so it is with everything here that takes a name.
     pub fn identity(&self, who: &Name) -> Party {
         self.node(who).memory.me.clone()
+    }
+
+    /// Name and key of a node's notary service, whether the network has made it a notary or not.
+    pub fn service(&self, who: &Name) -> Party {
+        Party { name: who.clone(), key: self.node(who).memory.service.public_key() }
     }
 
     /// All nodes.
@@ -592,7 +601,7 @@ impl Network {
         node.underway.clear();
         node.memory.state().crash();
         node.engine =
-            Engine::new(registry(), Limits::default(), node.memory.me.clone(), as_host(&node.memory));
+            Engine::new(registry(), Limits::default(), node.memory.me.clone(), NETWORK, as_host(&node.memory));
         let saved: Vec<_> = node.memory.state().disk.flows.values().cloned().collect();
         for saved in saved {
             node.engine.restore(saved).expect("a durable journal can be read");

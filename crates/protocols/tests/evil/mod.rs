@@ -8,7 +8,7 @@ use tally_contracts::bond::{self, BondState, Holding, Terms};
 use tally_contracts::cash::{self, CashCommand, CashState, Coin};
 use tally_contracts::iou::{self, IouState};
 use tally_contracts::{
-    Amount, Group, Name, Party, SignedTransaction, State, StateAndRef, StateRef, TearOff, TimeWindow,
+    Amount, Group, Name, NetworkId, Party, Role, SignedTransaction, State, StateAndRef, StateRef, TearOff, TimeWindow,
     Timestamp, Transaction, TransactionBuilder, TransactionId, TransactionSignature,
 };
 use tally_crypto::Hash;
@@ -16,6 +16,7 @@ use tally_flows::{Context, Flow, FlowError, Registry, Responder, Selection, Sess
 use tally_protocols::check::contracts;
 use tally_protocols::notarise::{self, Answer, Question, notarise};
 use tally_protocols::resolve::{Batch, Offer, Reply};
+use tally_protocols::testing::NETWORK;
 use tally_protocols::{Final, finalise};
 
 #[derive(Clone, Debug, BorshSerialize, BorshDeserialize, Serialize, Deserialize)]
@@ -38,13 +39,13 @@ fn build(context: &Context, builder: TransactionBuilder) -> Transaction {
 }
 
 async fn signed(context: &Context, transaction: Transaction) -> SignedTransaction {
-    let signature = context.sign(&context.me().key, transaction.id()).await.unwrap();
+    let signature = context.sign(&context.me().key, Role::Party, transaction.id()).await.unwrap();
     SignedTransaction::new(transaction, [signature]).unwrap()
 }
 
 async fn own_issue(context: &Context, notary: Party) -> SignedTransaction {
     let me = context.me();
-    let builder = cash::issue(TransactionBuilder::new(notary), usd(100), me, me.key, 1);
+    let builder = cash::issue(TransactionBuilder::new(NETWORK, notary), usd(100), me, me.key, 1);
     signed(context, build(context, builder)).await
 }
 
@@ -52,7 +53,7 @@ fn spend(context: &Context, issue: &SignedTransaction, to: &Party) -> Transactio
     let coin = Coin::try_from(issue.transaction().output(0).unwrap()).unwrap();
     let notary = issue.transaction().notary().clone();
     let builder =
-        cash::pay(TransactionBuilder::new(notary), &[coin], usd(100), to.key, context.me().key, 1).unwrap();
+        cash::pay(TransactionBuilder::new(NETWORK, notary), &[coin], usd(100), to.key, context.me().key, 1).unwrap();
     builder.build(context.random("spend"), contracts()).unwrap()
 }
 
@@ -74,7 +75,7 @@ impl Flow for HandOver {
             // Cash of the victim that the victim never issued.
             "forged history" => {
                 let forged = CashState { amount: usd(100), issuer: victim.clone(), owner: me.key };
-                let builder = TransactionBuilder::new(notary)
+                let builder = TransactionBuilder::new(NETWORK, notary)
                     .output(&forged)
                     .command(&CashCommand::Issue { nonce: 1 }, [victim.key, me.key]);
                 let issue = signed(&context, build(&context, builder)).await;
@@ -87,7 +88,7 @@ impl Flow for HandOver {
             "conjured history" => {
                 let issue = own_issue(&context, notary.clone()).await;
                 let conjured = CashState { amount: usd(1_000_000), issuer: me.clone(), owner: victim.key };
-                let builder = TransactionBuilder::new(notary)
+                let builder = TransactionBuilder::new(NETWORK, notary)
                     .input(issue.transaction().output(0).unwrap())
                     .output(&conjured)
                     .command(&CashCommand::Move, [me.key]);
@@ -101,6 +102,41 @@ impl Flow for HandOver {
                 let payment = signed(&context, spend(&context, &issue, &victim)).await;
                 Offer { transaction: payment, history: vec![issue] }
             }
+            // Cash that looks like the victim's own, or like that of a central bank, and is Mallory's.
+            "counterfeit" | "counterfeit of itself" => {
+                let name = match how.as_str() {
+                    "counterfeit" => Name::new("Alice", "London", "GB").unwrap(),
+                    _ => victim.name.clone(),
+                };
+                let counterfeiter = Party { name, key: me.key };
+                let builder = TransactionBuilder::new(NETWORK, notary);
+                let builder = cash::issue(builder, usd(100), &counterfeiter, victim.key, 1);
+                Offer { transaction: signed(&context, build(&context, builder)).await, history: Vec::new() }
+            }
+            "counterfeit in the history" => {
+                let counterfeiter = Party { name: victim.name.clone(), key: me.key };
+                let builder = TransactionBuilder::new(NETWORK, notary);
+                let builder = cash::issue(builder, usd(100), &counterfeiter, me.key, 1);
+                let issue = signed(&context, build(&context, builder)).await;
+                context.record(vec![Arc::new(issue.clone())]).await?;
+                let payment = signed(&context, spend(&context, &issue, &victim)).await;
+                let payment = payment.with(notarise(&context, &payment).await?).unwrap();
+                Offer { transaction: payment, history: vec![issue] }
+            }
+            // The payer keeps the right to burn at a notary what it has paid.
+            "other consumers" => {
+                let gift = CashState { amount: usd(100), issuer: me.clone(), owner: victim.key };
+                let state = State { consumers: vec![me.key], ..State::new(&gift, notary.clone()) };
+                let builder = TransactionBuilder::new(NETWORK, notary)
+                    .output_state(state)
+                    .command(&CashCommand::Issue { nonce: 1 }, [me.key]);
+                Offer { transaction: signed(&context, build(&context, builder)).await, history: Vec::new() }
+            }
+            "another network" => {
+                let elsewhere = NetworkId::from_bytes([0x4f; 32]);
+                let builder = cash::issue(TransactionBuilder::new(elsewhere, notary), usd(100), &me, victim.key, 1);
+                Offer { transaction: signed(&context, build(&context, builder)).await, history: Vec::new() }
+            }
             "own notary" => {
                 let issue = own_issue(&context, me.clone()).await;
                 let payment = signed(&context, spend(&context, &issue, &victim)).await;
@@ -111,9 +147,9 @@ impl Flow for HandOver {
             }
             "a bad signature" => {
                 let issue = own_issue(&context, notary).await;
-                let other = context.sign(&me.key, TransactionId::from_bytes([1; 32])).await?;
+                let other = context.sign(&me.key, Role::Party, TransactionId::from_bytes([1; 32])).await?;
                 let builder = cash::issue(
-                    TransactionBuilder::new(issue.transaction().notary().clone()),
+                    TransactionBuilder::new(NETWORK, issue.transaction().notary().clone()),
                     usd(100),
                     &me,
                     victim.key,
@@ -153,13 +189,15 @@ impl Flow for AskNotary {
     async fn run(context: Context, Victim { victim, how }: Victim) -> Result<Final, FlowError> {
         let me = context.me().clone();
         let victim = context.party(&victim).await?;
-        let issue = own_issue(&context, victim.clone()).await;
+        let service = service(&context, &victim).await;
+        let issue = own_issue(&context, service.clone()).await;
         context.record(vec![Arc::new(issue.clone())]).await?;
         let payment = signed(&context, spend(&context, &issue, &me)).await;
         let content = payment.transaction();
         let mine = payment.signatures()[0];
         let whole = [Group::Inputs, Group::References, Group::Notary, Group::TimeWindow];
-        let (tear_off, requester): (TearOff, TransactionSignature) = match how.as_str() {
+        let mut consumed = vec![issue.transaction().tear_off_of_consumers(&[0]).unwrap()];
+        let (tear_off, consent): (TearOff, TransactionSignature) = match how.as_str() {
             "hides the inputs" => (content.tear_off(&whole[1..], |_| false).unwrap(), mine),
             "hides the references" => (
                 content.tear_off(&[Group::Inputs, Group::Notary, Group::TimeWindow], |_| false).unwrap(),
@@ -175,7 +213,22 @@ impl Flow for AskNotary {
                 (content.tear_off(&more, |_| false).unwrap(), mine)
             }
             "signature over another transaction" => {
-                (content.tear_off_for_notary().unwrap(), context.sign(&me.key, issue.id()).await?)
+                (content.tear_off_for_notary().unwrap(), context.sign(&me.key, Role::Party, issue.id()).await?)
+            }
+            "signature in another role" => {
+                (content.tear_off_for_notary().unwrap(), context.sign(&me.key, Role::Oracle, payment.id()).await?)
+            }
+            "hides the consumers" => {
+                consumed.clear();
+                (content.tear_off_for_notary().unwrap(), mine)
+            }
+            "the consumers of another transaction" => {
+                consumed = vec![content.tear_off_of_consumers(&[0]).unwrap()];
+                (content.tear_off_for_notary().unwrap(), mine)
+            }
+            "shows what is consumed" => {
+                consumed = vec![issue.transaction().tear_off(&[Group::Consumers, Group::Outputs], |_| false).unwrap()];
+                (content.tear_off_for_notary().unwrap(), mine)
             }
             "another's name" => {
                 let other = TransactionSignature { by: victim.key, ..mine };
@@ -197,7 +250,7 @@ impl Flow for AskNotary {
             }
             "part" => (content.tear_off_for_notary().unwrap(), mine),
             "too late" => {
-                let builder = TransactionBuilder::new(victim.clone())
+                let builder = TransactionBuilder::new(NETWORK, service)
                     .output(&CashState { amount: usd(1), issuer: me.clone(), owner: me.key })
                     .command(&CashCommand::Issue { nonce: 9 }, [me.key])
                     .time_window(TimeWindow::ending(Timestamp::from_millis(1)));
@@ -208,9 +261,51 @@ impl Flow for AskNotary {
             other => panic!("{other}"),
         };
         let session = context.open_as(&victim.name, notarise::NAME, notarise::VERSION).await?;
-        let answer: Answer = session.exchange(&Question::Part { tear_off, requester }).await?;
+        let answer: Answer = session.exchange(&Question::Part { tear_off, consumed, consents: vec![consent] }).await?;
         match answer {
             Answer::Signed(_) => Ok(Final { transaction: payment.id() }),
+            _ => Err(FlowError::refused("it was not signed")),
+        }
+    }
+}
+
+/// The notary service of a node, as the network knows it, or as it would be called.
+async fn service(context: &Context, of: &Party) -> Party {
+    let notaries = context.notaries().await.unwrap();
+    notaries.into_iter().map(|notary| notary.party).find(|party| party.name == of.name).unwrap_or(of.clone())
+}
+
+/// Burns a coin that it paid to somebody: has the blind notary consume it by a transaction that nobody else has.
+pub(crate) struct Burn;
+
+impl Flow for Burn {
+    const NAME: &'static str = "Burn";
+    const VERSION: u32 = 1;
+    const ARGUMENTS: &'static [(&'static str, &'static str)] = &[];
+    type Arguments = Taken;
+    type Output = Final;
+
+    async fn run(context: Context, Taken { victim, state }: Taken) -> Result<Final, FlowError> {
+        let me = context.me().key;
+        let victim = context.party(&victim).await?;
+        let found = context.transactions(vec![state.transaction]).await?.remove(0).expect("it paid it");
+        let notary = found.transaction().notary().clone();
+        let builder = TransactionBuilder::new(NETWORK, notary.clone())
+            .input(found.transaction().output(state.index).unwrap())
+            .output(&CashState { amount: usd(1), issuer: context.me().clone(), owner: me })
+            .command(&CashCommand::Move, [me, victim.key]);
+        let transaction = build(&context, builder);
+        let session = context.open_as(&notary.name, notarise::NAME, notarise::VERSION).await?;
+        let mine = context.sign(&me, Role::Party, transaction.id()).await?;
+        let answer: Answer = session
+            .exchange(&Question::Part {
+                tear_off: transaction.tear_off_for_notary().unwrap(),
+                consumed: vec![found.transaction().tear_off_of_consumers(&[state.index]).unwrap()],
+                consents: vec![mine, TransactionSignature { by: victim.key, ..mine }],
+            })
+            .await?;
+        match answer {
+            Answer::Signed(_) => Ok(Final { transaction: transaction.id() }),
             _ => Err(FlowError::refused("it was not signed")),
         }
     }
@@ -235,7 +330,7 @@ impl Flow for MoreThanAnIou {
             _ => (victim.clone(), me.clone()),
         };
         let iou = IouState { value: 1, lender, borrower, linear_id };
-        let mut builder = iou::create(TransactionBuilder::new(notary(&context).await), &iou);
+        let mut builder = iou::create(TransactionBuilder::new(NETWORK, notary(&context).await), &iou);
         if how == "issue cash" {
             builder = cash::issue(builder, usd(1_000_000), &victim, me.key, 1);
         }
@@ -264,7 +359,7 @@ impl Flow for TakeAsTransfer {
         let found =
             context.transactions(vec![state.transaction]).await?.remove(0).expect("it was handed over");
         let coin = Coin::try_from(found.transaction().output(state.index).unwrap()).unwrap();
-        let builder = TransactionBuilder::new(found.transaction().notary().clone())
+        let builder = TransactionBuilder::new(NETWORK, found.transaction().notary().clone())
             .input(coin.state.clone())
             .output(&CashState { owner: context.me().key, ..coin.cash.clone() })
             .command(&CashCommand::Move, [coin.cash.owner, context.me().key]);
@@ -293,7 +388,7 @@ impl Flow for IssueAsTransfer {
         let victim = context.party(&victim).await?;
         let me = context.me().key;
         let conjured = CashState { amount: usd(1_000_000), issuer: victim.clone(), owner: me };
-        let builder = TransactionBuilder::new(notary(&context).await)
+        let builder = TransactionBuilder::new(NETWORK, notary(&context).await)
             .output(&conjured)
             .command(&CashCommand::Issue { nonce: 1 }, [victim.key, me]);
         let transaction = signed(&context, build(&context, builder)).await;
@@ -331,7 +426,7 @@ impl Flow for TakeBond {
             context.transactions(vec![state.transaction]).await?.remove(0).expect("it is the issuer's");
         let holding = Holding::try_from(found.transaction().output(state.index).unwrap()).unwrap();
         let nominal = holding.bond.nominal;
-        let builder = TransactionBuilder::new(found.transaction().notary().clone());
+        let builder = TransactionBuilder::new(NETWORK, found.transaction().notary().clone());
         let builder = bond::transfer(builder, &[holding], nominal, context.me().key).unwrap();
         let transaction = signed(&context, build(&context, builder)).await;
         propose(&context, &victim, "BondTransfer", transaction).await
@@ -360,7 +455,7 @@ impl Flow for SellFake {
         let isin = "XS0000000009".parse().unwrap();
         let terms = Terms { isin, issuer: me.clone(), agent: me.clone(), maturity };
         let owner = if how == "not its own" { victim.key } else { me.key };
-        let builder = bond::issue(TransactionBuilder::new(notary), terms, usd(100), owner);
+        let builder = bond::issue(TransactionBuilder::new(NETWORK, notary), terms, usd(100), owner);
         let issue = signed(&context, build(&context, builder)).await;
         let mut holding = issue.transaction().output(0).unwrap();
         if how == "more than there is" {
@@ -419,7 +514,7 @@ impl Responder for Buyer {
         let seller = context.party(session.peer()).await?;
         context.record(history.into_iter().map(Arc::new).collect()).await?;
         let all: Vec<_> = holdings.into_iter().map(|state| Holding::try_from(state).unwrap()).collect();
-        let builder = TransactionBuilder::new(notary(&context).await);
+        let builder = TransactionBuilder::new(NETWORK, notary(&context).await);
         let more = all[0].bond.nominal;
         let taken = if how == "more bonds" { more } else { nominal };
         let mut builder = bond::transfer(builder, &all, taken, me.key).unwrap();
@@ -461,6 +556,7 @@ pub(crate) fn registry() -> Registry {
     tally_protocols::registry()
         .flow::<HandOver>()
         .flow::<AskNotary>()
+        .flow::<Burn>()
         .flow::<MoreThanAnIou>()
         .flow::<TakeAsTransfer>()
         .flow::<IssueAsTransfer>()
