@@ -3,7 +3,7 @@
 use crate::certificate::{CertificateError, CertificatePath, MAX_CERTIFICATE_BYTES};
 use crate::node::Identity;
 use crate::role::Role;
-use crate::trust::Trust;
+use crate::trust::{Trust, Verified};
 use borsh::{BorshDeserialize, BorshSerialize};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -159,6 +159,14 @@ pub enum InfoError {
         /// The serial that is known.
         have: u64,
     },
+    /// The name had many keys already; each is remembered by every node for ever.
+    #[error("{party} had {count} keys already, which is as many as one name may have")]
+    TooManyKeys {
+        /// The party's name.
+        party: tally_contracts::Name,
+        /// How many it had.
+        count: usize,
+    },
     /// The node does not know the rules that the network demands.
     #[error("{party}'s platform version {got} is below the network's minimum {minimum}; upgrade the node")]
     PlatformVersion {
@@ -259,8 +267,22 @@ impl SignedNodeInfo {
     /// # Errors
     /// [`InfoError`].
     pub fn verify(&self, trust: &Trust, now: Timestamp) -> Result<&NodeInfo, InfoError> {
-        let NodeInfo { party, path, .. } = &self.info;
-        let verified = trust.verify(path, Role::LegalIdentity, now)?;
+        let verified = trust.verify(&self.info.path, Role::LegalIdentity, now)?;
+        self.check_signature(verified)
+    }
+
+    /// As [`SignedNodeInfo::verify`], at the time of the certificate: whether the node said this
+    /// while it was certified, although its certificates expired or were revoked since.
+    ///
+    /// # Errors
+    /// [`InfoError`].
+    pub fn verify_past(&self, trust: &Trust) -> Result<&NodeInfo, InfoError> {
+        let verified = trust.verify_past(&self.info.path, Role::LegalIdentity)?;
+        self.check_signature(verified)
+    }
+
+    fn check_signature(&self, verified: Verified) -> Result<&NodeInfo, InfoError> {
+        let party = &self.info.party;
         if verified.name != party.name || verified.key != party.key {
             return Err(InfoError::PartyMismatch { party: party.name.clone(), subject: verified.name });
         }

@@ -10,10 +10,14 @@
 //! | `revoked.crl` | the certificates it revoked (DER) |
 //! | `parameters` | [`SignedParameters`](crate::SignedParameters) |
 //! | `node-infos/*.info` | [`SignedNodeInfo`], one for each node |
+//! | `former/*.pem` | certificates of identities that left the map or have another key now |
+//!
+//! States name identities of the past, so the map forgets none: [`NetworkMap::is_certified`].
 
 mod client;
 mod error;
 mod folder;
+mod identities;
 pub mod service;
 mod snapshot;
 
@@ -52,7 +56,8 @@ impl NetworkMap {
     /// refused are told in [`Changes`].
     pub fn from_folder(path: &Path, trust: &Trust, now: Timestamp) -> Result<(Self, Changes), MapError> {
         let folder = NetworkFolder::new(path);
-        let step = Snapshot::default().advance(Material::from_folder(&folder)?, trust, now)?;
+        let empty = Snapshot::default();
+        let step = empty.advance(Material::from_folder(&folder, &empty)?, trust, now)?;
         Ok(Self::new(trust, folder, None, step))
     }
 
@@ -73,7 +78,8 @@ impl NetworkMap {
         folder.create()?;
         let client = Client::new(url)?;
         let empty = Snapshot::default();
-        let cached = Material::from_folder(&folder).and_then(|material| empty.advance(material, trust, now));
+        let cached =
+            Material::from_folder(&folder, &empty).and_then(|material| empty.advance(material, trust, now));
         let step = match cached {
             Ok(step) => step,
             // A damaged or half-written cache is as good as none.
@@ -107,7 +113,7 @@ impl NetworkMap {
     fn refresh_locked(&self, now: Timestamp) -> Result<Changes, MapError> {
         let current = self.snapshot.load_full();
         let Step { snapshot, changes, .. } = match &self.client {
-            None => current.advance(Material::from_folder(&self.folder)?, &self.trust, now)?,
+            None => current.advance(Material::from_folder(&self.folder, &current)?, &self.trust, now)?,
             Some(client) => fetch(client, &self.folder, &current, &self.trust, now)?,
         };
         self.snapshot.store(Arc::new(snapshot));
@@ -152,6 +158,16 @@ impl NetworkMap {
         self.snapshot.load().party_of_key(key).cloned()
     }
 
+    /// Whether name and key are those of a legal identity that this network certified, now or ever:
+    /// of a node on the map, of one that left it, or a former key of one. Certificates that expired
+    /// or were revoked since count, because states of the past name them.
+    ///
+    /// It is what this map has seen; an identity that was certified and never published is not
+    /// known. Once true, it stays true.
+    pub fn is_certified(&self, party: &Party) -> bool {
+        self.snapshot.load().is_certified(party)
+    }
+
     /// The notaries that the network trusts, by name.
     pub fn notaries(&self) -> Vec<Notary> {
         self.snapshot.load().parameters().notaries.clone()
@@ -186,6 +202,9 @@ fn fetch(
     let step = current.advance(material, trust, now)?;
     let (manager, revocations, parameters) = kept;
     cache.keep(&manager, &revocations, &parameters)?;
+    for path in &step.former {
+        cache.put_former(path)?;
+    }
     for info in &step.accepted {
         cache.put_info(info)?;
     }

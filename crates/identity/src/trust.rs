@@ -79,24 +79,8 @@ impl Trust {
         role: Role,
         now: Timestamp,
     ) -> Result<Verified, CertificateError> {
-        let leaf = path.leaf();
-        if leaf.role() != role {
-            return Err(CertificateError::WrongRole {
-                subject: leaf.subject().clone(),
-                expected: role,
-                found: leaf.role(),
-            });
-        }
-        let Inner { root, anchor, revocations } = &*self.inner;
-        let top = path.top();
-        if top.issuer() != root.subject() {
-            return Err(CertificateError::UnknownIssuer {
-                subject: top.subject().clone(),
-                issuer: top.issuer().clone(),
-                expected: root.subject().clone(),
-            });
-        }
-        if let Some(revocations) = &*revocations.load() {
+        self.check_form(path, role)?;
+        if let Some(revocations) = &*self.inner.revocations.load() {
             for certificate in path.certificates() {
                 if revocations.contains(certificate) {
                     return Err(CertificateError::Revoked {
@@ -107,12 +91,50 @@ impl Trust {
                 }
             }
         }
+        self.check_signatures(path, now)
+    }
+
+    /// Checks that `path` once gave its subject the role `role`: signatures and constraints up to
+    /// the root, validity at the moment from which the subject's certificate was valid. That it
+    /// expired or was revoked since is no hindrance: it was certified all the same.
+    ///
+    /// # Errors
+    /// [`CertificateError`].
+    pub fn verify_past(&self, path: &CertificatePath, role: Role) -> Result<Verified, CertificateError> {
+        self.check_form(path, role)?;
+        self.check_signatures(path, path.leaf().not_before())
+    }
+
+    /// Role and issuer, as the certificates name them.
+    fn check_form(&self, path: &CertificatePath, role: Role) -> Result<(), CertificateError> {
+        let (leaf, top, root) = (path.leaf(), path.top(), &self.inner.root);
+        if leaf.role() != role {
+            return Err(CertificateError::WrongRole {
+                subject: leaf.subject().clone(),
+                expected: role,
+                found: leaf.role(),
+            });
+        }
+        if top.issuer() != root.subject() {
+            return Err(CertificateError::UnknownIssuer {
+                subject: top.subject().clone(),
+                issuer: top.issuer().clone(),
+                expected: root.subject().clone(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Validity at `now`, signatures and constraints.
+    fn check_signatures(&self, path: &CertificatePath, now: Timestamp) -> Result<Verified, CertificateError> {
+        let Inner { root, anchor, .. } = &*self.inner;
+        let leaf = path.leaf();
         root.check_time(now)?;
         for certificate in path.certificates() {
             certificate.check_time(now)?;
         }
         let key = leaf.public_key()?;
-        if role.path_length().is_some() {
+        if leaf.role().path_length().is_some() {
             // RFC 5280's algorithm as webpki has it is for end entities only.
             let issuers = path.certificates()[1..].iter().chain([root]);
             for (certificate, issuer) in path.certificates().iter().zip(issuers) {

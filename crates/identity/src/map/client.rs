@@ -1,7 +1,7 @@
 //! Asking a network map service.
 
 use super::MapError;
-use super::folder::MAX_INFOS;
+use super::folder::{MAX_FORMER, MAX_FORMER_BYTES, MAX_INFOS};
 use super::service::{Hashes, Refusal};
 use crate::info::MAX_NODE_INFO_BYTES;
 use crate::parameters::MAX_PARAMETERS_BYTES;
@@ -13,8 +13,6 @@ use ureq::{Agent, Body};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Each hash has 64 digits, two quotes and a comma.
-const MAX_HASHES_BYTES: usize = MAX_INFOS * 67 + 64;
 const MAX_REFUSAL_BYTES: usize = 64 * 1024;
 
 /// A connection to a network map service.
@@ -54,21 +52,37 @@ impl Client {
     }
 
     pub(super) fn hashes(&self) -> Result<Vec<Hash>, MapError> {
-        let bytes = self.get("node-infos", MAX_HASHES_BYTES)?;
-        let Hashes { hashes } = serde_json::from_slice(&bytes).map_err(|error| MapError::Answer {
-            url: self.address("node-infos"),
-            reason: error.to_string(),
-        })?;
-        Ok(hashes)
+        self.hashes_at("node-infos", MAX_INFOS)
     }
 
     pub(super) fn info(&self, hash: Hash) -> Result<Vec<u8>, MapError> {
-        let path = format!("node-infos/{hash}");
-        let bytes = self.get(&path, MAX_NODE_INFO_BYTES)?;
+        self.content("node-infos", hash, MAX_NODE_INFO_BYTES)
+    }
+
+    fn hashes_at(&self, path: &str, most: usize) -> Result<Vec<Hash>, MapError> {
+        // Each hash has 64 digits, two quotes and a comma.
+        let bytes = self.get(path, most * 67 + 64)?;
+        let Hashes { hashes } = serde_json::from_slice(&bytes)
+            .map_err(|error| MapError::Answer { url: self.address(path), reason: error.to_string() })?;
+        Ok(hashes)
+    }
+
+    fn content(&self, list: &str, hash: Hash, limit: usize) -> Result<Vec<u8>, MapError> {
+        let path = format!("{list}/{hash}");
+        let bytes = self.get(&path, limit)?;
         if tally_crypto::hash(&bytes) == hash {
             return Ok(bytes);
         }
         Err(MapError::Answer { url: self.address(&path), reason: "the bytes have another hash".into() })
+    }
+
+    /// The hashes of the paths of former identities.
+    pub(super) fn former(&self) -> Result<Vec<Hash>, MapError> {
+        self.hashes_at("former", MAX_FORMER)
+    }
+
+    pub(super) fn former_path(&self, hash: Hash) -> Result<Vec<u8>, MapError> {
+        self.content("former", hash, MAX_FORMER_BYTES)
     }
 
     pub(super) fn publish(&self, info: &[u8]) -> Result<(), MapError> {

@@ -19,6 +19,9 @@ pub enum MapError {
     /// The identity manager's certificate is refused.
     #[error("the identity manager's certificate in the network map is refused")]
     ManagerCertificate(#[from] CertificateError),
+    /// The certificates of an identity of the past are refused.
+    #[error("the certificates of a former identity in the network map are refused")]
+    Former(#[source] PemError),
     /// The revocation list is refused.
     #[error("the network map's revocation list is refused")]
     Revocations(#[from] RevocationError),

@@ -1,6 +1,6 @@
 //! The files of a network map.
 
-use super::MapError;
+use super::{MapError, identities};
 use crate::certificate::CertificatePath;
 use crate::files::{self, Access, FileError};
 use crate::info::{MAX_NODE_INFO_BYTES, SignedNodeInfo};
@@ -8,10 +8,11 @@ use crate::parameters::{MAX_PARAMETERS_BYTES, SignedParameters};
 use crate::revocation::MAX_REVOCATION_LIST_BYTES;
 use crate::{name, pem};
 use std::path::{Path, PathBuf};
-use tally_contracts::Name;
+use tally_contracts::{Name, Party};
 use tally_crypto::Hash;
 
 const INFOS: &str = "node-infos";
+const FORMER: &str = "former";
 const MANAGER: &str = "manager.pem";
 const REVOKED: &str = "revoked.crl";
 const PARAMETERS: &str = "parameters";
@@ -19,7 +20,11 @@ const MAX_MANAGER_BYTES: usize = 64 * 1024;
 /// Most node infos of a folder.
 pub(super) const MAX_INFOS: usize = 100_000;
 
-/// A node info on the way in.
+/// Most identities of the past; a name has 64 at most.
+pub(super) const MAX_FORMER: usize = 400_000;
+pub(super) const MAX_FORMER_BYTES: usize = 64 * 1024;
+
+/// A node info, or the path of a former identity, on the way in.
 pub(super) enum Candidate {
     /// Its bytes, or why they cannot be read.
     Bytes(Result<Vec<u8>, MapError>),
@@ -49,15 +54,19 @@ impl NetworkFolder {
     /// # Errors
     /// [`FileError`].
     pub fn create(&self) -> Result<(), FileError> {
-        files::create_directory(&self.path.join(INFOS))
+        files::create_directory(&self.path.join(INFOS))?;
+        files::create_directory(&self.path.join(FORMER))
     }
 
-    /// Puts a node's info in place of its older one.
+    /// Puts a node's info in place of its older one. When that had another key, its certificates
+    /// are kept among the former ones.
     ///
     /// # Errors
     /// [`FileError`].
     pub fn put_info(&self, info: &SignedNodeInfo) -> Result<(), FileError> {
-        files::replace(&self.info_path(&info.unverified().party.name), &info.encode(), Access::Public)
+        let party = &info.unverified().party;
+        self.keep_former(&party.name, Some(party))?;
+        files::replace(&self.info_path(&party.name), &info.encode(), Access::Public)
     }
 
     /// Puts new parameters in place.
@@ -78,11 +87,41 @@ impl NetworkFolder {
         files::replace(&self.path.join(REVOKED), list, Access::Public)
     }
 
-    /// Removes a node's info, if there is one.
+    /// Keeps the certificates of an identity that is not on the map any more.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn put_former(&self, path: &CertificatePath) -> Result<(), FileError> {
+        let file = self.path.join(FORMER).join(format!("{}.pem", identities::hash(path)));
+        if file.exists() {
+            return Ok(());
+        }
+        files::create_directory(&self.path.join(FORMER))?;
+        files::replace(&file, pem::encode_path(path).as_bytes(), Access::Public)
+    }
+
+    /// Keeps the certificates of the info of `name` before it goes, unless they are of `next`.
+    fn keep_former(&self, name: &Name, next: Option<&Party>) -> Result<(), FileError> {
+        let before = match self.info(name) {
+            Ok(bytes) => SignedNodeInfo::decode(&bytes),
+            Err(error) if error.is_missing() => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        match before {
+            Ok(before) if next != Some(&before.unverified().party) => {
+                self.put_former(&before.unverified().path)
+            }
+            // What cannot be read was never on the map.
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes a node's info, if there is one; its certificates are kept among the former ones.
     ///
     /// # Errors
     /// [`FileError`].
     pub fn remove_info(&self, name: &Name) -> Result<(), FileError> {
+        self.keep_former(name, None)?;
         let path = self.info_path(name);
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -117,22 +156,7 @@ impl NetworkFolder {
     /// Every `*.info`, in the order of their names.
     pub(super) fn infos(&self) -> Result<Vec<(String, Candidate)>, FileError> {
         let directory = self.path.join(INFOS);
-        let listed = || FileError::io(&directory, "list");
-        let mut names = Vec::new();
-        for entry in std::fs::read_dir(&directory).map_err(listed())? {
-            let name = entry.map_err(listed())?.file_name();
-            // Files that are being written begin with a dot.
-            if let Some(name) = name.to_str()
-                && name.ends_with(".info")
-                && !name.starts_with('.')
-            {
-                names.push(name.to_owned());
-            }
-            if names.len() > MAX_INFOS {
-                return Err(FileError::TooLarge { path: directory, limit: MAX_INFOS });
-            }
-        }
-        names.sort_unstable();
+        let names = list(&directory, ".info", MAX_INFOS)?;
         let mut infos = Vec::with_capacity(names.len());
         for name in names {
             match files::read(&directory.join(&name), MAX_NODE_INFO_BYTES, Access::Public) {
@@ -142,6 +166,27 @@ impl NetworkFolder {
             }
         }
         Ok(infos)
+    }
+
+    /// Every path of a former identity that is not `known` yet; a file is named by its hash.
+    pub(super) fn former(
+        &self,
+        known: impl Fn(&Hash) -> bool,
+    ) -> Result<Vec<(String, Candidate)>, FileError> {
+        let directory = self.path.join(FORMER);
+        let names = match list(&directory, ".pem", MAX_FORMER) {
+            Err(error) if error.is_missing() => return Ok(Vec::new()),
+            names => names?,
+        };
+        let mut former = Vec::new();
+        for name in names {
+            let hash = name.strip_suffix(".pem").and_then(|hash| hash.parse().ok());
+            if !hash.is_some_and(|hash| known(&hash)) {
+                let bytes = files::read(&directory.join(&name), MAX_FORMER_BYTES, Access::Public);
+                former.push((format!("{FORMER}/{name}"), Candidate::Bytes(bytes.map_err(MapError::from))));
+            }
+        }
+        Ok(former)
     }
 
     /// Writes what a service said, where it differs from what is there.
@@ -163,4 +208,25 @@ impl NetworkFolder {
         }
         Ok(())
     }
+}
+
+/// The files of `directory` whose names end in `suffix`, in order.
+fn list(directory: &Path, suffix: &str, most: usize) -> Result<Vec<String>, FileError> {
+    let listed = || FileError::io(directory, "list");
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(directory).map_err(listed())? {
+        let name = entry.map_err(listed())?.file_name();
+        // Files that are being written begin with a dot.
+        if let Some(name) = name.to_str()
+            && name.ends_with(suffix)
+            && !name.starts_with('.')
+        {
+            names.push(name.to_owned());
+        }
+        if names.len() > most {
+            return Err(FileError::TooLarge { path: directory.into(), limit: most });
+        }
+    }
+    names.sort_unstable();
+    Ok(names)
 }

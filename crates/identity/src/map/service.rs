@@ -5,6 +5,8 @@
 //! | `POST /v1/node-infos` | takes a node's info; 200, or why not |
 //! | `GET /v1/node-infos` | `{"hashes": [..]}`: BLAKE3 of every info, by the nodes' names |
 //! | `GET /v1/node-infos/{hash}` | that info |
+//! | `GET /v1/former` | `{"hashes": [..]}`: BLAKE3 of the certificates of every identity that left or has another key |
+//! | `GET /v1/former/{hash}` | these certificates (PEM) |
 //! | `GET /v1/parameters` | the signed network parameters |
 //! | `GET /v1/manager`, `GET /v1/revoked` | the identity manager's certificate (PEM), its revocation list (DER) |
 //!
@@ -14,6 +16,7 @@
 use super::{MapError, NetworkMap};
 use crate::files::FileError;
 use crate::info::{InfoError, MAX_NODE_INFO_BYTES, SignedNodeInfo};
+use crate::pem;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
@@ -69,6 +72,8 @@ pub fn router(map: Arc<NetworkMap>, clock: Clock) -> Router {
     Router::new()
         .route("/v1/node-infos", get(list).post(publish))
         .route("/v1/node-infos/{hash}", get(info))
+        .route("/v1/former", get(former))
+        .route("/v1/former/{hash}", get(former_path))
         .route("/v1/parameters", get(|state: State<Service>| file(state, Kind::Parameters)))
         .route("/v1/manager", get(|state: State<Service>| file(state, Kind::Manager)))
         .route("/v1/revoked", get(|state: State<Service>| file(state, Kind::Revoked)))
@@ -151,6 +156,20 @@ async fn info(State(service): State<Service>, Path(hash): Path<String>) -> Respo
     .await
 }
 
+async fn former(State(service): State<Service>) -> Response {
+    axum::Json(Hashes { hashes: service.map.snapshot().former().collect() }).into_response()
+}
+
+async fn former_path(State(service): State<Service>, Path(hash): Path<String>) -> Response {
+    let Ok(hash) = hash.parse::<Hash>() else {
+        return refuse(StatusCode::BAD_REQUEST, "not-a-hash", "a hash has 64 hexadecimal digits");
+    };
+    match service.map.snapshot().path(&hash) {
+        Some(path) => send(Ok(pem::encode_path(path).into_bytes())),
+        None => refuse(StatusCode::NOT_FOUND, "unknown-path", "there are no certificates of this hash"),
+    }
+}
+
 /// The files that are sent as they are.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
@@ -210,6 +229,7 @@ fn code(error: &InfoError) -> &'static str {
         InfoError::PartyMismatch { .. } => "party-mismatch",
         InfoError::Signature { .. } => "signature",
         InfoError::Older { .. } => "older",
+        InfoError::TooManyKeys { .. } => "too-many-keys",
         InfoError::PlatformVersion { .. } => "platform-version",
         InfoError::Certificate(error) => match error {
             C::Expired(_) => "certificate-expired",

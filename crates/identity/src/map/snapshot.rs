@@ -2,12 +2,14 @@
 
 use super::client::Client;
 use super::folder::{Candidate, NetworkFolder};
+use super::identities::{self, Identities, MAX_KEYS_OF_A_NAME};
 use super::{MapError, Refused};
-use crate::certificate::{Certificate, CertificateError};
+use crate::certificate::{Certificate, CertificateError, CertificatePath};
 use crate::info::{InfoError, NodeInfo, SignedNodeInfo};
 use crate::parameters::{NetworkParameters, ParametersError, SignedParameters};
 use crate::pem;
-use crate::trust::Trust;
+use crate::role::Role;
+use crate::trust::{Trust, Verified};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use tally_contracts::{Name, Party, PublicKey, Timestamp};
@@ -21,6 +23,8 @@ pub struct Snapshot {
     nodes: BTreeMap<Name, Known>,
     keys: HashMap<PublicKey, Party>,
     hashes: HashMap<Hash, Name>,
+    /// Everybody who was ever certified, also those in `nodes`.
+    identities: Arc<Identities>,
 }
 
 #[derive(Debug, Clone)]
@@ -47,6 +51,7 @@ impl Default for Snapshot {
             nodes: BTreeMap::new(),
             keys: HashMap::new(),
             hashes: HashMap::new(),
+            identities: Arc::default(),
         }
     }
 }
@@ -84,15 +89,18 @@ pub(super) struct Material {
     pub(super) revocations: Vec<u8>,
     pub(super) parameters: Vec<u8>,
     pub(super) infos: Vec<(String, Candidate)>,
+    pub(super) former: Vec<(String, Candidate)>,
 }
 
 impl Material {
-    pub(super) fn from_folder(folder: &NetworkFolder) -> Result<Self, MapError> {
+    /// What the folder holds and `current` does not have already.
+    pub(super) fn from_folder(folder: &NetworkFolder, current: &Snapshot) -> Result<Self, MapError> {
         Ok(Self {
             manager: folder.manager()?,
             revocations: folder.revocations()?,
             parameters: folder.parameters()?,
             infos: folder.infos()?,
+            former: folder.former(|hash| current.identities.knows(hash))?,
         })
     }
 
@@ -109,11 +117,18 @@ impl Material {
                 (hash.to_string(), candidate)
             })
             .collect();
+        let former = client
+            .former()?
+            .into_iter()
+            .filter(|hash| !current.identities.knows(hash))
+            .map(|hash| (format!("former/{hash}"), Candidate::Bytes(client.former_path(hash))))
+            .collect();
         Ok(Self {
             manager: client.manager()?,
             revocations: client.revocations()?,
             parameters: client.parameters()?,
             infos,
+            former,
         })
     }
 }
@@ -124,6 +139,8 @@ pub(super) struct Step {
     pub(super) changes: Changes,
     /// The infos that were not in the snapshot before.
     pub(super) accepted: Vec<SignedNodeInfo>,
+    /// The paths of former identities that were not in the snapshot before.
+    pub(super) former: Vec<CertificatePath>,
 }
 
 impl Snapshot {
@@ -147,6 +164,23 @@ impl Snapshot {
         self.nodes.values().map(|known| known.hash)
     }
 
+    /// Whether name and key are those of a legal identity that was ever certified
+    /// ([`NetworkMap::is_certified`](super::NetworkMap::is_certified)).
+    pub fn is_certified(&self, party: &Party) -> bool {
+        self.identities.contains(party)
+    }
+
+    /// The hashes of the paths of identities that are not on the map now.
+    pub(super) fn former(&self) -> impl Iterator<Item = Hash> {
+        let now = |party: &Party| self.info(&party.name).is_some_and(|info| info.party == *party);
+        self.identities.paths().filter(move |(_, party)| !now(party)).map(|(hash, _)| hash)
+    }
+
+    /// The path of an identity, by the hash of its PEM text.
+    pub(super) fn path(&self, hash: &Hash) -> Option<&CertificatePath> {
+        self.identities.path(hash)
+    }
+
     /// The node whose info has that hash.
     pub(super) fn name_of_hash(&self, hash: &Hash) -> Option<&Name> {
         self.hashes.get(hash)
@@ -163,6 +197,9 @@ impl Snapshot {
         let party = info.party.name.clone();
         if info.platform_version < minimum {
             return Err(InfoError::PlatformVersion { party, got: info.platform_version, minimum });
+        }
+        if self.identities.exceeds(&info.party) {
+            return Err(InfoError::TooManyKeys { party, count: MAX_KEYS_OF_A_NAME });
         }
         match self.nodes.get(&party) {
             Some(known) if known.hash == hash => Ok(false),
@@ -190,6 +227,14 @@ impl Snapshot {
         let mut next = Self { nodes: BTreeMap::new(), ..self.clone() };
         changes.parameters = next.take_parameters(&material.parameters, trust, now)?;
 
+        let mut former = Vec::new();
+        for (origin, candidate) in material.former {
+            match next.take_former(candidate, trust) {
+                Ok(path) => former.extend(path),
+                Err(error) => changes.refused.push(Refused { origin, error }),
+            }
+        }
+
         let mut accepted = BTreeMap::new();
         let mut seen = HashSet::new();
         for (origin, candidate) in material.infos {
@@ -215,7 +260,31 @@ impl Snapshot {
             }
         }
         changes.removed = self.nodes.keys().filter(|name| !next.nodes.contains_key(*name)).cloned().collect();
-        Ok(Step { snapshot: next, changes, accepted: accepted.into_values().collect() })
+        Ok(Step { snapshot: next, changes, accepted: accepted.into_values().collect(), former })
+    }
+
+    fn take_former(
+        &mut self,
+        candidate: Candidate,
+        trust: &Trust,
+    ) -> Result<Option<CertificatePath>, MapError> {
+        let Candidate::Bytes(bytes) = candidate else { return Ok(None) };
+        let path = pem::decode_path(&bytes?).map_err(MapError::Former)?;
+        let Verified { name, key } =
+            trust.verify_past(&path, Role::LegalIdentity).map_err(|error| MapError::Former(error.into()))?;
+        let identities = Arc::make_mut(&mut self.identities);
+        if identities.insert(Party { name, key }, path.clone()) {
+            return Ok(Some(path));
+        }
+        identities.pass_over(identities::hash(&path));
+        Ok(None)
+    }
+
+    fn remember(&mut self, party: &Party, path: &CertificatePath) {
+        // A look costs nothing; a change copies what other snapshots share.
+        if !self.identities.contains(party) {
+            Arc::make_mut(&mut self.identities).insert(party.clone(), path.clone());
+        }
     }
 
     fn take_parameters(&mut self, bytes: &[u8], trust: &Trust, now: Timestamp) -> Result<bool, MapError> {
@@ -263,7 +332,16 @@ impl Snapshot {
             }
             (None, Some(bytes)) => {
                 let signed = SignedNodeInfo::decode(&bytes)?;
-                let info = signed.verify(trust, now)?;
+                let info = match signed.verify(trust, now) {
+                    Err(error) => {
+                        // What expired or was revoked was certified all the same.
+                        if let Ok(info) = signed.verify_past(trust) {
+                            next.remember(&info.party, &info.path);
+                        }
+                        return Err(error.into());
+                    }
+                    info => info?,
+                };
                 seen.insert(info.party.name.clone());
                 self.admits(info, hash)?;
                 let info = Arc::new(info.clone());
@@ -274,6 +352,7 @@ impl Snapshot {
         };
         let name = known.info.party.name.clone();
         next.admits(&known.info, hash)?;
+        next.remember(&known.info.party, &known.info.path);
         next.nodes.insert(name.clone(), known);
         match signed {
             Some(signed) => accepted.insert(name, signed),

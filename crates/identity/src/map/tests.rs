@@ -1,3 +1,5 @@
+mod identities;
+
 use super::service::{router, serve};
 use super::*;
 use crate::authority::Reason;
@@ -33,6 +35,10 @@ impl Small {
         let (map, changes) = NetworkMap::from_folder(self.folder.path(), &self.trust, NOW).expect("a map");
         assert!(changes.refused.is_empty(), "{:?}", changes.refused);
         map
+    }
+
+    fn map_with_refusals(&self) -> NetworkMap {
+        NetworkMap::from_folder(self.folder.path(), &self.trust, NOW).expect("a map").0
     }
 
     fn revoke(&mut self, organisation: &str) {
