@@ -59,8 +59,10 @@ pub struct Network {
 /// A node that was made.
 #[derive(Debug, Clone)]
 pub struct BootstrappedNode {
-    /// Its name and key.
+    /// Its name and the key of its legal identity.
     pub party: Party,
+    /// Its name and the key of its notary service, where it is a notary.
+    pub notary_party: Option<Party>,
     /// Its directory; `identity` in it has keys and certificates.
     pub directory: PathBuf,
     /// Keys and certificates.
@@ -162,12 +164,13 @@ pub fn bootstrap(directory: &Path, nodes: &[NodeSpec], now: Timestamp) -> Result
     }
     let notaries = made
         .iter()
-        .filter_map(|node| Some(Notary { party: node.party.clone(), validating: node.notary? }))
+        .filter_map(|node| Some(Notary { party: node.notary_party.clone()?, validating: node.notary? }))
         .collect();
     let parameters = NetworkParameters {
         epoch: 1,
         minimum_platform_version: PLATFORM_VERSION,
         notaries,
+        former_notaries: Vec::new(),
         max_message_bytes: MAX_MESSAGE_BYTES,
         max_transaction_bytes: u32::try_from(SIGNED_TRANSACTION_BYTES).unwrap_or(u32::MAX),
         modified: now,
@@ -191,6 +194,9 @@ fn node(
     let identity = home.join("identity");
     let secret = passphrase(&identity)?;
     let request = NodeKeys::create(&identity, name, &secret, COST).map_err(failed)?;
+    if spec.notary.is_some() {
+        NodeKeys::create_notary(&identity, &secret, COST, now).map_err(failed)?;
+    }
     let path = manager.issue(&request, now, lifetime_ms)?;
     NodeKeys::accept(&identity, &secret, root.certificate().der(), &path, now).map_err(failed)?;
     let loaded = Identity::load(&identity, &secret, now).map_err(failed)?;
@@ -199,6 +205,7 @@ fn node(
     folder.put_info(&info)?;
     Ok(BootstrappedNode {
         party: loaded.party().clone(),
+        notary_party: loaded.notary_party().cloned(),
         passphrase: identity.join(PASSPHRASE),
         identity,
         directory: home,

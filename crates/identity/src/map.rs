@@ -168,6 +168,13 @@ impl NetworkMap {
         self.snapshot.load().is_certified(party)
     }
 
+    /// Whether name and key are those of the service of a notary that the network trusts, or
+    /// trusted in the past; [`NetworkMap::notaries`] are those of now alone. A key that is a legal
+    /// identity's is none, whatever the parameters say: one key has one role.
+    pub fn is_notary_key(&self, party: &Party) -> bool {
+        self.snapshot.load().is_notary_key(party)
+    }
+
     /// The notaries that the network trusts, by name.
     pub fn notaries(&self) -> Vec<Notary> {
         self.snapshot.load().parameters().notaries.clone()

@@ -73,6 +73,14 @@ impl World {
         Identity::load(&home, PASSPHRASE, NOW).expect("an identity")
     }
 
+    /// As [`World::node`], with the service of a notary.
+    pub(crate) fn notary(&mut self, organisation: &str) -> Identity {
+        self.node(organisation);
+        let home = self.home(organisation);
+        NodeKeys::create_notary(&home, PASSPHRASE, COST, NOW).expect("a key");
+        Identity::load(&home, PASSPHRASE, NOW).expect("an identity")
+    }
+
     /// A new revocation list, put into force.
     pub(crate) fn install(&mut self, trust: &Trust, now: Timestamp) {
         let list = self.manager.revocation_list(now, DAY).expect("a list");
@@ -83,7 +91,11 @@ impl World {
         let parameters = NetworkParameters {
             epoch,
             minimum_platform_version: 3,
-            notaries: vec![Notary { party: notary.party().clone(), validating: false }],
+            notaries: vec![Notary {
+                party: notary.notary_party().unwrap_or(notary.party()).clone(),
+                validating: false,
+            }],
+            former_notaries: Vec::new(),
             max_message_bytes: 2_000_000,
             max_transaction_bytes: 1_000_000,
             modified: NOW,

@@ -229,6 +229,8 @@ fn code(error: &InfoError) -> &'static str {
         InfoError::PartyMismatch { .. } => "party-mismatch",
         InfoError::Signature { .. } => "signature",
         InfoError::Older { .. } => "older",
+        InfoError::NotaryMismatch { .. } => "notary-mismatch",
+        InfoError::NotarySignature { .. } => "notary-signature",
         InfoError::TooManyKeys { .. } => "too-many-keys",
         InfoError::PlatformVersion { .. } => "platform-version",
         InfoError::Certificate(error) => match error {

@@ -43,6 +43,7 @@ impl Default for Snapshot {
                 epoch: 0,
                 minimum_platform_version: 0,
                 notaries: Vec::new(),
+                former_notaries: Vec::new(),
                 max_message_bytes: 0,
                 max_transaction_bytes: 0,
                 modified: Timestamp::EPOCH,
@@ -168,6 +169,12 @@ impl Snapshot {
     /// ([`NetworkMap::is_certified`](super::NetworkMap::is_certified)).
     pub fn is_certified(&self, party: &Party) -> bool {
         self.identities.contains(party)
+    }
+
+    /// Whether name and key are those of a notary's service
+    /// ([`NetworkMap::is_notary_key`](super::NetworkMap::is_notary_key)).
+    pub fn is_notary_key(&self, party: &Party) -> bool {
+        self.parameters.names_notary(party) && !self.is_certified(party)
     }
 
     /// The hashes of the paths of identities that are not on the map now.
@@ -378,10 +385,9 @@ impl Known {
         }
         if self.revocations == Some(number) {
             // The signatures stay what they were; only time goes on.
-            self.info
-                .path
-                .certificates()
-                .iter()
+            let paths = std::iter::once(&self.info.path).chain(&self.info.notary);
+            paths
+                .flat_map(CertificatePath::certificates)
                 .try_for_each(|certificate| certificate.check_time(now))
                 .map_err(InfoError::Certificate)?;
         } else {

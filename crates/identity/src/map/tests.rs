@@ -23,7 +23,7 @@ struct Small {
 impl Small {
     fn new() -> Self {
         let mut world = World::new();
-        let (notary, party) = (world.node("Notary"), world.node("PartyA"));
+        let (notary, party) = (world.notary("Notary"), world.node("PartyA"));
         let folder = world.folder(&notary);
         folder.put_info(&info(&notary, 1)).expect("written");
         folder.put_info(&info(&party, 1)).expect("written");
@@ -138,7 +138,11 @@ fn an_older_or_damaged_info_does_not_push_out_a_good_one() {
     assert!(matches!(only_refusal(&changes), MapError::Info(InfoError::Malformed(_))));
     assert_eq!(changes.refused[0].origin, "noise.info");
     assert!(!changes.any());
-    std::fs::write(small.folder.path().join("node-infos/noise.info"), vec![0; 40_000]).expect("written");
+    std::fs::write(
+        small.folder.path().join("node-infos/noise.info"),
+        vec![0; crate::MAX_NODE_INFO_BYTES + 1],
+    )
+    .expect("written");
     let changes = map.refresh(NOW).expect("a refresh");
     assert!(matches!(only_refusal(&changes), MapError::File(crate::FileError::TooLarge { .. })));
 }

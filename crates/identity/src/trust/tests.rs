@@ -24,6 +24,7 @@ fn believes_every_path_of_the_network() {
 fn no_certificate_stands_for_another_role() {
     let mut world = World::new();
     let identity = world.node("PartyA");
+    let notary = world.notary("Notary");
     let trust = world.trust();
     let authority = identity.path().issuer().expect("an authority");
     let paths = [
@@ -32,6 +33,7 @@ fn no_certificate_stands_for_another_role() {
         (&authority, Role::NodeAuthority),
         (world.manager.path(), Role::IdentityManager),
         (world.map_key.path(), Role::NetworkMap),
+        (notary.notary_path().expect("a notary"), Role::NotaryService),
     ];
     for (path, own) in paths {
         for role in Role::ALL.into_iter().filter(|role| *role != own) {

@@ -9,7 +9,6 @@ use crate::passphrase::{self, Passphrase};
 use anyhow::{Context, bail, ensure};
 use std::path::{Path, PathBuf};
 use tally_bench::table::{self, Align, Table};
-use tally_contracts::Name;
 use tally_identity::{
     Lifetimes, Manager, NetworkFolder, NetworkMap, NetworkMapKey, Notary, Reason, Request, SignedParameters,
     bootstrap, system_now,
@@ -190,13 +189,16 @@ impl AddNotary {
         let trust = pem::trust(&network.authority().join("root.pem"))?;
         let (map, _) = NetworkMap::from_folder(&network.map(), &trust, now)?;
         let NotaryArgument { name, validating } = self.notary;
-        let Some(party) = map.party(&name) else {
+        let Some(info) = map.info(&name) else {
             bail!("no node {name} is on the network map; a notary publishes its node info first")
         };
+        let Some(party) = info.notary_party() else {
+            bail!(
+                "{name} has no notary service yet; its operator makes one with `tally node publish DIR --notary`"
+            )
+        };
         let mut parameters = map.parameters().as_ref().clone();
-        let known = |notary: &Notary, name: &Name| notary.party.name == *name;
-        parameters.notaries.retain(|notary| !known(notary, &name));
-        parameters.notaries.push(Notary { party, validating });
+        parameters.put_notary(Notary { party, validating });
         parameters.epoch =
             parameters.epoch.checked_add(1).context("the parameters cannot change any more")?;
         parameters.modified = now;
