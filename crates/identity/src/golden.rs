@@ -39,6 +39,8 @@ fn make() {
     world.manager.revoke(&name("Mallory"), Reason::KeyCompromise, NOW).expect("revoked");
     let list = world.manager.revocation_list(NOW, crate::testing::DAY).expect("a list");
     folder.put_revocations(&list, world.manager.path()).expect("written");
+    let list = world.root.revocation_list(NOW, crate::testing::DAY).expect("a list");
+    folder.put_root_revocations(&list).expect("written");
     folder.put_parameters(&world.parameters(9, &notary)).expect("written");
     folder.put_info(&info(&party, 7)).expect("written");
     folder.put_info(&info(&notary, 1)).expect("written");

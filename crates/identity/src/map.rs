@@ -6,11 +6,12 @@
 //!
 //! | file of the folder | what |
 //! | --- | --- |
-//! | `manager.pem` | the identity manager's certificate |
-//! | `revoked.crl` | the certificates it revoked (DER) |
+//! | `root.crl` | the identity managers and network map's keys that the root revoked (DER) |
+//! | `managers/*.pem`, `*.crl` | each identity manager's certificate, and what it revoked (DER) |
 //! | `parameters` | [`SignedParameters`](crate::SignedParameters) |
 //! | `node-infos/*.info` | [`SignedNodeInfo`], one for each node |
 //! | `former/*.pem` | certificates of identities that left the map or have another key now |
+//! | `index` | in a cache: the signed index that the service gave last |
 //!
 //! States name identities of the past, so the map forgets none: [`NetworkMap::is_certified`].
 
@@ -18,6 +19,7 @@ mod client;
 mod error;
 mod folder;
 mod identities;
+mod index;
 pub mod service;
 mod snapshot;
 
@@ -27,6 +29,7 @@ use crate::parameters::{NetworkParameters, Notary};
 use crate::trust::Trust;
 use arc_swap::ArcSwap;
 use client::Client;
+use index::SignedIndex;
 use snapshot::{Material, Step};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,6 +37,7 @@ use tally_contracts::{Name, Party, PublicKey, Timestamp};
 
 pub use error::{MapError, Refused};
 pub use folder::NetworkFolder;
+pub use index::{IndexError, MAX_AGE_MS};
 pub use snapshot::{Changes, Snapshot};
 
 /// Who is in the network. Reads take no lock; [`NetworkMap::refresh`] puts a new snapshot in place
@@ -204,11 +208,9 @@ fn fetch(
     trust: &Trust,
     now: Timestamp,
 ) -> Result<Step, MapError> {
-    let material = Material::from_service(client, current)?;
-    let kept = (material.manager.clone(), material.revocations.clone(), material.parameters.clone());
+    let material = Material::from_service(client, current, trust, now)?;
+    let index = material.index.as_ref().map(SignedIndex::encode).unwrap_or_default();
     let step = current.advance(material, trust, now)?;
-    let (manager, revocations, parameters) = kept;
-    cache.keep(&manager, &revocations, &parameters)?;
     for path in &step.former {
         cache.put_former(path)?;
     }
@@ -218,6 +220,7 @@ fn fetch(
     for name in &step.changes.removed {
         cache.remove_info(name)?;
     }
+    cache.keep_all(step.snapshot.sources(), &index)?;
     Ok(step)
 }
 

@@ -14,6 +14,8 @@ pub const MAX_PARAMETERS_BYTES: usize = 256 * 1024;
 /// Most notaries of a network, and as many of the past.
 const MAX_NOTARIES: usize = 256;
 
+const MAX_REVOCATION_GRACE_MS: u64 = crate::moment::days(90);
+
 const MAGIC: &[u8; 8] = b"tlyparm2";
 const DOMAIN: &[u8; 32] = b"tallystick network parameters v2";
 
@@ -45,6 +47,9 @@ pub struct NetworkParameters {
     pub max_message_bytes: u32,
     /// Largest transaction with its signatures, in bytes.
     pub max_transaction_bytes: u32,
+    /// How long a revocation list still counts after the next one was due, in milliseconds, at most
+    /// 90 days. Then nodes open no new connections, until they have a newer list.
+    pub revocation_grace_ms: u64,
     /// When they were last changed.
     pub modified: Timestamp,
 }
@@ -131,6 +136,9 @@ impl NetworkParameters {
             if pair[0].party.name >= pair[1].party.name {
                 return Err(ParametersError::Notaries(pair[1].party.name.clone()));
             }
+        }
+        if self.revocation_grace_ms > MAX_REVOCATION_GRACE_MS {
+            return Err(ParametersError::Value("revocation lists that count for more than 90 days too long"));
         }
         if self.max_transaction_bytes == 0 {
             return Err(ParametersError::Value("transactions of no bytes"));

@@ -1,11 +1,8 @@
 //! Asking a network map service.
 
 use super::MapError;
-use super::folder::{MAX_FORMER, MAX_FORMER_BYTES, MAX_INFOS};
-use super::service::{Hashes, Refusal};
-use crate::info::MAX_NODE_INFO_BYTES;
-use crate::parameters::MAX_PARAMETERS_BYTES;
-use crate::revocation::MAX_REVOCATION_LIST_BYTES;
+use super::index::{MAX_INDEX_BYTES, SignedIndex};
+use super::service::Refusal;
 use std::time::Duration;
 use tally_crypto::Hash;
 use ureq::http::Response;
@@ -39,50 +36,19 @@ impl Client {
         Ok(Self { url: url.trim_end_matches('/').into(), agent })
     }
 
-    pub(super) fn manager(&self) -> Result<Vec<u8>, MapError> {
-        self.get("manager", 64 * 1024)
+    /// The signed index of everything that the service holds.
+    pub(super) fn index(&self) -> Result<SignedIndex, MapError> {
+        Ok(SignedIndex::decode(&self.get("index", MAX_INDEX_BYTES)?)?)
     }
 
-    pub(super) fn revocations(&self) -> Result<Vec<u8>, MapError> {
-        self.get("revoked", MAX_REVOCATION_LIST_BYTES)
-    }
-
-    pub(super) fn parameters(&self) -> Result<Vec<u8>, MapError> {
-        self.get("parameters", MAX_PARAMETERS_BYTES)
-    }
-
-    pub(super) fn hashes(&self) -> Result<Vec<Hash>, MapError> {
-        self.hashes_at("node-infos", MAX_INFOS)
-    }
-
-    pub(super) fn info(&self, hash: Hash) -> Result<Vec<u8>, MapError> {
-        self.content("node-infos", hash, MAX_NODE_INFO_BYTES)
-    }
-
-    fn hashes_at(&self, path: &str, most: usize) -> Result<Vec<Hash>, MapError> {
-        // Each hash has 64 digits, two quotes and a comma.
-        let bytes = self.get(path, most * 67 + 64)?;
-        let Hashes { hashes } = serde_json::from_slice(&bytes)
-            .map_err(|error| MapError::Answer { url: self.address(path), reason: error.to_string() })?;
-        Ok(hashes)
-    }
-
-    fn content(&self, list: &str, hash: Hash, limit: usize) -> Result<Vec<u8>, MapError> {
-        let path = format!("{list}/{hash}");
+    /// What has that hash, of `limit` bytes at most.
+    pub(super) fn object(&self, hash: Hash, limit: usize) -> Result<Vec<u8>, MapError> {
+        let path = format!("objects/{hash}");
         let bytes = self.get(&path, limit)?;
         if tally_crypto::hash(&bytes) == hash {
             return Ok(bytes);
         }
         Err(MapError::Answer { url: self.address(&path), reason: "the bytes have another hash".into() })
-    }
-
-    /// The hashes of the paths of former identities.
-    pub(super) fn former(&self) -> Result<Vec<Hash>, MapError> {
-        self.hashes_at("former", MAX_FORMER)
-    }
-
-    pub(super) fn former_path(&self, hash: Hash) -> Result<Vec<u8>, MapError> {
-        self.content("former", hash, MAX_FORMER_BYTES)
     }
 
     pub(super) fn publish(&self, info: &[u8]) -> Result<(), MapError> {

@@ -1,5 +1,7 @@
 //! The files of a network map.
 
+use super::index::MAX_INDEX_BYTES;
+use super::snapshot::Sources;
 use super::{MapError, identities};
 use crate::certificate::CertificatePath;
 use crate::files::{self, Access, FileError};
@@ -13,10 +15,13 @@ use tally_crypto::Hash;
 
 const INFOS: &str = "node-infos";
 const FORMER: &str = "former";
-const MANAGER: &str = "manager.pem";
-const REVOKED: &str = "revoked.crl";
+const MANAGERS: &str = "managers";
+const ROOT_LIST: &str = "root.crl";
+const INDEX: &str = "index";
 const PARAMETERS: &str = "parameters";
-const MAX_MANAGER_BYTES: usize = 64 * 1024;
+pub(super) const MAX_MANAGER_BYTES: usize = 64 * 1024;
+/// Most identity managers of a network.
+pub(super) const MAX_MANAGERS: usize = 64;
 /// Most node infos of a folder.
 pub(super) const MAX_INFOS: usize = 100_000;
 
@@ -55,7 +60,8 @@ impl NetworkFolder {
     /// [`FileError`].
     pub fn create(&self) -> Result<(), FileError> {
         files::create_directory(&self.path.join(INFOS))?;
-        files::create_directory(&self.path.join(FORMER))
+        files::create_directory(&self.path.join(FORMER))?;
+        files::create_directory(&self.path.join(MANAGERS))
     }
 
     /// Puts a node's info in place of its older one. When that had another key, its certificates
@@ -78,13 +84,31 @@ impl NetworkFolder {
     }
 
     /// Puts a new revocation list (DER) in place, with the certificate of the manager that signed it.
+    /// Those of other managers stay.
     ///
     /// # Errors
     /// [`FileError`].
     pub fn put_revocations(&self, list: &[u8], manager: &CertificatePath) -> Result<(), FileError> {
-        let manager = pem::encode_path(manager);
-        files::replace(&self.path.join(MANAGER), manager.as_bytes(), Access::Public)?;
-        files::replace(&self.path.join(REVOKED), list, Access::Public)
+        self.put_manager(manager.subject(), pem::encode_path(manager).as_bytes(), list)
+    }
+
+    fn put_manager(&self, name: &Name, certificate: &[u8], list: &[u8]) -> Result<(), FileError> {
+        let directory = self.path.join(MANAGERS);
+        files::create_directory(&directory)?;
+        let label = label(name);
+        // The list last: a manager without one is none.
+        for (kind, bytes) in [("pem", certificate), ("crl", list)] {
+            Self::keep(&directory.join(format!("{label}.{kind}")), bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Puts a new revocation list (DER) of the root in place.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn put_root_revocations(&self, list: &[u8]) -> Result<(), FileError> {
+        files::replace(&self.path.join(ROOT_LIST), list, Access::Public)
     }
 
     /// Keeps the certificates of an identity that is not on the map any more.
@@ -132,17 +156,33 @@ impl NetworkFolder {
     }
 
     pub(super) fn info_path(&self, name: &Name) -> PathBuf {
-        let host = name::host(name);
-        let label = host.split('.').next().unwrap_or_default();
-        self.path.join(INFOS).join(format!("{label}.info"))
+        self.path.join(INFOS).join(format!("{}.info", label(name)))
     }
 
-    pub(super) fn manager(&self) -> Result<Vec<u8>, FileError> {
-        files::read(&self.path.join(MANAGER), MAX_MANAGER_BYTES, Access::Public)
+    /// Certificate (PEM) and revocation list of each identity manager.
+    pub(super) fn managers(&self) -> Result<Vec<(Vec<u8>, Vec<u8>)>, FileError> {
+        let directory = self.path.join(MANAGERS);
+        list(&directory, ".crl", MAX_MANAGERS)?
+            .into_iter()
+            .map(|name| {
+                let certificate = directory.join(&name).with_extension("pem");
+                let certificate = files::read(&certificate, MAX_MANAGER_BYTES, Access::Public)?;
+                let list = files::read(&directory.join(&name), MAX_REVOCATION_LIST_BYTES, Access::Public)?;
+                Ok((certificate, list))
+            })
+            .collect()
     }
 
-    pub(super) fn revocations(&self) -> Result<Vec<u8>, FileError> {
-        files::read(&self.path.join(REVOKED), MAX_REVOCATION_LIST_BYTES, Access::Public)
+    pub(super) fn root_list(&self) -> Result<Vec<u8>, FileError> {
+        files::read(&self.path.join(ROOT_LIST), MAX_REVOCATION_LIST_BYTES, Access::Public)
+    }
+
+    /// The index that came from a service last; none where the folder is no cache of one.
+    pub(super) fn index(&self) -> Result<Option<Vec<u8>>, FileError> {
+        match files::read(&self.path.join(INDEX), MAX_INDEX_BYTES, Access::Public) {
+            Err(error) if error.is_missing() => Ok(None),
+            bytes => bytes.map(Some),
+        }
     }
 
     pub(super) fn parameters(&self) -> Result<Vec<u8>, FileError> {
@@ -189,25 +229,29 @@ impl NetworkFolder {
         Ok(former)
     }
 
-    /// Writes what a service said, where it differs from what is there.
-    pub(super) fn keep(
-        &self,
-        manager: &[u8],
-        revocations: &[u8],
-        parameters: &[u8],
-    ) -> Result<(), FileError> {
-        for (file, bytes, limit) in [
-            (MANAGER, manager, MAX_MANAGER_BYTES),
-            (REVOKED, revocations, MAX_REVOCATION_LIST_BYTES),
-            (PARAMETERS, parameters, MAX_PARAMETERS_BYTES),
-        ] {
-            let path = self.path.join(file);
-            if !files::read(&path, limit, Access::Public).is_ok_and(|have| have == bytes) {
-                files::replace(&path, bytes, Access::Public)?;
-            }
+    /// Writes what a service said. The index comes last: its number stands for the rest.
+    pub(super) fn keep_all(&self, sources: &Sources, index: &[u8]) -> Result<(), FileError> {
+        for (name, certificate, list) in &sources.managers {
+            self.put_manager(name, certificate, list)?;
         }
-        Ok(())
+        Self::keep(&self.path.join(ROOT_LIST), &sources.root_list)?;
+        Self::keep(&self.path.join(PARAMETERS), &sources.parameters)?;
+        Self::keep(&self.path.join(INDEX), index)
     }
+
+    /// Writes a file where it differs from what is there.
+    fn keep(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
+        if files::read(path, bytes.len(), Access::Public).is_ok_and(|have| have == bytes) {
+            return Ok(());
+        }
+        files::replace(path, bytes, Access::Public)
+    }
+}
+
+/// The name of a node's or manager's files.
+fn label(name: &Name) -> String {
+    let host = name::host(name);
+    host.split('.').next().unwrap_or_default().to_owned()
 }
 
 /// The files of `directory` whose names end in `suffix`, in order.

@@ -1,6 +1,6 @@
 //! Who was ever certified.
 
-use super::{Served, Small, cache};
+use super::{Small, cache};
 use crate::NetworkMap;
 use crate::info::InfoError;
 use crate::map::MapError;
@@ -75,7 +75,7 @@ fn a_service_tells_of_former_identities_and_the_cache_keeps_them() {
     let map = small.map();
     map.publish(&info(&other_key(&small, "PartyA"), 2), NOW).expect("published");
     small.folder.remove_info(&name("Notary")).expect("removed");
-    let served = Served::new(small.map());
+    let served = small.serve();
     let open = || NetworkMap::from_service(&served.url, &cache(&small), &small.world.trust(), NOW);
     let (map, changes) = open().expect("a map");
     assert!(changes.refused.is_empty(), "{changes:?}");
@@ -95,7 +95,7 @@ fn a_service_tells_of_former_identities_and_the_cache_keeps_them() {
 #[test]
 fn a_node_that_changes_its_key_before_the_next_refresh_is_remembered_by_the_cache() {
     let small = Small::new();
-    let served = Served::new(small.map());
+    let served = small.serve();
     let open = || NetworkMap::from_service(&served.url, &cache(&small), &small.world.trust(), NOW);
     let (map, _) = open().expect("a map");
     let before = small.party.party().clone();
