@@ -23,18 +23,22 @@ use tally_crypto::keystore::{KeyFile, ScryptCost};
 pub use error::AuthorityError;
 pub use register::{Entry, Reason, Revocation};
 
+const REGISTER: &str = "register.json";
+const ROOT_REGISTER: &str = "root-register.json";
 const MAX_PATH_FILE_BYTES: usize = 64 * 1024;
 
-/// The network's root. Its key is needed to make an identity manager and a network map's key only;
-/// keep it off line.
+/// The network's root. Its key is needed to make or revoke an identity manager and a network map's
+/// key, and to sign the list of those revoked; keep it off line.
 #[derive(Debug)]
 pub struct Root {
+    directory: PathBuf,
     certificate: Certificate,
     key: SigningKey,
 }
 
 impl Root {
-    /// Makes a root in `directory`: `root.key`, encrypted, and `root.pem`.
+    /// Makes a root in `directory`: `root.key`, encrypted, `root.pem`, and the register
+    /// `root-register.json` of what it certifies.
     ///
     /// # Errors
     /// [`AuthorityError`]; among others when there is one already.
@@ -51,8 +55,9 @@ impl Root {
         let certificate = issue::root(name, &key, now, lifetime_ms)?;
         KeyFile::write(&directory.join("root.key"), &key, passphrase, cost)?;
         let text = pem::encode_certificate(certificate.der());
+        Register::default().write(&directory.join(ROOT_REGISTER))?;
         files::create(&directory.join("root.pem"), text.as_bytes(), Access::Public)?;
-        Ok(Self { certificate, key })
+        Ok(Self { directory: directory.into(), certificate, key })
     }
 
     /// Opens the root in `directory`.
@@ -64,7 +69,7 @@ impl Root {
         Trust::new(certificate.der())?;
         let key = KeyFile::read(&directory.join("root.key"), passphrase)?;
         belongs(&certificate, &key)?;
-        Ok(Self { certificate, key })
+        Ok(Self { directory: directory.into(), certificate, key })
     }
 
     /// The root's certificate, to be given to every node by a channel it believes.
@@ -82,7 +87,41 @@ impl Root {
     ) -> Result<CertificatePath, AuthorityError> {
         let authority = Authority { certificate: &self.certificate, key: &self.key };
         let certificate = issue::certificate(role, name, &Signer::new(key), &authority, now, lifetime_ms)?;
+        // Known to the register before anybody else: else it could not be revoked.
+        self.change(|register| register.add(&certificate, now))?;
         Ok(CertificatePath::new(vec![certificate])?)
+    }
+
+    /// Changes the register, for this process alone.
+    fn change<T>(&self, change: impl FnOnce(&mut Register) -> T) -> Result<(T, Register), AuthorityError> {
+        let _lock = lock(&self.directory, "root.lock")?;
+        let path = self.directory.join(ROOT_REGISTER);
+        let mut register = Register::read(&path)?;
+        let result = change(&mut register);
+        register.write(&path)?;
+        Ok((result, register))
+    }
+
+    /// Revokes every certificate that this root gave to `name`: an identity manager, a network map's
+    /// key. [`Root::revocation_list`] then has to be published.
+    ///
+    /// # Errors
+    /// [`AuthorityError`]; among others when there is nothing to revoke.
+    pub fn revoke(&self, name: &Name, reason: Reason, now: Timestamp) -> Result<(), AuthorityError> {
+        match self.change(|register| register.revoke(name, reason, now))? {
+            (true, _) => Ok(()),
+            (false, _) => Err(AuthorityError::NothingToRevoke { name: name.clone() }),
+        }
+    }
+
+    /// A new list of everything that the root revoked so far (DER), of a higher number than the one
+    /// before. The next one is promised within `valid_ms`.
+    ///
+    /// # Errors
+    /// [`AuthorityError`].
+    pub fn revocation_list(&self, now: Timestamp, valid_ms: u64) -> Result<Vec<u8>, AuthorityError> {
+        let (number, register) = self.change(Register::next_list)?;
+        revocation_list(&register, number, &self.certificate, &self.key, now, valid_ms)
     }
 }
 
@@ -119,9 +158,9 @@ impl Manager {
         let path = root.certify(Role::IdentityManager, name, &key, now, lifetime_ms)?;
         KeyFile::write(&directory.join("manager.key"), &key, passphrase, cost)?;
         write_path(&directory.join("manager.pem"), &path)?;
-        let lock = lock(directory)?;
+        let lock = lock(directory, "register.lock")?;
         let register = Register::default();
-        register.write(directory)?;
+        register.write(&directory.join(REGISTER))?;
         Ok(Self {
             directory: directory.into(),
             root: root.certificate.subject().clone(),
@@ -137,12 +176,12 @@ impl Manager {
     /// # Errors
     /// [`AuthorityError`].
     pub fn open(directory: &Path, passphrase: &[u8]) -> Result<Self, AuthorityError> {
-        let lock = lock(directory)?;
+        let lock = lock(directory, "register.lock")?;
         let path = read_path(&directory.join("manager.pem"))?;
         expect_role(path.leaf(), Role::IdentityManager)?;
         let key = KeyFile::read(&directory.join("manager.key"), passphrase)?;
         belongs(path.leaf(), &key)?;
-        let register = Register::read(directory)?;
+        let register = Register::read(&directory.join(REGISTER))?;
         let root = path.leaf().issuer().clone();
         Ok(Self { directory: directory.into(), path, root, key, register, _lock: lock })
     }
@@ -191,7 +230,7 @@ impl Manager {
         // Known to the register before anybody else: else it could not be revoked.
         let mut register = self.register.clone();
         register.add(&certificate, now);
-        register.write(&self.directory)?;
+        register.write(&self.directory.join(REGISTER))?;
         self.register = register;
         Ok(self.path.extended(certificate)?)
     }
@@ -205,7 +244,7 @@ impl Manager {
         if !register.revoke(name, reason, now) {
             return Err(AuthorityError::NothingToRevoke { name: name.clone() });
         }
-        register.write(&self.directory)?;
+        register.write(&self.directory.join(REGISTER))?;
         self.register = register;
         Ok(())
     }
@@ -218,34 +257,44 @@ impl Manager {
     pub fn revocation_list(&mut self, now: Timestamp, valid_ms: u64) -> Result<Vec<u8>, AuthorityError> {
         let mut register = self.register.clone();
         let number = register.next_list();
-        register.write(&self.directory)?;
+        register.write(&self.directory.join(REGISTER))?;
         self.register = register;
-        let revoked_certs = self
-            .register
-            .entries()
-            .iter()
-            .filter_map(|entry| Some((entry, entry.revoked.as_ref()?)))
-            .map(|(entry, revocation)| RevokedCertParams {
-                serial_number: rcgen::SerialNumber::from_slice(entry.serial.as_bytes()),
-                revocation_time: to_date(Timestamp::from_millis(revocation.at_ms)),
-                reason_code: Some(revocation.reason.to_x509()),
-                invalidity_date: None,
-            })
-            .collect();
-        let list = CertificateRevocationListParams {
-            this_update: to_date(now),
-            next_update: to_date(moment::after(now, valid_ms.max(1000))),
-            crl_number: rcgen::SerialNumber::from(number),
-            issuing_distribution_point: None,
-            revoked_certs,
-            key_identifier_method: KeyIdMethod::Sha256,
-        };
-        let issuer = issue::issuer(self.path.leaf());
-        let list = list
-            .signed_by(&Issuer::from_params(&issuer, Signer::new(&self.key)))
-            .map_err(IssueError::Encoding)?;
-        Ok(list.der().to_vec())
+        revocation_list(&self.register, number, self.path.leaf(), &self.key, now, valid_ms)
     }
+}
+
+/// The list of everything that is revoked in `register`, signed by the authority.
+fn revocation_list(
+    register: &Register,
+    number: u64,
+    certificate: &Certificate,
+    key: &SigningKey,
+    now: Timestamp,
+    valid_ms: u64,
+) -> Result<Vec<u8>, AuthorityError> {
+    let revoked_certs = register
+        .entries()
+        .iter()
+        .filter_map(|entry| Some((entry, entry.revoked.as_ref()?)))
+        .map(|(entry, revocation)| RevokedCertParams {
+            serial_number: rcgen::SerialNumber::from_slice(entry.serial.as_bytes()),
+            revocation_time: to_date(Timestamp::from_millis(revocation.at_ms)),
+            reason_code: Some(revocation.reason.to_x509()),
+            invalidity_date: None,
+        })
+        .collect();
+    let list = CertificateRevocationListParams {
+        this_update: to_date(now),
+        next_update: to_date(moment::after(now, valid_ms.max(1000))),
+        crl_number: rcgen::SerialNumber::from(number),
+        issuing_distribution_point: None,
+        revoked_certs,
+        key_identifier_method: KeyIdMethod::Sha256,
+    };
+    let issuer = issue::issuer(certificate);
+    let list =
+        list.signed_by(&Issuer::from_params(&issuer, Signer::new(key))).map_err(IssueError::Encoding)?;
+    Ok(list.der().to_vec())
 }
 
 /// The key that signs the network parameters.
@@ -339,8 +388,8 @@ pub(crate) fn belongs(certificate: &Certificate, key: &SigningKey) -> Result<(),
     Err(CertificateError::KeyMismatch { subject: certificate.subject().clone(), role: certificate.role() })
 }
 
-fn lock(directory: &Path) -> Result<File, AuthorityError> {
-    let path = directory.join("register.lock");
+fn lock(directory: &Path, file: &str) -> Result<File, AuthorityError> {
+    let path = directory.join(file);
     let file = File::options()
         .create(true)
         .truncate(false)

@@ -14,6 +14,7 @@ use crate::map::NetworkFolder;
 use crate::moment;
 use crate::node::{Identity, IdentityError, NodeKeys};
 use crate::parameters::{NetworkParameters, Notary, ParametersError, SignedParameters};
+use crate::trust::REVOCATION_GRACE_MS;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use tally_contracts::limits::SIGNED_TRANSACTION_BYTES;
@@ -24,7 +25,7 @@ use zeroize::Zeroizing;
 /// The passphrases made here are 128 random bits: guessing them costs too much without scrypt, and
 /// nodes start sooner.
 const COST: ScryptCost = ScryptCost { log_n: 10, p: 1 };
-/// The revocation list is valid for as long; `tally network` makes a new one with each revocation.
+/// The revocation lists are valid for as long; `tally network authority lists` makes new ones.
 const LIST_VALID_MS: u64 = moment::days(365);
 /// An attachment (10 MiB at most), and what else a message carries.
 const MAX_MESSAGE_BYTES: u32 = 12 << 20;
@@ -59,8 +60,10 @@ pub struct Network {
 /// A node that was made.
 #[derive(Debug, Clone)]
 pub struct BootstrappedNode {
-    /// Its name and key.
+    /// Its name and the key of its legal identity.
     pub party: Party,
+    /// Its name and the key of its notary service, where it is a notary.
+    pub notary_party: Option<Party>,
     /// Its directory; `identity` in it has keys and certificates.
     pub directory: PathBuf,
     /// Keys and certificates.
@@ -154,6 +157,7 @@ pub fn bootstrap(directory: &Path, nodes: &[NodeSpec], now: Timestamp) -> Result
     folder.create()?;
     let list = manager.revocation_list(now, LIST_VALID_MS)?;
     folder.put_revocations(&list, manager.path())?;
+    folder.put_root_revocations(&root.revocation_list(now, LIST_VALID_MS)?)?;
 
     let mut made = Vec::with_capacity(nodes.len());
     for spec in nodes {
@@ -162,14 +166,16 @@ pub fn bootstrap(directory: &Path, nodes: &[NodeSpec], now: Timestamp) -> Result
     }
     let notaries = made
         .iter()
-        .filter_map(|node| Some(Notary { party: node.party.clone(), validating: node.notary? }))
+        .filter_map(|node| Some(Notary { party: node.notary_party.clone()?, validating: node.notary? }))
         .collect();
     let parameters = NetworkParameters {
         epoch: 1,
         minimum_platform_version: PLATFORM_VERSION,
         notaries,
+        former_notaries: Vec::new(),
         max_message_bytes: MAX_MESSAGE_BYTES,
         max_transaction_bytes: u32::try_from(SIGNED_TRANSACTION_BYTES).unwrap_or(u32::MAX),
+        revocation_grace_ms: REVOCATION_GRACE_MS,
         modified: now,
     };
     folder.put_parameters(&SignedParameters::sign(&map_key, parameters)?)?;
@@ -191,6 +197,9 @@ fn node(
     let identity = home.join("identity");
     let secret = passphrase(&identity)?;
     let request = NodeKeys::create(&identity, name, &secret, COST).map_err(failed)?;
+    if spec.notary.is_some() {
+        NodeKeys::create_notary(&identity, &secret, COST, now).map_err(failed)?;
+    }
     let path = manager.issue(&request, now, lifetime_ms)?;
     NodeKeys::accept(&identity, &secret, root.certificate().der(), &path, now).map_err(failed)?;
     let loaded = Identity::load(&identity, &secret, now).map_err(failed)?;
@@ -199,6 +208,7 @@ fn node(
     folder.put_info(&info)?;
     Ok(BootstrappedNode {
         party: loaded.party().clone(),
+        notary_party: loaded.notary_party().cloned(),
         passphrase: identity.join(PASSPHRASE),
         identity,
         directory: home,

@@ -1,9 +1,9 @@
 //! What a node says of itself: name, key, certificates, addresses; signed with its legal identity.
 
-use crate::certificate::{CertificateError, CertificatePath, MAX_CERTIFICATE_BYTES};
+use crate::certificate::{Certificate, CertificateError, CertificatePath, MAX_CERTIFICATE_BYTES};
 use crate::node::Identity;
 use crate::role::Role;
-use crate::trust::Trust;
+use crate::trust::{Trust, Verified};
 use borsh::{BorshDeserialize, BorshSerialize};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -11,14 +11,16 @@ use std::str::FromStr;
 use tally_contracts::{Party, Signature, Timestamp};
 use tally_crypto::Hash;
 
-/// Largest node info taken; one made here has about 2,400 bytes.
-pub const MAX_NODE_INFO_BYTES: usize = 32 * 1024;
+/// Largest node info taken; one made here has about 2,400 bytes, that of a notary 3,200.
+pub const MAX_NODE_INFO_BYTES: usize = 40 * 1024;
 /// Most addresses of a node.
 const MAX_ADDRESSES: usize = 8;
 
 /// Begins a file, a request body: what it is, and of which version.
-const MAGIC: &[u8; 8] = b"tlyinfo1";
-const DOMAIN: &[u8; 32] = b"tallystick signed node info v1  ";
+const MAGIC: &[u8; 8] = b"tlyinfo2";
+const DOMAIN: &[u8; 32] = b"tallystick signed node info v2  ";
+/// The notary's service signs the info as well, to show that it has its key.
+const NOTARY_DOMAIN: &[u8; 32] = b"tallystick node info notary v2  ";
 
 /// Host name or IP address, and port.
 ///
@@ -103,6 +105,9 @@ pub struct NodeInfo {
     pub party: Party,
     /// The legal identity's certificate and those above it.
     pub path: CertificatePath,
+    /// The certificate of the node's notary service and those above it, where it has one. Whether
+    /// the network takes it for a notary, its parameters say.
+    pub notary: Option<CertificatePath>,
     /// Where other nodes reach it; the first is tried first.
     pub addresses: Vec<Address>,
     /// The newest version of the network's rules that it knows.
@@ -149,6 +154,22 @@ pub enum InfoError {
         /// The party's name.
         party: tally_contracts::Name,
     },
+    /// The notary's service has the certificate of another node, or its key in another role.
+    #[error(
+        "the notary service in the node info of {party} is another node's, or has its legal identity's key"
+    )]
+    NotaryMismatch {
+        /// The party's name.
+        party: tally_contracts::Name,
+    },
+    /// Not signed by the notary's service.
+    #[error(
+        "the node info of {party} is not signed by the key of its notary service: no proof of possession"
+    )]
+    NotarySignature {
+        /// The party's name.
+        party: tally_contracts::Name,
+    },
     /// A newer one is known.
     #[error("{party}'s node info has serial {got}, but serial {have} is known; publish with a higher one")]
     Older {
@@ -158,6 +179,14 @@ pub enum InfoError {
         got: u64,
         /// The serial that is known.
         have: u64,
+    },
+    /// The name had many keys already; each is remembered by every node for ever.
+    #[error("{party} had {count} keys already, which is as many as one name may have")]
+    TooManyKeys {
+        /// The party's name.
+        party: tally_contracts::Name,
+        /// How many it had.
+        count: usize,
     },
     /// The node does not know the rules that the network demands.
     #[error("{party}'s platform version {got} is below the network's minimum {minimum}; upgrade the node")]
@@ -175,6 +204,8 @@ pub enum InfoError {
 struct Content {
     party: Party,
     path: Vec<Vec<u8>>,
+    /// The certificate of the notary's service; those above it are those of `path`.
+    notary: Option<Vec<u8>>,
     addresses: Vec<String>,
     platform_version: u32,
     serial: u64,
@@ -183,6 +214,7 @@ struct Content {
 #[derive(BorshSerialize, BorshDeserialize)]
 struct Envelope {
     content: Vec<u8>,
+    notary: Option<Signature>,
     signature: Signature,
 }
 
@@ -193,6 +225,7 @@ pub struct SignedNodeInfo {
     info: NodeInfo,
     content: Vec<u8>,
     signature: Signature,
+    notary: Option<Signature>,
 }
 
 impl SignedNodeInfo {
@@ -209,13 +242,15 @@ impl SignedNodeInfo {
         let info = NodeInfo {
             party: identity.party().clone(),
             path: identity.path().clone(),
+            notary: identity.notary_path().cloned(),
             addresses,
             platform_version,
             serial,
         };
         let content = info.encode()?;
         let signature = identity.key().sign(message(&content).as_bytes());
-        Ok(Self { info, content, signature })
+        let notary = identity.notary_key().map(|key| key.sign(notary_message(&content).as_bytes()));
+        Ok(Self { info, content, signature, notary })
     }
 
     /// Reads the bytes that [`SignedNodeInfo::encode`] makes.
@@ -230,14 +265,15 @@ impl SignedNodeInfo {
         let rest = bytes
             .strip_prefix(MAGIC)
             .ok_or_else(|| InfoError::Malformed("it does not begin as one".into()))?;
-        let Envelope { content, signature } = borsh::from_slice(rest).map_err(malformed)?;
+        let Envelope { content, signature, notary } = borsh::from_slice(rest).map_err(malformed)?;
         let info = NodeInfo::decode(borsh::from_slice(&content).map_err(malformed)?)?;
-        Ok(Self { info, content, signature })
+        Ok(Self { info, content, signature, notary })
     }
 
     /// The bytes: of a file, of a request to the network map.
     pub fn encode(&self) -> Vec<u8> {
-        let envelope = Envelope { content: self.content.clone(), signature: self.signature };
+        let envelope =
+            Envelope { content: self.content.clone(), signature: self.signature, notary: self.notary };
         let mut bytes = MAGIC.to_vec();
         bytes.extend(tally_contracts::encode(&envelope));
         bytes
@@ -259,8 +295,37 @@ impl SignedNodeInfo {
     /// # Errors
     /// [`InfoError`].
     pub fn verify(&self, trust: &Trust, now: Timestamp) -> Result<&NodeInfo, InfoError> {
-        let NodeInfo { party, path, .. } = &self.info;
-        let verified = trust.verify(path, Role::LegalIdentity, now)?;
+        let verified = trust.verify(&self.info.path, Role::LegalIdentity, now)?;
+        self.check_signature(verified)?;
+        if let Some(path) = &self.info.notary {
+            let notary = trust.verify(path, Role::NotaryService, now)?;
+            self.check_notary(&notary)?;
+        }
+        Ok(&self.info)
+    }
+
+    fn check_notary(&self, notary: &Verified) -> Result<(), InfoError> {
+        let party = &self.info.party;
+        if notary.name != party.name || notary.key == party.key {
+            return Err(InfoError::NotaryMismatch { party: party.name.clone() });
+        }
+        let refuse = || InfoError::NotarySignature { party: party.name.clone() };
+        let signature = self.notary.as_ref().ok_or_else(refuse)?;
+        notary.key.verify(notary_message(&self.content).as_bytes(), signature).map_err(|_| refuse())
+    }
+
+    /// As [`SignedNodeInfo::verify`], at the time of the certificate: whether the node said this
+    /// while it was certified, although its certificates expired or were revoked since.
+    ///
+    /// # Errors
+    /// [`InfoError`].
+    pub fn verify_past(&self, trust: &Trust) -> Result<&NodeInfo, InfoError> {
+        let verified = trust.verify_past(&self.info.path, Role::LegalIdentity)?;
+        self.check_signature(verified)
+    }
+
+    fn check_signature(&self, verified: Verified) -> Result<&NodeInfo, InfoError> {
+        let party = &self.info.party;
         if verified.name != party.name || verified.key != party.key {
             return Err(InfoError::PartyMismatch { party: party.name.clone(), subject: verified.name });
         }
@@ -273,11 +338,18 @@ impl SignedNodeInfo {
 }
 
 impl NodeInfo {
+    /// Name and key of the node's notary service, where it has one.
+    pub fn notary_party(&self) -> Option<Party> {
+        let leaf = self.notary.as_ref()?.leaf();
+        Some(Party { name: leaf.subject().clone(), key: leaf.public_key().ok()? })
+    }
+
     fn encode(&self) -> Result<Vec<u8>, InfoError> {
         self.check()?;
         Ok(tally_contracts::encode(&Content {
             party: self.party.clone(),
             path: self.path.to_der().iter().map(|der| der.to_vec()).collect(),
+            notary: self.notary.as_ref().map(|path| path.leaf().der().to_vec()),
             addresses: self.addresses.iter().map(Address::to_string).collect(),
             platform_version: self.platform_version,
             serial: self.serial,
@@ -285,10 +357,13 @@ impl NodeInfo {
     }
 
     fn decode(content: Content) -> Result<Self, InfoError> {
-        let Content { party, path, addresses, platform_version, serial } = content;
+        let Content { party, path, notary, addresses, platform_version, serial } = content;
+        let path = CertificatePath::parse(&path)?;
+        let notary = notary.map(|der| beside(&path, &der)).transpose()?;
         let info = Self {
             party,
-            path: CertificatePath::parse(&path)?,
+            path,
+            notary,
             addresses: addresses
                 .iter()
                 .map(|text| text.parse::<Address>().and_then(|address| canonical(address, text)))
@@ -312,13 +387,25 @@ fn canonical(address: Address, text: &str) -> Result<Address, AddressError> {
     if address.to_string() == text { Ok(address) } else { Err(AddressError(text.into())) }
 }
 
+/// The path of the certificate `der`, which has the issuers of `path`.
+fn beside(path: &CertificatePath, der: &[u8]) -> Result<CertificatePath, CertificateError> {
+    let leaf = Certificate::parse(der)?;
+    let above = path.certificates().iter().skip(1).cloned();
+    CertificatePath::new(std::iter::once(leaf).chain(above).collect())
+}
+
+/// What the notary's service signs.
+fn notary_message(content: &[u8]) -> Hash {
+    tally_crypto::keyed(NOTARY_DOMAIN, content)
+}
+
 /// What the legal identity signs.
 fn message(content: &[u8]) -> Hash {
     tally_crypto::keyed(DOMAIN, content)
 }
 
 // Certificates of the largest size would not fit otherwise.
-const _: () = assert!(3 * MAX_CERTIFICATE_BYTES + 8 * 300 + 1024 < MAX_NODE_INFO_BYTES);
+const _: () = assert!(4 * MAX_CERTIFICATE_BYTES + 8 * 300 + 1024 < MAX_NODE_INFO_BYTES);
 
 #[cfg(test)]
 mod tests;

@@ -47,7 +47,7 @@ pub use certificate::{
 pub use files::FileError;
 pub use info::{Address, AddressError, InfoError, MAX_NODE_INFO_BYTES, NodeInfo, SignedNodeInfo};
 pub use issue::{IssueError, Lifetimes};
-pub use map::{Changes, MapError, NetworkFolder, NetworkMap, Refused, Snapshot};
+pub use map::{Changes, IndexError, MapError, NetworkFolder, NetworkMap, Refused, Snapshot};
 pub use moment::system_now;
 pub use name::{NameError, server_name};
 pub use node::{Identity, IdentityError, NodeKeys};
@@ -59,4 +59,4 @@ pub use request::{MAX_REQUEST_BYTES, Request, RequestError};
 pub use revocation::{MAX_REVOCATION_LIST_BYTES, RevocationError, Revocations};
 pub use role::Role;
 pub use tls_key::TlsKeyError;
-pub use trust::{Trust, Verified};
+pub use trust::{REVOCATION_GRACE_MS, Trust, Verified};

@@ -6,14 +6,20 @@
 //!
 //! | file of the folder | what |
 //! | --- | --- |
-//! | `manager.pem` | the identity manager's certificate |
-//! | `revoked.crl` | the certificates it revoked (DER) |
+//! | `root.crl` | the identity managers and network map's keys that the root revoked (DER) |
+//! | `managers/*.pem`, `*.crl` | each identity manager's certificate, and what it revoked (DER) |
 //! | `parameters` | [`SignedParameters`](crate::SignedParameters) |
 //! | `node-infos/*.info` | [`SignedNodeInfo`], one for each node |
+//! | `former/*.pem` | certificates of identities that left the map or have another key now |
+//! | `index` | in a cache: the signed index that the service gave last |
+//!
+//! States name identities of the past, so the map forgets none: [`NetworkMap::is_certified`].
 
 mod client;
 mod error;
 mod folder;
+mod identities;
+mod index;
 pub mod service;
 mod snapshot;
 
@@ -23,6 +29,7 @@ use crate::parameters::{NetworkParameters, Notary};
 use crate::trust::Trust;
 use arc_swap::ArcSwap;
 use client::Client;
+use index::SignedIndex;
 use snapshot::{Material, Step};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,6 +37,7 @@ use tally_contracts::{Name, Party, PublicKey, Timestamp};
 
 pub use error::{MapError, Refused};
 pub use folder::NetworkFolder;
+pub use index::{IndexError, MAX_AGE_MS};
 pub use snapshot::{Changes, Snapshot};
 
 /// Who is in the network. Reads take no lock; [`NetworkMap::refresh`] puts a new snapshot in place
@@ -52,7 +60,8 @@ impl NetworkMap {
     /// refused are told in [`Changes`].
     pub fn from_folder(path: &Path, trust: &Trust, now: Timestamp) -> Result<(Self, Changes), MapError> {
         let folder = NetworkFolder::new(path);
-        let step = Snapshot::default().advance(Material::from_folder(&folder)?, trust, now)?;
+        let empty = Snapshot::default();
+        let step = empty.advance(Material::from_folder(&folder, &empty)?, trust, now)?;
         Ok(Self::new(trust, folder, None, step))
     }
 
@@ -73,7 +82,8 @@ impl NetworkMap {
         folder.create()?;
         let client = Client::new(url)?;
         let empty = Snapshot::default();
-        let cached = Material::from_folder(&folder).and_then(|material| empty.advance(material, trust, now));
+        let cached =
+            Material::from_folder(&folder, &empty).and_then(|material| empty.advance(material, trust, now));
         let step = match cached {
             Ok(step) => step,
             // A damaged or half-written cache is as good as none.
@@ -107,7 +117,7 @@ impl NetworkMap {
     fn refresh_locked(&self, now: Timestamp) -> Result<Changes, MapError> {
         let current = self.snapshot.load_full();
         let Step { snapshot, changes, .. } = match &self.client {
-            None => current.advance(Material::from_folder(&self.folder)?, &self.trust, now)?,
+            None => current.advance(Material::from_folder(&self.folder, &current)?, &self.trust, now)?,
             Some(client) => fetch(client, &self.folder, &current, &self.trust, now)?,
         };
         self.snapshot.store(Arc::new(snapshot));
@@ -152,6 +162,23 @@ impl NetworkMap {
         self.snapshot.load().party_of_key(key).cloned()
     }
 
+    /// Whether name and key are those of a legal identity that this network certified, now or ever:
+    /// of a node on the map, of one that left it, or a former key of one. Certificates that expired
+    /// or were revoked since count, because states of the past name them.
+    ///
+    /// It is what this map has seen; an identity that was certified and never published is not
+    /// known. Once true, it stays true.
+    pub fn is_certified(&self, party: &Party) -> bool {
+        self.snapshot.load().is_certified(party)
+    }
+
+    /// Whether name and key are those of the service of a notary that the network trusts, or
+    /// trusted in the past; [`NetworkMap::notaries`] are those of now alone. A key that is a legal
+    /// identity's is none, whatever the parameters say: one key has one role.
+    pub fn is_notary_key(&self, party: &Party) -> bool {
+        self.snapshot.load().is_notary_key(party)
+    }
+
     /// The notaries that the network trusts, by name.
     pub fn notaries(&self) -> Vec<Notary> {
         self.snapshot.load().parameters().notaries.clone()
@@ -181,17 +208,19 @@ fn fetch(
     trust: &Trust,
     now: Timestamp,
 ) -> Result<Step, MapError> {
-    let material = Material::from_service(client, current)?;
-    let kept = (material.manager.clone(), material.revocations.clone(), material.parameters.clone());
+    let material = Material::from_service(client, current, trust, now)?;
+    let index = material.index.as_ref().map(SignedIndex::encode).unwrap_or_default();
     let step = current.advance(material, trust, now)?;
-    let (manager, revocations, parameters) = kept;
-    cache.keep(&manager, &revocations, &parameters)?;
+    for path in &step.former {
+        cache.put_former(path)?;
+    }
     for info in &step.accepted {
         cache.put_info(info)?;
     }
     for name in &step.changes.removed {
         cache.remove_info(name)?;
     }
+    cache.keep_all(step.snapshot.sources(), &index)?;
     Ok(step)
 }
 

@@ -7,6 +7,7 @@
 //! | `node-authority.key`, `.pem` | the node's own authority, needed to make or renew the other two only |
 //! | `identity.key`, `.pem` | the legal identity: signs transactions |
 //! | `tls.key`, `.pem` | connections |
+//! | `notary.key`, `.pem` | the notary's service, where the node has one: signs as a notary |
 
 use crate::authority::{self, AuthorityError, belongs};
 use crate::certificate::{Certificate, CertificateError, CertificatePath};
@@ -17,7 +18,7 @@ use crate::request::{MAX_REQUEST_BYTES, Request, RequestError};
 use crate::role::Role;
 use crate::signer::Signer;
 use crate::tls_key::{TlsKey, TlsKeyError};
-use crate::trust::Trust;
+use crate::trust::{Trust, Verified};
 use rustls::sign::CertifiedKey;
 use std::path::Path;
 use std::sync::Arc;
@@ -29,6 +30,7 @@ const REQUEST: &str = "request.csr";
 const AUTHORITY: &str = "node-authority";
 const LEGAL_IDENTITY: &str = "identity";
 const TLS: &str = "tls";
+const NOTARY: &str = "notary";
 
 /// Why a node's identity was not made or loaded.
 #[derive(Debug, thiserror::Error)]
@@ -130,11 +132,43 @@ impl NodeKeys {
         Ok(request)
     }
 
+    /// Makes the key of a notary's service, encrypted, if there is none: a notary signs with a key
+    /// of its own, so that its signature is nobody's as owner or issuer. The certificate is made
+    /// with the others by [`NodeKeys::accept`], or at once where that was called already.
+    ///
+    /// # Errors
+    /// [`IdentityError`].
+    pub fn create_notary(
+        directory: &Path,
+        passphrase: &[u8],
+        cost: ScryptCost,
+        now: Timestamp,
+    ) -> Result<(), IdentityError> {
+        let notary = key(directory, NOTARY, passphrase, cost)?;
+        let accepted = directory.join(format!("{AUTHORITY}.pem"));
+        if !accepted.exists() || directory.join(format!("{NOTARY}.pem")).exists() {
+            return Ok(());
+        }
+        let path = authority::read_path(&accepted)?;
+        let trust = Trust::new(authority::read_certificate(&directory.join(ROOT))?.der())?;
+        let key = KeyFile::read(&directory.join(format!("{AUTHORITY}.key")), passphrase)?;
+        belongs(path.leaf(), &key)?;
+        let authority = Authority { certificate: path.leaf(), key: &key };
+        let role = Role::NotaryService;
+        let leaf =
+            issue::certificate(role, path.subject(), &Signer::new(&notary), &authority, now, u64::MAX)?;
+        let made = path.extended(leaf)?;
+        trust.verify(&made, role, now)?;
+        let file = directory.join(format!("{NOTARY}.pem"));
+        Ok(files::replace(&file, pem::encode_path(&made).as_bytes(), Access::Public)?)
+    }
+
     /// Takes what the identity manager answered to the request: `path` (the node's authority, the
     /// manager) under `root` (DER), which the operator has from a source they believe. Makes the
-    /// legal identity's and the TLS certificate, valid as long as the authority's.
+    /// legal identity's and the TLS certificate, and the notary service's where there is a key for
+    /// one, valid as long as the authority's.
     ///
-    /// With a newer path of the same key this renews all three.
+    /// With a newer path of the same key this renews all of them.
     ///
     /// # Errors
     /// [`IdentityError`]: when the path does not lead to the root, is for another name or another
@@ -157,7 +191,7 @@ impl NodeKeys {
         let key = KeyFile::read(&directory.join(format!("{AUTHORITY}.key")), passphrase)?;
         belongs(path.leaf(), &key)?;
         let authority = Authority { certificate: path.leaf(), key: &key };
-        let (legal, tls) = keys(directory, passphrase)?;
+        let Keys { legal, tls, notary } = keys(directory, passphrase)?;
         let make = |role, key: &dyn Fn(Role) -> Result<Certificate, IssueError>| {
             let made = path.extended(key(role)?)?;
             trust.verify(&made, role, now)?;
@@ -169,15 +203,31 @@ impl NodeKeys {
         })?;
         let tls =
             make(Role::Tls, &|role| issue::certificate(role, name, tls.public(), &authority, now, u64::MAX))?;
+        let notary = notary.map(|notary| {
+            make(Role::NotaryService, &|role| {
+                issue::certificate(role, name, &Signer::new(&notary), &authority, now, u64::MAX)
+            })
+        });
         let write =
             |file: &str, text: String| files::replace(&directory.join(file), text.as_bytes(), Access::Public);
         write(ROOT, pem::encode_certificate(root))?;
         write(&format!("{AUTHORITY}.pem"), pem::encode_path(path))?;
         write(&format!("{TLS}.pem"), pem::encode_path(&tls))?;
+        if let Some(notary) = notary {
+            write(&format!("{NOTARY}.pem"), pem::encode_path(&notary?))?;
+        }
         // The last one: a directory with it is complete.
         write(&format!("{LEGAL_IDENTITY}.pem"), pem::encode_path(&legal))?;
         Ok(())
     }
+}
+
+/// The service of a notary: its certificate and its key.
+#[derive(Debug, Clone)]
+struct NotaryService {
+    party: Party,
+    key: SigningKey,
+    path: CertificatePath,
 }
 
 /// Who this node is: its legal identity with the key to sign, its TLS certificate and key, and whom
@@ -189,6 +239,7 @@ pub struct Identity {
     path: CertificatePath,
     tls_path: CertificatePath,
     tls: Arc<CertifiedKey>,
+    notary: Option<NotaryService>,
     trust: Trust,
 }
 
@@ -213,8 +264,23 @@ impl Identity {
                 CertificateError::NameMismatch { expected: verified.name, found: tls_verified.name }.into()
             );
         }
-        let (key, tls) = keys(directory, passphrase)?;
+        let Keys { legal: key, tls, notary } = keys(directory, passphrase)?;
         belongs(path.leaf(), &key)?;
+        let notary = match notary {
+            // A key without a certificate was made for a node that has none yet.
+            Some(key) if directory.join(format!("{NOTARY}.pem")).exists() => {
+                let path = read(NOTARY)?;
+                let Verified { name, key: public } = trust.verify(&path, Role::NotaryService, now)?;
+                if name != verified.name {
+                    return Err(
+                        CertificateError::NameMismatch { expected: verified.name, found: name }.into()
+                    );
+                }
+                belongs(path.leaf(), &key)?;
+                Some(NotaryService { party: Party { name, key: public }, key: key.into(), path })
+            }
+            _ => None,
+        };
         let tls = CertifiedKey::new(tls_path.to_der(), tls.to_rustls().map_err(IdentityError::Tls)?);
         tls.keys_match().map_err(IdentityError::Tls)?;
         Ok(Self {
@@ -223,6 +289,7 @@ impl Identity {
             path,
             tls_path,
             tls: Arc::new(tls),
+            notary,
             trust,
         })
     }
@@ -257,6 +324,21 @@ impl Identity {
         &self.tls
     }
 
+    /// Name and key of the node's notary service, where it has one: the node's name, another key.
+    pub fn notary_party(&self) -> Option<&Party> {
+        self.notary.as_ref().map(|notary| &notary.party)
+    }
+
+    /// The key with which the node signs as a notary, where it has such a service.
+    pub fn notary_key(&self) -> Option<&SigningKey> {
+        self.notary.as_ref().map(|notary| &notary.key)
+    }
+
+    /// The certificate of the node's notary service and those above it.
+    pub fn notary_path(&self) -> Option<&CertificatePath> {
+        self.notary.as_ref().map(|notary| &notary.path)
+    }
+
     /// Whom this node trusts. Clones share the revocation list.
     pub const fn trust(&self) -> &Trust {
         &self.trust
@@ -264,21 +346,36 @@ impl Identity {
 
     /// The last second at which all certificates of the node are valid.
     pub fn not_after(&self) -> Timestamp {
-        self.path.not_after().min(self.tls_path.not_after())
+        let own = self.path.not_after().min(self.tls_path.not_after());
+        self.notary_path().map_or(own, |path| own.min(path.not_after()))
     }
 }
 
-/// Reads both keys of daily use at the same time, because scrypt takes its time for each.
-fn keys(directory: &Path, passphrase: &[u8]) -> Result<(tally_crypto::SigningKey, TlsKey), IdentityError> {
+/// The keys of daily use.
+struct Keys {
+    legal: tally_crypto::SigningKey,
+    tls: TlsKey,
+    notary: Option<tally_crypto::SigningKey>,
+}
+
+/// Reads the keys of daily use at the same time, because scrypt takes its time for each.
+fn keys(directory: &Path, passphrase: &[u8]) -> Result<Keys, IdentityError> {
+    let file = |name: &str| directory.join(format!("{name}.key"));
     std::thread::scope(|scope| {
-        let tls = scope.spawn(|| TlsKey::read(&directory.join(format!("{TLS}.key")), passphrase));
-        let legal = KeyFile::read(&directory.join(format!("{LEGAL_IDENTITY}.key")), passphrase);
-        let tls = match tls.join() {
-            Ok(tls) => tls,
-            Err(panic) => std::panic::resume_unwind(panic),
-        };
-        Ok((legal?, tls?))
+        let tls = scope.spawn(|| TlsKey::read(&file(TLS), passphrase));
+        let notary = file(NOTARY);
+        let notary = notary.exists().then(|| scope.spawn(move || KeyFile::read(&notary, passphrase)));
+        let legal = KeyFile::read(&file(LEGAL_IDENTITY), passphrase);
+        let (tls, notary) = (join(tls), notary.map(join));
+        Ok(Keys { legal: legal?, tls: tls?, notary: notary.transpose()? })
     })
+}
+
+fn join<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
+    match thread.join() {
+        Ok(result) => result,
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
 }
 
 /// The key of that name, made if there is none.

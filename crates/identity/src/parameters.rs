@@ -11,16 +11,18 @@ use tally_crypto::Hash;
 
 /// Largest parameters taken.
 pub const MAX_PARAMETERS_BYTES: usize = 256 * 1024;
-/// Most notaries of a network.
+/// Most notaries of a network, and as many of the past.
 const MAX_NOTARIES: usize = 256;
 
-const MAGIC: &[u8; 8] = b"tlyparm1";
-const DOMAIN: &[u8; 32] = b"tallystick network parameters v1";
+const MAX_REVOCATION_GRACE_MS: u64 = crate::moment::days(90);
+
+const MAGIC: &[u8; 8] = b"tlyparm2";
+const DOMAIN: &[u8; 32] = b"tallystick network parameters v2";
 
 /// A notary that the network trusts.
 #[derive(Debug, Clone, PartialEq, Eq, BorshSerialize, BorshDeserialize, Serialize, Deserialize)]
 pub struct Notary {
-    /// Its name and key.
+    /// Its name, and the key of its notary service.
     pub party: Party,
     /// Whether it sees and checks whole transactions, or a tear-off only.
     pub validating: bool,
@@ -39,10 +41,15 @@ pub struct NetworkParameters {
     pub minimum_platform_version: u32,
     /// The notaries, by name.
     pub notaries: Vec<Notary>,
+    /// Notaries of the past, by name and key: what they signed counts as history, nothing new does.
+    pub former_notaries: Vec<Party>,
     /// Largest message between nodes, in bytes: [`BESIDE_A_TRANSACTION`] more than the largest transaction at least.
     pub max_message_bytes: u32,
     /// Largest transaction with its signatures, in bytes.
     pub max_transaction_bytes: u32,
+    /// How long a revocation list still counts after the next one was due, in milliseconds, at most
+    /// 90 days. Then nodes open no new connections, until they have a newer list.
+    pub revocation_grace_ms: u64,
     /// When they were last changed.
     pub modified: Timestamp,
 }
@@ -91,14 +98,47 @@ pub enum ParametersError {
 }
 
 impl NetworkParameters {
+    /// Puts `notary` in the place of the one of its name; a former key of it stays known.
+    pub fn put_notary(&mut self, notary: Notary) {
+        let name = notary.party.name.clone();
+        self.remove_notary(&name);
+        self.former_notaries.retain(|former| *former != notary.party);
+        self.notaries.push(notary);
+        self.notaries.sort_by(|a, b| a.party.name.cmp(&b.party.name));
+    }
+
+    /// Makes the notary of that name one of the past; nothing happens where there is none.
+    pub fn remove_notary(&mut self, name: &Name) {
+        let (gone, stay) = self.notaries.drain(..).partition(|notary| notary.party.name == *name);
+        self.notaries = stay;
+        let gone: Vec<Notary> = gone;
+        self.former_notaries.extend(gone.into_iter().map(|notary| notary.party));
+        self.former_notaries.sort();
+        self.former_notaries.dedup();
+    }
+
+    /// Whether these parameters name `party` as a notary, now or in the past.
+    pub fn names_notary(&self, party: &Party) -> bool {
+        self.notaries.iter().any(|notary| notary.party == *party)
+            || self.former_notaries.binary_search(party).is_ok()
+    }
+
     fn check(&self) -> Result<(), ParametersError> {
-        if self.notaries.len() > MAX_NOTARIES {
-            return Err(ParametersError::Value("more than 256 notaries"));
+        if self.notaries.len() > MAX_NOTARIES || self.former_notaries.len() > MAX_NOTARIES {
+            return Err(ParametersError::Value("more than 256 notaries, now or in the past"));
+        }
+        for pair in self.former_notaries.windows(2) {
+            if pair[0] >= pair[1] {
+                return Err(ParametersError::Notaries(pair[1].name.clone()));
+            }
         }
         for pair in self.notaries.windows(2) {
             if pair[0].party.name >= pair[1].party.name {
                 return Err(ParametersError::Notaries(pair[1].party.name.clone()));
             }
+        }
+        if self.revocation_grace_ms > MAX_REVOCATION_GRACE_MS {
+            return Err(ParametersError::Value("revocation lists that count for more than 90 days too long"));
         }
         if self.max_transaction_bytes == 0 {
             return Err(ParametersError::Value("transactions of no bytes"));

@@ -1,4 +1,4 @@
-//! Which certificates an identity manager has revoked (RFC 5280 section 5).
+//! Which certificates the root or an identity manager has revoked (RFC 5280 section 5).
 
 use crate::certificate::{Certificate, CertificateError, SerialNumber};
 use crate::moment;
@@ -40,7 +40,7 @@ pub enum RevocationError {
         by: Name,
     },
     /// The authority's own certificate is refused.
-    #[error("the certificate of the identity manager is refused")]
+    #[error("the certificate of the identity manager that signed the revocation list is refused")]
     Manager(#[source] CertificateError),
     /// An older list would undo revocations.
     #[error("revocation list number {got} is older than number {have}, which is in force")]
@@ -64,19 +64,21 @@ pub enum RevocationError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Revocations {
     issuer: Name,
+    /// SubjectPublicKeyInfo of the issuer: two authorities may have one name in turn.
+    key: Vec<u8>,
     number: u64,
     made: Timestamp,
-    next: Option<Timestamp>,
+    next: Timestamp,
     revoked: BTreeSet<SerialNumber>,
 }
 
 impl Revocations {
-    /// Reads a DER list of `manager`, whose own certificate the caller has verified
-    /// ([`Trust::install`](crate::Trust::install) does both).
+    /// Reads a DER list of `authority`, an identity manager or the root, whose own certificate the
+    /// caller has verified ([`Trust::install`](crate::Trust::install) does both).
     ///
     /// # Errors
     /// [`RevocationError`].
-    pub(crate) fn parse(der: &[u8], manager: &Certificate) -> Result<Self, RevocationError> {
+    pub(crate) fn parse(der: &[u8], authority: &Certificate) -> Result<Self, RevocationError> {
         if der.len() > MAX_REVOCATION_LIST_BYTES {
             return Err(RevocationError::TooLarge { bytes: der.len() });
         }
@@ -92,14 +94,14 @@ impl Revocations {
             .and_then(|list| list.to_owned())
             .map_err(|_| malformed("not a complete version 2 CRL"))?;
         let issuer = crate::name::from_x509(list.issuer()).ok();
-        if issuer.as_ref() != Some(manager.subject()) || manager.role() != Role::IdentityManager {
+        if issuer.as_ref() != Some(authority.subject()) || !revokes(authority.role()) {
             return Err(RevocationError::Issuer {
                 issuer: issuer.map_or_else(|| list.issuer().to_string(), |name| name.to_string()),
-                expected: manager.subject().clone(),
+                expected: authority.subject().clone(),
             });
         }
-        let signature = || RevocationError::Signature { by: manager.subject().clone() };
-        let (_, key) = SubjectPublicKeyInfo::from_der(manager.key_der()).map_err(|_| signature())?;
+        let signature = || RevocationError::Signature { by: authority.subject().clone() };
+        let (_, key) = SubjectPublicKeyInfo::from_der(authority.key_der()).map_err(|_| signature())?;
         // The parser lets a signature of a fraction of a byte pass.
         if list.signature_value.unused_bits != 0 {
             return Err(signature());
@@ -126,10 +128,13 @@ impl Revocations {
             revoked.insert(serial);
         }
         Ok(Self {
-            issuer: manager.subject().clone(),
+            issuer: authority.subject().clone(),
+            key: authority.key_der().to_vec(),
             number,
             made: time(list.last_update().timestamp())?,
-            next: list.next_update().map(|next| time(next.timestamp())).transpose()?,
+            next: time(
+                list.next_update().ok_or(malformed("it does not say when the next one comes"))?.timestamp(),
+            )?,
             revoked,
         })
     }
@@ -150,7 +155,7 @@ impl Revocations {
     }
 
     /// By when the next one was promised: after that, this one may be out of date.
-    pub const fn next(&self) -> Option<Timestamp> {
+    pub const fn next(&self) -> Timestamp {
         self.next
     }
 
@@ -164,10 +169,23 @@ impl Revocations {
         self.revoked.is_empty()
     }
 
-    /// Whether `certificate` is revoked.
-    pub fn contains(&self, certificate: &Certificate) -> bool {
-        *certificate.issuer() == self.issuer
-            && certificate.role().issuer() == Role::IdentityManager
-            && self.revoked.contains(certificate.serial())
+    /// Whether the list is that of `authority`: of its name and its key.
+    pub(crate) fn is_of(&self, authority: &Certificate) -> bool {
+        self.issuer == *authority.subject() && self.key == authority.key_der()
     }
+
+    /// Whether another list is of the same authority.
+    pub(crate) fn same_issuer(&self, other: &Self) -> bool {
+        self.issuer == other.issuer && self.key == other.key
+    }
+
+    /// Whether `certificate`, which the list's authority signed, is revoked.
+    pub(crate) fn contains(&self, certificate: &Certificate) -> bool {
+        self.revoked.contains(certificate.serial())
+    }
+}
+
+/// Which authorities have lists of revoked certificates.
+pub(crate) const fn revokes(role: Role) -> bool {
+    matches!(role, Role::Root | Role::IdentityManager)
 }

@@ -27,17 +27,20 @@ pub enum Role {
     LegalIdentity,
     /// Authenticates connections.
     Tls,
+    /// Signs as a notary, and nothing else: the legal identity of the same node does not.
+    NotaryService,
 }
 
 impl Role {
     /// Every role there is.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Root,
         Self::IdentityManager,
         Self::NetworkMap,
         Self::NodeAuthority,
         Self::LegalIdentity,
         Self::Tls,
+        Self::NotaryService,
     ];
 
     /// The value of the private extension.
@@ -49,6 +52,7 @@ impl Role {
             Self::NodeAuthority => 4,
             Self::LegalIdentity => 5,
             Self::Tls => 6,
+            Self::NotaryService => 7,
         }
     }
 
@@ -61,7 +65,7 @@ impl Role {
         match self {
             Self::Root | Self::IdentityManager | Self::NetworkMap => Self::Root,
             Self::NodeAuthority => Self::IdentityManager,
-            Self::LegalIdentity | Self::Tls => Self::NodeAuthority,
+            Self::LegalIdentity | Self::Tls | Self::NotaryService => Self::NodeAuthority,
         }
     }
 
@@ -71,7 +75,7 @@ impl Role {
             Self::Root => Some(2),
             Self::IdentityManager => Some(1),
             Self::NodeAuthority => Some(0),
-            Self::NetworkMap | Self::LegalIdentity | Self::Tls => None,
+            Self::NetworkMap | Self::LegalIdentity | Self::Tls | Self::NotaryService => None,
         }
     }
 
@@ -88,7 +92,7 @@ impl Role {
                 vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign]
             }
             Self::NodeAuthority => vec![KeyUsagePurpose::KeyCertSign],
-            Self::LegalIdentity => {
+            Self::LegalIdentity | Self::NotaryService => {
                 vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::ContentCommitment]
             }
             Self::NetworkMap | Self::Tls => vec![KeyUsagePurpose::DigitalSignature],
@@ -105,7 +109,7 @@ impl Role {
         match self {
             Self::Root | Self::IdentityManager => KEY_CERT_SIGN | CRL_SIGN,
             Self::NodeAuthority => KEY_CERT_SIGN,
-            Self::LegalIdentity => DIGITAL_SIGNATURE | CONTENT_COMMITMENT,
+            Self::LegalIdentity | Self::NotaryService => DIGITAL_SIGNATURE | CONTENT_COMMITMENT,
             Self::NetworkMap | Self::Tls => DIGITAL_SIGNATURE,
         }
     }
@@ -115,6 +119,7 @@ impl Role {
             Self::Root | Self::IdentityManager | Self::NodeAuthority => Vec::new(),
             Self::LegalIdentity => vec![ExtendedKeyUsagePurpose::Other(arcs(2, 1))],
             Self::NetworkMap => vec![ExtendedKeyUsagePurpose::Other(arcs(2, 2))],
+            Self::NotaryService => vec![ExtendedKeyUsagePurpose::Other(arcs(2, 3))],
             Self::Tls => vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth],
         }
     }
@@ -124,6 +129,7 @@ impl Role {
         match self {
             Self::LegalIdentity => Some(&LEGAL_IDENTITY_PURPOSE),
             Self::NetworkMap => Some(&NETWORK_MAP_PURPOSE),
+            Self::NotaryService => Some(&NOTARY_SERVICE_PURPOSE),
             _ => None,
         }
     }
@@ -138,6 +144,7 @@ impl fmt::Display for Role {
             Self::NodeAuthority => "node authority",
             Self::LegalIdentity => "legal identity",
             Self::Tls => "TLS",
+            Self::NotaryService => "notary service",
         })
     }
 }
@@ -155,6 +162,7 @@ fn arcs(kind: u64, number: u64) -> Vec<u64> {
 pub(crate) const ROLE_OID: [u8; 36] = encoded(1, 1);
 const LEGAL_IDENTITY_PURPOSE: [u8; 36] = encoded(2, 1);
 const NETWORK_MAP_PURPOSE: [u8; 36] = encoded(2, 2);
+const NOTARY_SERVICE_PURPOSE: [u8; 36] = encoded(2, 3);
 
 const fn encoded(kind: u8, number: u8) -> [u8; 36] {
     [
@@ -171,7 +179,7 @@ mod tests {
 
     #[test]
     fn encoded_identifiers_are_those_of_the_arcs() {
-        for (kind, number) in [(1, 1), (2, 1), (2, 2)] {
+        for (kind, number) in [(1, 1), (2, 1), (2, 2), (2, 3)] {
             let oid = Oid::from(&arcs(kind.into(), number.into())).expect("valid arcs");
             assert_eq!(oid.as_bytes(), encoded(kind, number));
         }
@@ -184,6 +192,6 @@ mod tests {
             assert!(role.issuer().path_length().is_some(), "{role}");
         }
         assert_eq!(Role::from_code(0), None);
-        assert_eq!(Role::from_code(7), None);
+        assert_eq!(Role::from_code(8), None);
     }
 }

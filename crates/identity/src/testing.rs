@@ -6,7 +6,7 @@ use crate::map::NetworkFolder;
 use crate::moment::{days, to_unix};
 use crate::node::{Identity, NodeKeys};
 use crate::parameters::{NetworkParameters, Notary, SignedParameters};
-use crate::trust::Trust;
+use crate::trust::{REVOCATION_GRACE_MS, Trust};
 use rustls::pki_types::UnixTime;
 use rustls::time_provider::TimeProvider;
 use std::path::PathBuf;
@@ -73,19 +73,34 @@ impl World {
         Identity::load(&home, PASSPHRASE, NOW).expect("an identity")
     }
 
+    /// As [`World::node`], with the service of a notary.
+    pub(crate) fn notary(&mut self, organisation: &str) -> Identity {
+        self.node(organisation);
+        let home = self.home(organisation);
+        NodeKeys::create_notary(&home, PASSPHRASE, COST, NOW).expect("a key");
+        Identity::load(&home, PASSPHRASE, NOW).expect("an identity")
+    }
+
     /// A new revocation list, put into force.
     pub(crate) fn install(&mut self, trust: &Trust, now: Timestamp) {
         let list = self.manager.revocation_list(now, DAY).expect("a list");
         trust.install(&list, self.manager.certificate(), now).expect("a newer list");
+        let list = self.root.revocation_list(now, DAY).expect("a list");
+        trust.install_root(&list, now).expect("a newer list");
     }
 
     pub(crate) fn parameters(&self, epoch: u32, notary: &Identity) -> SignedParameters {
         let parameters = NetworkParameters {
             epoch,
             minimum_platform_version: 3,
-            notaries: vec![Notary { party: notary.party().clone(), validating: false }],
+            notaries: vec![Notary {
+                party: notary.notary_party().unwrap_or(notary.party()).clone(),
+                validating: false,
+            }],
+            former_notaries: Vec::new(),
             max_message_bytes: 2_000_000,
             max_transaction_bytes: 1_000_000,
+            revocation_grace_ms: REVOCATION_GRACE_MS,
             modified: NOW,
         };
         SignedParameters::sign(&self.map_key, parameters).expect("parameters")
@@ -97,6 +112,8 @@ impl World {
         folder.create().expect("a folder");
         let list = self.manager.revocation_list(NOW, DAY).expect("a list");
         folder.put_revocations(&list, self.manager.path()).expect("written");
+        let list = self.root.revocation_list(NOW, DAY).expect("a list");
+        folder.put_root_revocations(&list).expect("written");
         folder.put_parameters(&self.parameters(1, notary)).expect("written");
         folder
     }

@@ -4,9 +4,10 @@ use crate::certificate::{Certificate, CertificateError, CertificatePath};
 use crate::moment::{Utc, to_unix};
 use crate::revocation::{RevocationError, Revocations};
 use crate::role::Role;
-use arc_swap::ArcSwapOption;
+use arc_swap::ArcSwap;
 use rustls::pki_types::{SignatureVerificationAlgorithm, TrustAnchor};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use tally_contracts::{Name, PublicKey, Timestamp};
 use webpki::{EndEntityCert, KeyUsage};
 
@@ -17,9 +18,13 @@ pub(crate) static SIGNATURES: &[&dyn SignatureVerificationAlgorithm] =
 /// A revocation list may be this much younger than the clock of the machine that reads it.
 const CLOCK_TOLERANCE_MS: u64 = 10 * 60 * 1000;
 
-/// The network's root and the revocation list in force.
+/// How long a revocation list still counts after the next one was due, where the network's
+/// parameters say nothing else: seven days, in milliseconds.
+pub const REVOCATION_GRACE_MS: u64 = crate::moment::days(7);
+
+/// The network's root and the revocation lists in force, one for each authority that has one.
 ///
-/// Clones share the list: [`Trust::install`] on one is seen by all, among them the TLS
+/// Clones share the lists: [`Trust::install`] on one is seen by all, among them the TLS
 /// configurations that were made with it, from their next handshake on.
 #[derive(Debug, Clone)]
 pub struct Trust {
@@ -30,7 +35,22 @@ pub struct Trust {
 struct Inner {
     root: Certificate,
     anchor: TrustAnchor<'static>,
-    revocations: ArcSwapOption<Revocations>,
+    lists: ArcSwap<Lists>,
+    grace_ms: AtomicU64,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Lists {
+    /// One for each authority.
+    lists: Vec<Arc<Revocations>>,
+    /// Counts the changes.
+    generation: u64,
+}
+
+impl Lists {
+    fn of(&self, authority: &Certificate) -> Option<&Arc<Revocations>> {
+        self.lists.iter().find(|list| list.is_of(authority))
+    }
 }
 
 /// A path that leads to the root, is valid and not revoked: the subject is who it says it is.
@@ -60,7 +80,14 @@ impl Trust {
         let anchor = webpki::anchor_from_trusted_cert(root.der())
             .map_err(|source| CertificateError::Path { subject: root.subject().clone(), source })?
             .to_owned();
-        Ok(Self { inner: Arc::new(Inner { root, anchor, revocations: ArcSwapOption::empty() }) })
+        Ok(Self {
+            inner: Arc::new(Inner {
+                root,
+                anchor,
+                lists: ArcSwap::default(),
+                grace_ms: AtomicU64::new(REVOCATION_GRACE_MS),
+            }),
+        })
     }
 
     /// The root's certificate.
@@ -79,7 +106,83 @@ impl Trust {
         role: Role,
         now: Timestamp,
     ) -> Result<Verified, CertificateError> {
-        let leaf = path.leaf();
+        self.check_form(path, role)?;
+        let lists = self.inner.lists.load();
+        for (certificate, issuer) in self.issued(path) {
+            if lists.of(issuer).is_some_and(|list| list.contains(certificate)) {
+                return Err(CertificateError::Revoked {
+                    subject: certificate.subject().clone(),
+                    role: certificate.role(),
+                    serial: certificate.serial().clone(),
+                });
+            }
+        }
+        let verified = self.check_signatures(path, now)?;
+        self.check_lists(&lists, path, role, now)?;
+        Ok(verified)
+    }
+
+    /// Each certificate of the path with its issuer's.
+    fn issued<'a>(
+        &'a self,
+        path: &'a CertificatePath,
+    ) -> impl Iterator<Item = (&'a Certificate, &'a Certificate)> {
+        let issuers = path.certificates()[1..].iter().chain([&self.inner.root]);
+        path.certificates().iter().zip(issuers)
+    }
+
+    /// Whether what the authorities on the path revoked is known, and new enough. That a list is
+    /// overdue stops new connections alone: who is on the map, and what was signed, stays believed.
+    fn check_lists(
+        &self,
+        lists: &Lists,
+        path: &CertificatePath,
+        role: Role,
+        now: Timestamp,
+    ) -> Result<(), CertificateError> {
+        let some_manager = lists.lists.iter().any(|list| !list.is_of(&self.inner.root));
+        for (_, issuer) in self.issued(path) {
+            match lists.of(issuer) {
+                Some(list) if role == Role::Tls && self.is_overdue(list, now) => {
+                    return Err(CertificateError::Overdue {
+                        issuer: list.issuer().clone(),
+                        due: list.next(),
+                    });
+                }
+                None if issuer.role() == Role::IdentityManager && some_manager => {
+                    return Err(CertificateError::NoRevocationList { issuer: issuer.subject().clone() });
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the next list was due so long ago that nothing new rests on this one.
+    fn is_overdue(&self, list: &Revocations, now: Timestamp) -> bool {
+        let grace = self.inner.grace_ms.load(Ordering::Relaxed);
+        now.as_millis() > list.next().as_millis().saturating_add(grace)
+    }
+
+    /// How long a list counts after the next one was due, as the network's parameters say.
+    pub(crate) fn set_grace(&self, grace_ms: u64) {
+        self.inner.grace_ms.store(grace_ms, Ordering::Relaxed);
+    }
+
+    /// Checks that `path` once gave its subject the role `role`: signatures and constraints up to
+    /// the root, validity at the moment from which the subject's certificate was valid. That it
+    /// expired or was revoked since is no hindrance: it was certified all the same.
+    ///
+    /// # Errors
+    /// [`CertificateError`].
+    pub fn verify_past(&self, path: &CertificatePath, role: Role) -> Result<Verified, CertificateError> {
+        self.check_form(path, role)?;
+        self.check_signatures(path, path.leaf().not_before())
+    }
+
+    /// Role and issuer, as the certificates name them.
+    fn check_form(&self, path: &CertificatePath, role: Role) -> Result<(), CertificateError> {
+        let (leaf, top, root) = (path.leaf(), path.top(), &self.inner.root);
         if leaf.role() != role {
             return Err(CertificateError::WrongRole {
                 subject: leaf.subject().clone(),
@@ -87,8 +190,6 @@ impl Trust {
                 found: leaf.role(),
             });
         }
-        let Inner { root, anchor, revocations } = &*self.inner;
-        let top = path.top();
         if top.issuer() != root.subject() {
             return Err(CertificateError::UnknownIssuer {
                 subject: top.subject().clone(),
@@ -96,23 +197,19 @@ impl Trust {
                 expected: root.subject().clone(),
             });
         }
-        if let Some(revocations) = &*revocations.load() {
-            for certificate in path.certificates() {
-                if revocations.contains(certificate) {
-                    return Err(CertificateError::Revoked {
-                        subject: certificate.subject().clone(),
-                        role: certificate.role(),
-                        serial: certificate.serial().clone(),
-                    });
-                }
-            }
-        }
+        Ok(())
+    }
+
+    /// Validity at `now`, signatures and constraints.
+    fn check_signatures(&self, path: &CertificatePath, now: Timestamp) -> Result<Verified, CertificateError> {
+        let Inner { root, anchor, .. } = &*self.inner;
+        let leaf = path.leaf();
         root.check_time(now)?;
         for certificate in path.certificates() {
             certificate.check_time(now)?;
         }
         let key = leaf.public_key()?;
-        if role.path_length().is_some() {
+        if leaf.role().path_length().is_some() {
             // RFC 5280's algorithm as webpki has it is for end entities only.
             let issuers = path.certificates()[1..].iter().chain([root]);
             for (certificate, issuer) in path.certificates().iter().zip(issuers) {
@@ -124,7 +221,8 @@ impl Trust {
         Ok(Verified { name: leaf.subject().clone(), key })
     }
 
-    /// Puts a newer revocation list (DER) into force, signed by `manager`.
+    /// Puts a newer revocation list (DER) of `manager` into force. Lists of other authorities stay:
+    /// no identity manager undoes what another revoked.
     ///
     /// # Errors
     /// [`RevocationError`]; the list in force stays. A list with the number of the one in force is
@@ -139,7 +237,19 @@ impl Trust {
         // The manager's own certificate may have expired since it signed; the list still holds.
         let when = now.clamp(manager.not_before(), manager.not_after().max(manager.not_before()));
         self.verify(&path, Role::IdentityManager, when).map_err(RevocationError::Manager)?;
-        let list = Revocations::parse(list, manager)?;
+        self.put(Revocations::parse(list, manager)?, now)
+    }
+
+    /// Puts a newer revocation list (DER) of the root into force: of identity managers and keys of
+    /// network maps.
+    ///
+    /// # Errors
+    /// As [`Trust::install`].
+    pub fn install_root(&self, list: &[u8], now: Timestamp) -> Result<Arc<Revocations>, RevocationError> {
+        self.put(Revocations::parse(list, &self.inner.root)?, now)
+    }
+
+    fn put(&self, list: Revocations, now: Timestamp) -> Result<Arc<Revocations>, RevocationError> {
         if list.made().as_millis() > now.as_millis().saturating_add(CLOCK_TOLERANCE_MS) {
             return Err(RevocationError::Future {
                 made: Utc(list.made()).to_string(),
@@ -148,9 +258,20 @@ impl Trust {
         }
         let list = Arc::new(list);
         let mut older = None;
-        self.inner.revocations.rcu(|current| {
-            older = current.as_ref().map(|current| current.number()).filter(|have| *have > list.number());
-            if older.is_some() { current.clone() } else { Some(Arc::clone(&list)) }
+        self.inner.lists.rcu(|current| {
+            let have = current.lists.iter().position(|have| have.same_issuer(&list));
+            let number = have.map(|index| current.lists[index].number());
+            older = number.filter(|have| *have > list.number());
+            if older.is_some() || have.is_some_and(|index| *current.lists[index] == *list) {
+                return Arc::clone(current);
+            }
+            let mut next = Lists::clone(current);
+            next.generation += 1;
+            match have {
+                Some(index) => next.lists[index] = Arc::clone(&list),
+                None => next.lists.push(Arc::clone(&list)),
+            }
+            Arc::new(next)
         });
         match older {
             Some(have) => Err(RevocationError::Older { got: list.number(), have }),
@@ -158,9 +279,14 @@ impl Trust {
         }
     }
 
-    /// The list in force; none before the first is installed.
-    pub fn revocations(&self) -> Option<Arc<Revocations>> {
-        self.inner.revocations.load_full()
+    /// The lists in force, one for each authority; none before the first is installed.
+    pub fn revocations(&self) -> Vec<Arc<Revocations>> {
+        self.inner.lists.load().lists.clone()
+    }
+
+    /// Counts the changes of the lists in force.
+    pub(crate) fn generation(&self) -> u64 {
+        self.inner.lists.load().generation
     }
 }
 

@@ -441,7 +441,7 @@ impl About for Told {
                 .map
                 .notaries()
                 .iter()
-                .find(|notary| notary.party == *me)
+                .find(|notary| notary.party.name == me.name)
                 .map(|notary| kind(notary.validating)),
             started_at_ms: self.started.as_millis(),
             now_ms: system_now().as_millis(),

@@ -205,7 +205,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
             Command::Network(NetworkCommand::HandOver(command)) => command.run(connection),
             Command::Network(NetworkCommand::Key(command)) => command.run(connection),
             Command::Network(NetworkCommand::Keys(command)) => command.run(),
-            Command::Network(NetworkCommand::Map(command)) => command.run(),
+            Command::Network(NetworkCommand::Map(command)) => command.run(connection),
             Command::Network(NetworkCommand::Authority(command)) => command.run(connection),
             Command::Stage(command) => command.run(connection),
             Command::Node(command) => command.run(connection),

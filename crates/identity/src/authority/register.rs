@@ -1,4 +1,4 @@
-//! Which names an identity manager has given to which keys.
+//! Which names an authority has given to which keys.
 
 use super::AuthorityError;
 use crate::certificate::{Certificate, SerialNumber};
@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 use tally_contracts::{Name, Timestamp};
 
-const FILE: &str = "register.json";
 const MAX_FILE_BYTES: usize = 256 * 1024 * 1024;
 
 /// A certificate that was issued.
@@ -80,17 +79,16 @@ pub(super) struct Register {
 }
 
 impl Register {
-    pub(super) fn read(directory: &Path) -> Result<Self, AuthorityError> {
-        let path = directory.join(FILE);
-        let bytes = files::read(&path, MAX_FILE_BYTES, Access::Private)?;
-        serde_json::from_slice(&bytes).map_err(|source| AuthorityError::Register { path, source })
+    pub(super) fn read(path: &Path) -> Result<Self, AuthorityError> {
+        let bytes = files::read(path, MAX_FILE_BYTES, Access::Private)?;
+        serde_json::from_slice(&bytes)
+            .map_err(|source| AuthorityError::Register { path: path.into(), source })
     }
 
-    pub(super) fn write(&self, directory: &Path) -> Result<(), AuthorityError> {
-        let path = directory.join(FILE);
+    pub(super) fn write(&self, path: &Path) -> Result<(), AuthorityError> {
         let bytes = serde_json::to_vec_pretty(self)
-            .map_err(|source| AuthorityError::Register { path: path.clone(), source })?;
-        Ok(files::replace(&path, &bytes, Access::Private)?)
+            .map_err(|source| AuthorityError::Register { path: path.into(), source })?;
+        Ok(files::replace(path, &bytes, Access::Private)?)
     }
 
     pub(super) fn entries(&self) -> &[Entry] {

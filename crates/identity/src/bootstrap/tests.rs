@@ -33,7 +33,14 @@ fn makes_a_network_whose_nodes_know_each_other() {
             let info = map.info(&other.party.name).expect("an info");
             assert_eq!(info.addresses, std::slice::from_ref(&other.address));
         }
-        assert_eq!(map.notaries(), [Notary { party: network.nodes[2].party.clone(), validating: true }]);
+        let notary = &network.nodes[2];
+        let service = notary.notary_party.clone().expect("a notary");
+        assert_eq!(map.notaries(), [Notary { party: service.clone(), validating: true }]);
+        assert_eq!(map.info(&service.name).expect("an info").notary_party().as_ref(), Some(&service));
+        // One key, one role.
+        assert_eq!((service.name == notary.party.name, service.key == notary.party.key), (true, false));
+        assert!(map.is_notary_key(&service) && !map.is_certified(&service));
+        assert!(map.is_certified(&notary.party) && !map.is_notary_key(&notary.party));
         assert_eq!(map.parameters().epoch, 1);
     }
 }
@@ -79,12 +86,7 @@ fn nodes_of_two_networks_do_not_believe_each_other() {
     // The roots have the same name, so only the signatures tell.
     let error = NetworkMap::from_folder(&one.map, &trust, NOW).expect_err("another network's map");
     assert!(
-        matches!(
-            &error,
-            crate::MapError::Revocations(crate::RevocationError::Manager(
-                crate::CertificateError::Signature { .. }
-            ))
-        ),
+        matches!(&error, crate::MapError::Revocations(crate::RevocationError::Signature { .. })),
         "{error:?}"
     );
 }

@@ -10,7 +10,7 @@ use tally_contracts::{Name, Timestamp};
 /// Why a certificate or a path of certificates is refused.
 ///
 /// Of several faults the first in this order is told: form, roles, names, issuer, revocation,
-/// validity, signatures.
+/// validity, signatures, age of revocation lists.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CertificateError {
     /// The bytes are no certificate of this network.
@@ -106,9 +106,27 @@ pub enum CertificateError {
     /// The clock stands after the validity.
     #[error("expired: {0}; set the clock if it is wrong, or have the certificate renewed")]
     Expired(Box<Validity>),
-    /// The identity manager revoked the certificate.
+    /// The revocation list of an authority on the path is so old that what it revoked since is not
+    /// known.
     #[error(
-        "the {role} certificate of {subject} (serial {serial}) is revoked; ask the identity manager for the reason"
+        "the revocation list of {issuer} was due by {}, and by now nothing rests on it any more; its authority has to publish a new one",
+        Utc(*due)
+    )]
+    Overdue {
+        /// Whose list it is.
+        issuer: Name,
+        /// By when the next one was promised.
+        due: Timestamp,
+    },
+    /// There are lists of other identity managers, and none of this one.
+    #[error("there is no revocation list of {issuer}, so what it revoked is not known")]
+    NoRevocationList {
+        /// The identity manager.
+        issuer: Name,
+    },
+    /// The identity manager, or the root, revoked the certificate.
+    #[error(
+        "the {role} certificate of {subject} (serial {serial}) is revoked; ask the authority that issued it for the reason"
     )]
     Revoked {
         /// Whose certificate it is.

@@ -65,6 +65,9 @@ fn a_role_with_the_usages_of_another_is_refused() {
         params.extended_key_usages = Role::NetworkMap.extended_key_usages();
     });
     constraint(Role::LegalIdentity, "extended key usage", &|params| params.extended_key_usages.clear());
+    constraint(Role::NotaryService, "extended key usage", &|params| {
+        params.extended_key_usages = Role::LegalIdentity.extended_key_usages();
+    });
 }
 
 #[test]
@@ -95,7 +98,7 @@ fn a_certificate_without_one_role_is_refused() {
     });
     assert!(matches!(Certificate::parse(&twice), Err(CertificateError::Malformed(Malformation::Extension))));
     for content in
-        [vec![0x02, 0x01, 0x00], vec![0x02, 0x01, 0x07], vec![0x02, 0x02, 0x00, 0x06], vec![0x05, 0x00]]
+        [vec![0x02, 0x01, 0x00], vec![0x02, 0x01, 0x08], vec![0x02, 0x02, 0x00, 0x06], vec![0x05, 0x00]]
     {
         let unknown = made(Role::Tls, |params| {
             params.custom_extensions =

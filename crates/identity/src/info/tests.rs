@@ -40,7 +40,7 @@ fn an_info_with_any_byte_changed_is_refused() {
 fn forged(content: &NodeInfo, key: &SigningKey) -> SignedNodeInfo {
     let content = content.encode().expect("a content");
     let signature = key.sign(message(&content).as_bytes());
-    let envelope = Envelope { content, signature };
+    let envelope = Envelope { content, signature, notary: None };
     let mut bytes = MAGIC.to_vec();
     bytes.extend(tally_contracts::encode(&envelope));
     SignedNodeInfo::decode(&bytes).expect("a form")
@@ -135,4 +135,42 @@ fn addresses_have_one_text() {
     }
     let address: Address = "[2001:db8::1]:10002".parse().expect("an address");
     assert_eq!((address.host(), address.port()), ("2001:db8::1", 10002));
+}
+
+#[test]
+fn a_notary_service_is_the_nodes_own_and_shows_its_key() {
+    let mut world = World::new();
+    let (notary, other, party) = (world.notary("Notary"), world.notary("Other"), world.node("PartyA"));
+    let trust = world.trust();
+    let signed = info(&notary, 1);
+    let decoded = SignedNodeInfo::decode(&signed.encode()).expect("an info");
+    let believed = decoded.verify(&trust, NOW).expect("believed");
+    assert_eq!(believed.notary_party().as_ref(), notary.notary_party());
+    assert_eq!(info(&party, 1).unverified().notary_party(), None);
+    // No signature by the service's key: anybody's key could be named.
+    let bare = forged(signed.unverified(), notary.key());
+    assert!(matches!(bare.verify(&trust, NOW), Err(InfoError::NotarySignature { .. })));
+    let wrong = SignedNodeInfo {
+        notary: Some(other.notary_key().expect("a key").sign(notary_message(&signed.content).as_bytes())),
+        ..signed.clone()
+    };
+    assert!(matches!(wrong.verify(&trust, NOW), Err(InfoError::NotarySignature { .. })));
+    // The signature as the legal identity's, and the other way round.
+    let crossed = SignedNodeInfo {
+        notary: Some(notary.notary_key().expect("a key").sign(message(&signed.content).as_bytes())),
+        ..signed.clone()
+    };
+    assert!(matches!(crossed.verify(&trust, NOW), Err(InfoError::NotarySignature { .. })));
+    // The certificate of another node's service, or of another role.
+    let foreign = NodeInfo { notary: other.notary_path().cloned(), ..signed.unverified().clone() };
+    let encoded = foreign.encode().expect("a content");
+    let signature = notary.key().sign(message(&encoded).as_bytes());
+    let bytes =
+        [MAGIC.to_vec(), tally_contracts::encode(&Envelope { content: encoded, signature, notary: None })];
+    assert!(SignedNodeInfo::decode(&bytes.concat()).is_err());
+    let role = NodeInfo { notary: Some(notary.tls_path().clone()), ..signed.unverified().clone() };
+    assert!(matches!(
+        forged(&role, notary.key()).verify(&trust, NOW),
+        Err(InfoError::Certificate(CertificateError::WrongRole { expected: Role::NotaryService, .. }))
+    ));
 }

@@ -1,11 +1,8 @@
 //! Asking a network map service.
 
 use super::MapError;
-use super::folder::MAX_INFOS;
-use super::service::{Hashes, Refusal};
-use crate::info::MAX_NODE_INFO_BYTES;
-use crate::parameters::MAX_PARAMETERS_BYTES;
-use crate::revocation::MAX_REVOCATION_LIST_BYTES;
+use super::index::{MAX_INDEX_BYTES, SignedIndex};
+use super::service::Refusal;
 use std::time::Duration;
 use tally_crypto::Hash;
 use ureq::http::Response;
@@ -13,8 +10,6 @@ use ureq::{Agent, Body};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Each hash has 64 digits, two quotes and a comma.
-const MAX_HASHES_BYTES: usize = MAX_INFOS * 67 + 64;
 const MAX_REFUSAL_BYTES: usize = 64 * 1024;
 
 /// A connection to a network map service.
@@ -41,30 +36,15 @@ impl Client {
         Ok(Self { url: url.trim_end_matches('/').into(), agent })
     }
 
-    pub(super) fn manager(&self) -> Result<Vec<u8>, MapError> {
-        self.get("manager", 64 * 1024)
+    /// The signed index of everything that the service holds.
+    pub(super) fn index(&self) -> Result<SignedIndex, MapError> {
+        Ok(SignedIndex::decode(&self.get("index", MAX_INDEX_BYTES)?)?)
     }
 
-    pub(super) fn revocations(&self) -> Result<Vec<u8>, MapError> {
-        self.get("revoked", MAX_REVOCATION_LIST_BYTES)
-    }
-
-    pub(super) fn parameters(&self) -> Result<Vec<u8>, MapError> {
-        self.get("parameters", MAX_PARAMETERS_BYTES)
-    }
-
-    pub(super) fn hashes(&self) -> Result<Vec<Hash>, MapError> {
-        let bytes = self.get("node-infos", MAX_HASHES_BYTES)?;
-        let Hashes { hashes } = serde_json::from_slice(&bytes).map_err(|error| MapError::Answer {
-            url: self.address("node-infos"),
-            reason: error.to_string(),
-        })?;
-        Ok(hashes)
-    }
-
-    pub(super) fn info(&self, hash: Hash) -> Result<Vec<u8>, MapError> {
-        let path = format!("node-infos/{hash}");
-        let bytes = self.get(&path, MAX_NODE_INFO_BYTES)?;
+    /// What has that hash, of `limit` bytes at most.
+    pub(super) fn object(&self, hash: Hash, limit: usize) -> Result<Vec<u8>, MapError> {
+        let path = format!("objects/{hash}");
+        let bytes = self.get(&path, limit)?;
         if tally_crypto::hash(&bytes) == hash {
             return Ok(bytes);
         }

@@ -1,5 +1,6 @@
 //! What can go wrong with a network map.
 
+use super::index::IndexError;
 use crate::certificate::CertificateError;
 use crate::files::FileError;
 use crate::info::InfoError;
@@ -19,8 +20,17 @@ pub enum MapError {
     /// The identity manager's certificate is refused.
     #[error("the identity manager's certificate in the network map is refused")]
     ManagerCertificate(#[from] CertificateError),
+    /// The certificates of an identity of the past are refused.
+    #[error("the certificates of a former identity in the network map are refused")]
+    Former(#[source] PemError),
+    /// The index of a network map service is refused.
+    #[error("what the network map service tells is refused")]
+    Index(#[from] IndexError),
+    /// A network has identity managers.
+    #[error("the network map has no identity manager")]
+    NoManager,
     /// The revocation list is refused.
-    #[error("the network map's revocation list is refused")]
+    #[error("a revocation list of the network map is refused")]
     Revocations(#[from] RevocationError),
     /// The parameters are refused.
     #[error("the network map's parameters are refused")]
@@ -63,7 +73,7 @@ pub enum MapError {
     },
 }
 
-/// A node info that a refresh left out.
+/// A node info, a former identity or an identity manager that a refresh left out.
 #[derive(Debug)]
 pub struct Refused {
     /// Where it is: a file's name, or its hash in the service.

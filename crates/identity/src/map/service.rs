@@ -3,24 +3,26 @@
 //! | request | answer |
 //! | --- | --- |
 //! | `POST /v1/node-infos` | takes a node's info; 200, or why not |
-//! | `GET /v1/node-infos` | `{"hashes": [..]}`: BLAKE3 of every info, by the nodes' names |
-//! | `GET /v1/node-infos/{hash}` | that info |
-//! | `GET /v1/parameters` | the signed network parameters |
-//! | `GET /v1/manager`, `GET /v1/revoked` | the identity manager's certificate (PEM), its revocation list (DER) |
+//! | `GET /v1/index` | the hash (BLAKE3) of everything the map holds, with number and time, signed by the network map's key |
+//! | `GET /v1/objects/{hash}` | what has that hash: revocation lists, parameters, node infos, certificates |
 //!
-//! Everything is signed, and whoever asks verifies it, so plain HTTP does no harm beyond what someone
-//! on the way can do anyway: withhold. A refusal is JSON: `{"code": .., "message": ..}`.
+//! Everything is signed, and whoever asks verifies it; the index says of what age it is. So plain
+//! HTTP does no harm beyond what someone on the way can do anyway: withhold. A refusal is JSON:
+//! `{"code": .., "message": ..}`.
 
+use super::index::{Index, SignedIndex};
 use super::{MapError, NetworkMap};
+use crate::authority::NetworkMapKey;
 use crate::files::FileError;
 use crate::info::{InfoError, MAX_NODE_INFO_BYTES, SignedNodeInfo};
+use crate::pem;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use serde::{Deserialize, Serialize};
 use std::error::Error;
 use std::fmt;
@@ -29,15 +31,10 @@ use std::time::{Duration, Instant};
 use tally_contracts::Timestamp;
 use tally_crypto::Hash;
 
-/// How often a list request may have the folder read again.
+/// An index is signed anew when its contents change, and when it is of this age.
+const INDEX_AGE_MS: u64 = 60 * 1000;
+/// How often an index request may have the folder read again.
 const RESCAN: Duration = Duration::from_secs(1);
-
-/// Hashes of node infos.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Hashes {
-    pub(super) hashes: Vec<Hash>,
-}
 
 /// Why the service refuses.
 #[derive(Debug, Serialize, Deserialize)]
@@ -53,7 +50,15 @@ pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 struct Service {
     map: Arc<NetworkMap>,
     clock: Clock,
-    scanned: Arc<Mutex<Option<Instant>>>,
+    key: Arc<NetworkMapKey>,
+    told: Arc<Mutex<Told>>,
+}
+
+/// What was told last.
+#[derive(Default)]
+struct Told {
+    scanned: Option<Instant>,
+    index: Option<SignedIndex>,
 }
 
 impl fmt::Debug for Service {
@@ -62,19 +67,17 @@ impl fmt::Debug for Service {
     }
 }
 
-/// The service's routes over `map`, which is one [from a folder](NetworkMap::from_folder). What is
-/// changed in the folder (new parameters, a new revocation list) is seen within a second of a
-/// request for the list.
-pub fn router(map: Arc<NetworkMap>, clock: Clock) -> Router {
+/// The service's routes over `map`, which is one [from a folder](NetworkMap::from_folder); `key`
+/// signs what it tells. What is changed in the folder (new parameters, a new revocation list) is
+/// seen within a second of a request for the index.
+pub fn router(map: Arc<NetworkMap>, key: Arc<NetworkMapKey>, clock: Clock) -> Router {
     Router::new()
-        .route("/v1/node-infos", get(list).post(publish))
-        .route("/v1/node-infos/{hash}", get(info))
-        .route("/v1/parameters", get(|state: State<Service>| file(state, Kind::Parameters)))
-        .route("/v1/manager", get(|state: State<Service>| file(state, Kind::Manager)))
-        .route("/v1/revoked", get(|state: State<Service>| file(state, Kind::Revoked)))
+        .route("/v1/node-infos", post(publish))
+        .route("/v1/index", get(index))
+        .route("/v1/objects/{hash}", get(object))
         .fallback(|| async { refuse(StatusCode::NOT_FOUND, "not-found", "there is nothing at this path") })
         .layer(DefaultBodyLimit::max(MAX_NODE_INFO_BYTES))
-        .with_state(Service { map, clock, scanned: Arc::new(Mutex::new(None)) })
+        .with_state(Service { map, clock, key, told: Arc::default() })
 }
 
 /// Answers requests at `listener` until `shutdown` is ready, then lets those in progress end.
@@ -114,32 +117,43 @@ async fn publish(State(service): State<Service>, body: Result<Bytes, BytesReject
     .await
 }
 
-async fn list(State(service): State<Service>) -> Response {
+async fn index(State(service): State<Service>) -> Response {
     blocking(move || {
-        let due = {
-            let mut scanned = service.scanned.lock().unwrap_or_else(PoisonError::into_inner);
-            let due = scanned.is_none_or(|scanned| scanned.elapsed() >= RESCAN);
-            if due {
-                *scanned = Some(Instant::now());
+        let now = (service.clock)();
+        let mut told = service.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.scanned.is_none_or(|scanned| scanned.elapsed() >= RESCAN) {
+            told.scanned = Some(Instant::now());
+            // What is known stays in force when the folder is refused; clients verify it themselves.
+            if let Err(error) = service.map.refresh(now) {
+                return refuse_map(&error);
             }
-            due
-        };
-        // What is known stays in force when the folder is refused; clients verify it themselves.
-        if due && let Err(error) = service.map.refresh((service.clock)()) {
-            return refuse_map(&error);
         }
-        axum::Json(Hashes { hashes: service.map.snapshot().hashes().collect() }).into_response()
+        let contents = service.map.snapshot().contents();
+        let last = told.index.as_ref().map(SignedIndex::unverified);
+        let age = |index: &Index| now.as_millis().abs_diff(index.made.as_millis());
+        if last.is_none_or(|last| last.contents != contents || age(last) >= INDEX_AGE_MS) {
+            // The time as a number: it is higher after a restart as well.
+            let number = last.map_or(0, |last| last.number + 1).max(now.as_millis());
+            told.index = Some(SignedIndex::sign(&service.key, Index { number, made: now, contents }));
+        }
+        send(Ok(told.index.as_ref().map(SignedIndex::encode).unwrap_or_default()))
     })
     .await
 }
 
-async fn info(State(service): State<Service>, Path(hash): Path<String>) -> Response {
+async fn object(State(service): State<Service>, Path(hash): Path<String>) -> Response {
     let Ok(hash) = hash.parse::<Hash>() else {
         return refuse(StatusCode::BAD_REQUEST, "not-a-hash", "a hash has 64 hexadecimal digits");
     };
     blocking(move || {
-        let unknown = || refuse(StatusCode::NOT_FOUND, "unknown-info", "there is no node info of this hash");
         let snapshot = service.map.snapshot();
+        if let Some(bytes) = snapshot.source(&hash) {
+            return send(Ok(bytes.to_vec()));
+        }
+        if let Some(path) = snapshot.path(&hash) {
+            return send(Ok(pem::encode_path(path).into_bytes()));
+        }
+        let unknown = || refuse(StatusCode::NOT_FOUND, "unknown", "there is nothing of this hash");
         let Some(name) = snapshot.name_of_hash(&hash) else { return unknown() };
         match service.map.folder().info(name) {
             // Replaced since the snapshot was taken, or under another file name.
@@ -147,26 +161,6 @@ async fn info(State(service): State<Service>, Path(hash): Path<String>) -> Respo
             Err(error) if error.is_missing() => unknown(),
             bytes => send(bytes),
         }
-    })
-    .await
-}
-
-/// The files that are sent as they are.
-#[derive(Debug, Clone, Copy)]
-enum Kind {
-    Parameters,
-    Manager,
-    Revoked,
-}
-
-async fn file(State(service): State<Service>, kind: Kind) -> Response {
-    blocking(move || {
-        let folder = service.map.folder();
-        send(match kind {
-            Kind::Parameters => folder.parameters(),
-            Kind::Manager => folder.manager(),
-            Kind::Revoked => folder.revocations(),
-        })
     })
     .await
 }
@@ -210,6 +204,9 @@ fn code(error: &InfoError) -> &'static str {
         InfoError::PartyMismatch { .. } => "party-mismatch",
         InfoError::Signature { .. } => "signature",
         InfoError::Older { .. } => "older",
+        InfoError::NotaryMismatch { .. } => "notary-mismatch",
+        InfoError::NotarySignature { .. } => "notary-signature",
+        InfoError::TooManyKeys { .. } => "too-many-keys",
         InfoError::PlatformVersion { .. } => "platform-version",
         InfoError::Certificate(error) => match error {
             C::Expired(_) => "certificate-expired",

@@ -1,13 +1,19 @@
 //! What is known of the network at one moment, and how the next moment follows.
 
 use super::client::Client;
-use super::folder::{Candidate, NetworkFolder};
+use super::folder::{
+    Candidate, MAX_FORMER, MAX_FORMER_BYTES, MAX_INFOS, MAX_MANAGER_BYTES, MAX_MANAGERS, NetworkFolder,
+};
+use super::identities::{self, Identities, MAX_KEYS_OF_A_NAME};
+use super::index::{Contents, IndexError, SignedIndex};
 use super::{MapError, Refused};
-use crate::certificate::{Certificate, CertificateError};
-use crate::info::{InfoError, NodeInfo, SignedNodeInfo};
-use crate::parameters::{NetworkParameters, ParametersError, SignedParameters};
+use crate::certificate::{Certificate, CertificateError, CertificatePath};
+use crate::info::{InfoError, MAX_NODE_INFO_BYTES, NodeInfo, SignedNodeInfo};
+use crate::parameters::{MAX_PARAMETERS_BYTES, NetworkParameters, ParametersError, SignedParameters};
 use crate::pem;
-use crate::trust::Trust;
+use crate::revocation::{MAX_REVOCATION_LIST_BYTES, RevocationError};
+use crate::role::Role;
+use crate::trust::{Trust, Verified};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use tally_contracts::{Name, Party, PublicKey, Timestamp};
@@ -18,17 +24,23 @@ use tally_crypto::Hash;
 pub struct Snapshot {
     parameters: Arc<NetworkParameters>,
     parameters_hash: Hash,
+    sources: Arc<Sources>,
+    /// Number of the index that it comes from, and when that was signed; 0 where there is none.
+    number: u64,
+    made: Timestamp,
     nodes: BTreeMap<Name, Known>,
     keys: HashMap<PublicKey, Party>,
     hashes: HashMap<Hash, Name>,
+    /// Everybody who was ever certified, also those in `nodes`.
+    identities: Arc<Identities>,
 }
 
 #[derive(Debug, Clone)]
 struct Known {
     info: Arc<NodeInfo>,
     hash: Hash,
-    /// Number of the revocation list under which it was verified.
-    revocations: Option<u64>,
+    /// Under which state of the revocation lists it was verified.
+    generation: u64,
 }
 
 impl Default for Snapshot {
@@ -39,14 +51,20 @@ impl Default for Snapshot {
                 epoch: 0,
                 minimum_platform_version: 0,
                 notaries: Vec::new(),
+                former_notaries: Vec::new(),
                 max_message_bytes: 0,
                 max_transaction_bytes: 0,
+                revocation_grace_ms: 0,
                 modified: Timestamp::EPOCH,
             }),
             parameters_hash: Hash::ZERO,
+            sources: Arc::default(),
+            number: 0,
+            made: Timestamp::EPOCH,
             nodes: BTreeMap::new(),
             keys: HashMap::new(),
             hashes: HashMap::new(),
+            identities: Arc::default(),
         }
     }
 }
@@ -78,42 +96,80 @@ impl Changes {
     }
 }
 
+/// The bytes of what a snapshot was made of, beside node infos and former identities.
+#[derive(Debug, Default)]
+pub(super) struct Sources {
+    pub(super) root_list: Vec<u8>,
+    /// Name, certificate (PEM) and revocation list of each identity manager.
+    pub(super) managers: Vec<(Name, Vec<u8>, Vec<u8>)>,
+    pub(super) parameters: Vec<u8>,
+}
+
 /// Everything that a folder or a service holds, unverified.
 pub(super) struct Material {
-    pub(super) manager: Vec<u8>,
-    pub(super) revocations: Vec<u8>,
+    pub(super) index: Option<SignedIndex>,
+    pub(super) root_list: Vec<u8>,
+    /// Certificate (PEM) and revocation list of each identity manager.
+    pub(super) managers: Vec<(Vec<u8>, Vec<u8>)>,
     pub(super) parameters: Vec<u8>,
     pub(super) infos: Vec<(String, Candidate)>,
+    pub(super) former: Vec<(String, Candidate)>,
 }
 
 impl Material {
-    pub(super) fn from_folder(folder: &NetworkFolder) -> Result<Self, MapError> {
+    /// What the folder holds and `current` does not have already.
+    pub(super) fn from_folder(folder: &NetworkFolder, current: &Snapshot) -> Result<Self, MapError> {
         Ok(Self {
-            manager: folder.manager()?,
-            revocations: folder.revocations()?,
+            index: folder.index()?.map(|bytes| SignedIndex::decode(&bytes)).transpose()?,
+            root_list: folder.root_list()?,
+            managers: folder.managers()?,
             parameters: folder.parameters()?,
             infos: folder.infos()?,
+            former: folder.former(|hash| current.identities.knows(hash))?,
         })
     }
 
-    pub(super) fn from_service(client: &Client, current: &Snapshot) -> Result<Self, MapError> {
-        let infos = client
-            .hashes()?
-            .into_iter()
-            .map(|hash| {
-                let candidate = if current.hashes.contains_key(&hash) {
-                    Candidate::Known(hash)
-                } else {
-                    Candidate::Bytes(client.info(hash))
-                };
-                (hash.to_string(), candidate)
-            })
-            .collect();
+    /// What the service holds and `current` does not have already. The index is verified here,
+    /// after the root's list came into force, which may revoke the key that signed it.
+    pub(super) fn from_service(
+        client: &Client,
+        current: &Snapshot,
+        trust: &Trust,
+        now: Timestamp,
+    ) -> Result<Self, MapError> {
+        let index = client.index()?;
+        let root_list = client.object(index.unverified().contents.root_list, MAX_REVOCATION_LIST_BYTES)?;
+        trust.install_root(&root_list, now)?;
+        let contents = &index.verify(trust, current.number, now)?.contents;
+        if contents.managers.len() > MAX_MANAGERS
+            || contents.infos.len() > MAX_INFOS
+            || contents.former.len() > MAX_FORMER
+        {
+            return Err(IndexError::Malformed("it names more than a network has".into()).into());
+        }
+        let managers = contents.managers.iter().map(|(certificate, list)| {
+            let certificate = client.object(*certificate, MAX_MANAGER_BYTES)?;
+            Ok((certificate, client.object(*list, MAX_REVOCATION_LIST_BYTES)?))
+        });
+        let managers = managers.collect::<Result<_, MapError>>()?;
+        let infos = contents.infos.iter().map(|hash| {
+            let candidate = if current.hashes.contains_key(hash) {
+                Candidate::Known(*hash)
+            } else {
+                Candidate::Bytes(client.object(*hash, MAX_NODE_INFO_BYTES))
+            };
+            (hash.to_string(), candidate)
+        });
+        let unknown = contents.former.iter().filter(|hash| !current.identities.knows(hash));
+        let former = unknown
+            .map(|hash| (format!("former/{hash}"), Candidate::Bytes(client.object(*hash, MAX_FORMER_BYTES))));
         Ok(Self {
-            manager: client.manager()?,
-            revocations: client.revocations()?,
-            parameters: client.parameters()?,
-            infos,
+            root_list,
+            managers,
+            parameters: client.object(contents.parameters, MAX_PARAMETERS_BYTES)?,
+            infos: infos.collect(),
+            former: former.collect(),
+            index: Some(index),
         })
     }
 }
@@ -124,6 +180,8 @@ pub(super) struct Step {
     pub(super) changes: Changes,
     /// The infos that were not in the snapshot before.
     pub(super) accepted: Vec<SignedNodeInfo>,
+    /// The paths of former identities that were not in the snapshot before.
+    pub(super) former: Vec<CertificatePath>,
 }
 
 impl Snapshot {
@@ -147,6 +205,66 @@ impl Snapshot {
         self.nodes.values().map(|known| known.hash)
     }
 
+    /// Whether name and key are those of a legal identity that was ever certified
+    /// ([`NetworkMap::is_certified`](super::NetworkMap::is_certified)).
+    pub fn is_certified(&self, party: &Party) -> bool {
+        self.identities.contains(party)
+    }
+
+    /// Whether name and key are those of a notary's service
+    /// ([`NetworkMap::is_notary_key`](super::NetworkMap::is_notary_key)).
+    pub fn is_notary_key(&self, party: &Party) -> bool {
+        self.parameters.names_notary(party) && !self.is_certified(party)
+    }
+
+    /// When the index that the service gave last was signed: how old what is known of the network may
+    /// be. None where it comes from a folder.
+    pub const fn made(&self) -> Option<Timestamp> {
+        if self.number == 0 { None } else { Some(self.made) }
+    }
+
+    /// What a service that holds this snapshot tells.
+    pub(super) fn contents(&self) -> Contents {
+        let Sources { root_list, managers, parameters } = &*self.sources;
+        let managers = managers
+            .iter()
+            .map(|(_, certificate, list)| (tally_crypto::hash(certificate), tally_crypto::hash(list)));
+        Contents {
+            root_list: tally_crypto::hash(root_list),
+            managers: managers.collect(),
+            parameters: tally_crypto::hash(parameters),
+            infos: self.hashes().collect(),
+            former: self.former().collect(),
+        }
+    }
+
+    /// What of the sources has that hash.
+    pub(super) fn source(&self, hash: &Hash) -> Option<&[u8]> {
+        let Sources { root_list, managers, parameters } = &*self.sources;
+        let managers = managers.iter().flat_map(|(_, certificate, list)| [certificate, list]);
+        [root_list, parameters]
+            .into_iter()
+            .chain(managers)
+            .map(Vec::as_slice)
+            .find(|bytes| tally_crypto::hash(bytes) == *hash)
+    }
+
+    /// The sources, for a cache.
+    pub(super) const fn sources(&self) -> &Arc<Sources> {
+        &self.sources
+    }
+
+    /// The hashes of the paths of identities that are not on the map now.
+    fn former(&self) -> impl Iterator<Item = Hash> {
+        let now = |party: &Party| self.info(&party.name).is_some_and(|info| info.party == *party);
+        self.identities.paths().filter(move |(_, party)| !now(party)).map(|(hash, _)| hash)
+    }
+
+    /// The path of an identity, by the hash of its PEM text.
+    pub(super) fn path(&self, hash: &Hash) -> Option<&CertificatePath> {
+        self.identities.path(hash)
+    }
+
     /// The node whose info has that hash.
     pub(super) fn name_of_hash(&self, hash: &Hash) -> Option<&Name> {
         self.hashes.get(hash)
@@ -163,6 +281,9 @@ impl Snapshot {
         let party = info.party.name.clone();
         if info.platform_version < minimum {
             return Err(InfoError::PlatformVersion { party, got: info.platform_version, minimum });
+        }
+        if self.identities.exceeds(&info.party) {
+            return Err(InfoError::TooManyKeys { party, count: MAX_KEYS_OF_A_NAME });
         }
         match self.nodes.get(&party) {
             Some(known) if known.hash == hash => Ok(false),
@@ -182,13 +303,28 @@ impl Snapshot {
         now: Timestamp,
     ) -> Result<Step, MapError> {
         let mut changes = Changes::default();
-        let manager = Certificate::parse(&pem::decode_certificate(&material.manager)?)?;
-        let before = trust.revocations().map(|list| list.number());
-        let number = trust.install(&material.revocations, &manager, now)?.number();
-        changes.revocations = before != Some(number);
+        let before = trust.generation();
+        trust.install_root(&material.root_list, now)?;
+        let managers = take_managers(material.managers, trust, now, &mut changes)?;
+        let number = trust.generation();
+        changes.revocations = before != number;
 
         let mut next = Self { nodes: BTreeMap::new(), ..self.clone() };
+        if let Some(index) = &material.index {
+            (next.number, next.made) = (index.unverified().number, index.unverified().made);
+        }
         changes.parameters = next.take_parameters(&material.parameters, trust, now)?;
+        trust.set_grace(next.parameters.revocation_grace_ms);
+        next.sources =
+            Arc::new(Sources { root_list: material.root_list, managers, parameters: material.parameters });
+
+        let mut former = Vec::new();
+        for (origin, candidate) in material.former {
+            match next.take_former(candidate, trust) {
+                Ok(path) => former.extend(path),
+                Err(error) => changes.refused.push(Refused { origin, error }),
+            }
+        }
 
         let mut accepted = BTreeMap::new();
         let mut seen = HashSet::new();
@@ -215,7 +351,31 @@ impl Snapshot {
             }
         }
         changes.removed = self.nodes.keys().filter(|name| !next.nodes.contains_key(*name)).cloned().collect();
-        Ok(Step { snapshot: next, changes, accepted: accepted.into_values().collect() })
+        Ok(Step { snapshot: next, changes, accepted: accepted.into_values().collect(), former })
+    }
+
+    fn take_former(
+        &mut self,
+        candidate: Candidate,
+        trust: &Trust,
+    ) -> Result<Option<CertificatePath>, MapError> {
+        let Candidate::Bytes(bytes) = candidate else { return Ok(None) };
+        let path = pem::decode_path(&bytes?).map_err(MapError::Former)?;
+        let Verified { name, key } =
+            trust.verify_past(&path, Role::LegalIdentity).map_err(|error| MapError::Former(error.into()))?;
+        let identities = Arc::make_mut(&mut self.identities);
+        if identities.insert(Party { name, key }, path.clone()) {
+            return Ok(Some(path));
+        }
+        identities.pass_over(identities::hash(&path));
+        Ok(None)
+    }
+
+    fn remember(&mut self, party: &Party, path: &CertificatePath) {
+        // A look costs nothing; a change copies what other snapshots share.
+        if !self.identities.contains(party) {
+            Arc::make_mut(&mut self.identities).insert(party.clone(), path.clone());
+        }
     }
 
     fn take_parameters(&mut self, bytes: &[u8], trust: &Trust, now: Timestamp) -> Result<bool, MapError> {
@@ -263,17 +423,27 @@ impl Snapshot {
             }
             (None, Some(bytes)) => {
                 let signed = SignedNodeInfo::decode(&bytes)?;
-                let info = signed.verify(trust, now)?;
+                let info = match signed.verify(trust, now) {
+                    Err(error) => {
+                        // What expired or was revoked was certified all the same.
+                        if let Ok(info) = signed.verify_past(trust) {
+                            next.remember(&info.party, &info.path);
+                        }
+                        return Err(error.into());
+                    }
+                    info => info?,
+                };
                 seen.insert(info.party.name.clone());
                 self.admits(info, hash)?;
                 let info = Arc::new(info.clone());
-                (Known { info, hash, revocations: Some(number) }, Some(signed))
+                (Known { info, hash, generation: number }, Some(signed))
             }
             // Only hashes of this snapshot are passed as known.
             (None, None) => return Ok(()),
         };
         let name = known.info.party.name.clone();
         next.admits(&known.info, hash)?;
+        next.remember(&known.info.party, &known.info.path);
         next.nodes.insert(name.clone(), known);
         match signed {
             Some(signed) => accepted.insert(name, signed),
@@ -289,6 +459,34 @@ impl Snapshot {
     }
 }
 
+/// Puts the revocation lists of identity managers into force. A manager that the root revoked is
+/// left out; everything else that is wrong with one is an error.
+fn take_managers(
+    managers: Vec<(Vec<u8>, Vec<u8>)>,
+    trust: &Trust,
+    now: Timestamp,
+    changes: &mut Changes,
+) -> Result<Vec<(Name, Vec<u8>, Vec<u8>)>, MapError> {
+    if managers.is_empty() {
+        return Err(MapError::NoManager);
+    }
+    let mut taken = Vec::with_capacity(managers.len());
+    for (pem, list) in managers {
+        let certificate = Certificate::parse(&pem::decode_certificate(&pem)?)?;
+        match trust.install(&list, &certificate, now) {
+            Err(error @ RevocationError::Manager(CertificateError::Revoked { .. })) => {
+                let origin = certificate.subject().to_string();
+                changes.refused.push(Refused { origin, error: error.into() });
+            }
+            list_in_force => {
+                list_in_force?;
+                taken.push((certificate.subject().clone(), pem, list));
+            }
+        }
+    }
+    Ok(taken)
+}
+
 impl Known {
     /// Whether what was verified before still holds.
     fn again(&self, next: &Snapshot, trust: &Trust, number: u64, now: Timestamp) -> Result<Self, InfoError> {
@@ -297,12 +495,11 @@ impl Known {
             let party = self.info.party.name.clone();
             return Err(InfoError::PlatformVersion { party, got: self.info.platform_version, minimum });
         }
-        if self.revocations == Some(number) {
+        if self.generation == number {
             // The signatures stay what they were; only time goes on.
-            self.info
-                .path
-                .certificates()
-                .iter()
+            let paths = std::iter::once(&self.info.path).chain(&self.info.notary);
+            paths
+                .flat_map(CertificatePath::certificates)
                 .try_for_each(|certificate| certificate.check_time(now))
                 .map_err(InfoError::Certificate)?;
         } else {
@@ -311,6 +508,6 @@ impl Known {
                 .verify(&self.info.path, role, now)
                 .map_err(|error: CertificateError| InfoError::Certificate(error))?;
         }
-        Ok(Self { revocations: Some(number), ..self.clone() })
+        Ok(Self { generation: number, ..self.clone() })
     }
 }

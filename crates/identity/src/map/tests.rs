@@ -1,3 +1,6 @@
+mod freshness;
+mod identities;
+
 use super::service::{router, serve};
 use super::*;
 use crate::authority::Reason;
@@ -21,7 +24,7 @@ struct Small {
 impl Small {
     fn new() -> Self {
         let mut world = World::new();
-        let (notary, party) = (world.node("Notary"), world.node("PartyA"));
+        let (notary, party) = (world.notary("Notary"), world.node("PartyA"));
         let folder = world.folder(&notary);
         folder.put_info(&info(&notary, 1)).expect("written");
         folder.put_info(&info(&party, 1)).expect("written");
@@ -33,6 +36,26 @@ impl Small {
         let (map, changes) = NetworkMap::from_folder(self.folder.path(), &self.trust, NOW).expect("a map");
         assert!(changes.refused.is_empty(), "{:?}", changes.refused);
         map
+    }
+
+    fn manager_file(&self, kind: &str) -> PathBuf {
+        let files = std::fs::read_dir(self.folder.path().join("managers")).expect("a directory");
+        let mut paths = files.map(|file| file.expect("a file").path());
+        paths.find(|path| path.extension().is_some_and(|found| found == kind)).expect("a file")
+    }
+
+    fn serve(&self) -> Served {
+        self.serve_map(self.map())
+    }
+
+    fn serve_map(&self, map: NetworkMap) -> Served {
+        let directory = self.world.directory.path().join("authority");
+        let key = crate::NetworkMapKey::open(&directory, crate::testing::PASSPHRASE).expect("a key");
+        Served::new(map, key)
+    }
+
+    fn map_with_refusals(&self) -> NetworkMap {
+        NetworkMap::from_folder(self.folder.path(), &self.trust, NOW).expect("a map").0
     }
 
     fn revoke(&mut self, organisation: &str) {
@@ -132,7 +155,11 @@ fn an_older_or_damaged_info_does_not_push_out_a_good_one() {
     assert!(matches!(only_refusal(&changes), MapError::Info(InfoError::Malformed(_))));
     assert_eq!(changes.refused[0].origin, "noise.info");
     assert!(!changes.any());
-    std::fs::write(small.folder.path().join("node-infos/noise.info"), vec![0; 40_000]).expect("written");
+    std::fs::write(
+        small.folder.path().join("node-infos/noise.info"),
+        vec![0; crate::MAX_NODE_INFO_BYTES + 1],
+    )
+    .expect("written");
     let changes = map.refresh(NOW).expect("a refresh");
     assert!(matches!(only_refusal(&changes), MapError::File(crate::FileError::TooLarge { .. })));
 }
@@ -164,21 +191,29 @@ fn parameters_do_not_go_back() {
 
 #[test]
 fn a_folder_without_its_parts_is_refused() {
-    for file in ["parameters", "revoked.crl", "manager.pem"] {
+    for file in ["parameters", "root.crl", "pem"] {
         let small = Small::new();
-        std::fs::remove_file(small.folder.path().join(file)).expect("removed");
+        let path = if file == "pem" { small.manager_file("pem") } else { small.folder.path().join(file) };
+        std::fs::remove_file(path).expect("removed");
         let error = NetworkMap::from_folder(small.folder.path(), &small.trust, NOW).expect_err("incomplete");
         assert!(matches!(&error, MapError::File(error) if error.is_missing()), "{error:?}");
         assert!(reasons(&error).contains(file), "{}", reasons(&error));
     }
+    let small = Small::new();
+    std::fs::remove_file(small.manager_file("crl")).expect("removed");
+    let error = NetworkMap::from_folder(small.folder.path(), &small.trust, NOW).expect_err("incomplete");
+    assert!(matches!(error, MapError::NoManager));
 }
 
 #[test]
 fn damaged_files_are_errors_and_what_was_known_stays() {
     let small = Small::new();
     let map = small.map();
-    for file in ["parameters", "revoked.crl", "manager.pem"] {
-        let path = small.folder.path().join(file);
+    let [certificate, list] = ["pem", "crl"].map(|kind| small.manager_file(kind));
+    for path in
+        [small.folder.path().join("parameters"), small.folder.path().join("root.crl"), certificate, list]
+    {
+        let file = path.display().to_string();
         let own = std::fs::read(&path).expect("read");
         let mut refused = 0;
         for position in (0..own.len()).step_by(2) {
@@ -213,7 +248,7 @@ struct Served {
 }
 
 impl Served {
-    fn new(map: NetworkMap) -> Self {
+    fn new(map: NetworkMap, key: crate::NetworkMapKey) -> Self {
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let (send, receive) = std::sync::mpsc::channel();
         let clock = Arc::new(AtomicU64::new(NOW.as_millis()));
@@ -225,7 +260,7 @@ impl Served {
                 let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
                 send.send(listener.local_addr().expect("an address")).expect("a receiver");
                 let now = Arc::new(move || Timestamp::from_millis(told.load(Ordering::Relaxed)));
-                let router = router(Arc::new(map), now);
+                let router = router(Arc::new(map), Arc::new(key), now);
                 serve(listener, router, async move { drop(stopped.await) }).await.expect("served");
             });
         });
@@ -258,7 +293,7 @@ fn refused(error: MapError) -> (u16, String) {
 #[test]
 fn a_node_learns_the_network_from_the_service_and_publishes_there() {
     let mut small = Small::new();
-    let served = Served::new(small.map());
+    let served = small.serve();
     let trust = small.world.trust();
     let (map, changes) = NetworkMap::from_service(&served.url, &cache(&small), &trust, NOW).expect("a map");
     assert_eq!(changes.added, [name("Notary"), name("PartyA")]);
@@ -280,7 +315,7 @@ fn a_node_learns_the_network_from_the_service_and_publishes_there() {
 fn the_service_says_why_it_refuses() {
     let small = Small::new();
     small.folder.put_info(&info(&small.party, 5)).expect("written");
-    let served = Served::new(small.map());
+    let served = small.serve();
     let trust = small.world.trust();
     let (map, _) = NetworkMap::from_service(&served.url, &cache(&small), &trust, NOW).expect("a map");
     let publish = |info: &SignedNodeInfo| refused(map.publish(info, NOW).expect_err("refused"));
@@ -297,8 +332,8 @@ fn the_service_says_why_it_refuses() {
     let last = altered.len() - 1;
     altered[last] ^= 1;
     assert_eq!(send(&altered), (422, "signature".into()));
-    let unknown = client.info(tally_crypto::hash(b"nothing")).expect_err("unknown");
-    assert_eq!(refused(unknown), (404, "unknown-info".into()));
+    let unknown = client.object(tally_crypto::hash(b"nothing"), 1).expect_err("unknown");
+    assert_eq!(refused(unknown), (404, "unknown".into()));
     served.clock.store(at(2 * LIFETIME).as_millis(), Ordering::Relaxed);
     assert_eq!(publish(&info(&small.party, 6)), (422, "certificate-expired".into()));
 }
@@ -306,14 +341,14 @@ fn the_service_says_why_it_refuses() {
 #[test]
 fn a_node_starts_when_the_service_is_away() {
     let small = Small::new();
-    let served = Served::new(small.map());
+    let served = small.serve();
     let url = served.url.clone();
     drop(NetworkMap::from_service(&url, &cache(&small), &small.world.trust(), NOW).expect("a map"));
     drop(served);
     let (map, _) =
         NetworkMap::from_service(&url, &cache(&small), &small.world.trust(), NOW).expect("the cache");
     assert_eq!(map.snapshot().nodes().len(), 2);
-    assert_eq!(map.trust().revocations().expect("a list").number(), 1);
+    assert_eq!(map.trust().revocations()[0].number(), 1);
     let error = map.refresh(NOW).expect_err("away");
     assert!(matches!(&error, MapError::Unreachable { .. }), "{error:?}");
     assert_eq!(map.snapshot().nodes().len(), 2);
@@ -325,7 +360,7 @@ fn a_node_starts_when_the_service_is_away() {
 #[test]
 fn a_damaged_cache_is_fetched_again() {
     let small = Small::new();
-    let served = Served::new(small.map());
+    let served = small.serve();
     let open = || NetworkMap::from_service(&served.url, &cache(&small), &small.world.trust(), NOW);
     drop(open().expect("a map"));
     std::fs::write(cache(&small).join("parameters"), b"noise").expect("written");
@@ -337,21 +372,18 @@ fn a_damaged_cache_is_fetched_again() {
 #[test]
 fn a_service_of_another_network_is_not_believed() {
     let small = Small::new();
-    let served = Served::new(small.map());
+    let served = small.serve();
     let trust = World::called("Network").trust();
     let error =
         NetworkMap::from_service(&served.url, &cache(&small), &trust, NOW).expect_err("another network");
-    assert!(
-        matches!(&error, MapError::Revocations(RevocationError::Manager(CertificateError::Signature { .. }))),
-        "{error:?}"
-    );
+    assert!(matches!(&error, MapError::Revocations(RevocationError::Signature { .. })), "{error:?}");
     assert!(!cache(&small).join("parameters").exists(), "kept although refused");
 }
 
 #[test]
 fn a_nodes_withdrawal_reaches_the_cache() {
     let small = Small::new();
-    let served = Served::new(small.map());
+    let served = small.serve();
     let trust = small.world.trust();
     let (map, _) = NetworkMap::from_service(&served.url, &cache(&small), &trust, NOW).expect("a map");
     let held = NetworkFolder::new(&cache(&small)).info_path(&name("PartyA"));

@@ -234,3 +234,36 @@ fn openssl_reads_the_tls_key() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("P-256"), "{output:?}");
 }
+
+#[test]
+fn a_notary_signs_with_a_key_of_its_own() {
+    let mut world = World::new();
+    let party = world.node("PartyA");
+    assert!(party.notary_key().is_none() && party.notary_party().is_none());
+    let notary = world.notary("Notary");
+    let service = notary.notary_party().expect("a notary").clone();
+    assert_eq!(service.name, *notary.name());
+    assert_ne!(service.key, notary.party().key);
+    assert_eq!(notary.notary_key().expect("a key").public_key(), service.key);
+    // What is there is used, and renewed with the rest.
+    let home = world.home("Notary");
+    NodeKeys::create_notary(&home, PASSPHRASE, COST, NOW).expect("a key");
+    let request = Request::parse(&std::fs::read(home.join("request.csr")).expect("read")).expect("a request");
+    let renewed = world.manager.issue(&request, at(LIFETIME), LIFETIME).expect("a certificate");
+    NodeKeys::accept(&home, PASSPHRASE, world.root.certificate().der(), &renewed, at(LIFETIME))
+        .expect("renewed");
+    let later = Identity::load(&home, PASSPHRASE, at(LIFETIME + 1000)).expect("an identity");
+    assert_eq!(later.notary_party(), Some(&service));
+    assert!(later.not_after() > notary.not_after());
+}
+
+#[test]
+fn a_key_made_before_the_certificate_waits_for_it() {
+    let mut world = World::new();
+    let home = world.home("Notary");
+    let request = NodeKeys::create(&home, &name("Notary"), PASSPHRASE, COST).expect("a request");
+    NodeKeys::create_notary(&home, PASSPHRASE, COST, NOW).expect("a key");
+    let path = world.manager.issue(&request, NOW, LIFETIME).expect("a certificate");
+    NodeKeys::accept(&home, PASSPHRASE, world.root.certificate().der(), &path, NOW).expect("accepted");
+    assert!(Identity::load(&home, PASSPHRASE, NOW).expect("an identity").notary_key().is_some());
+}

@@ -89,3 +89,24 @@ fn parameters_that_make_no_sense_are_neither_signed_nor_read() {
     let large = vec![0; MAX_PARAMETERS_BYTES + 1];
     assert_eq!(SignedParameters::decode(&large), Err(ParametersError::TooLarge { bytes: large.len() }));
 }
+
+#[test]
+fn a_notary_that_changes_its_key_or_leaves_stays_known() {
+    let mut world = World::new();
+    let (notary, other) = (world.notary("Notary"), world.notary("Other"));
+    let mut parameters = world.parameters(1, &notary).unverified().clone();
+    let party = |identity: &crate::Identity| identity.notary_party().expect("a notary").clone();
+    let first = party(&notary);
+    let second = Party { name: first.name.clone(), key: party(&other).key };
+    parameters.put_notary(Notary { party: second.clone(), validating: true });
+    assert_eq!(parameters.notaries, [Notary { party: second.clone(), validating: true }]);
+    assert!(parameters.names_notary(&first) && parameters.names_notary(&second));
+    parameters.put_notary(Notary { party: first.clone(), validating: false });
+    parameters.remove_notary(&first.name);
+    assert!(parameters.notaries.is_empty());
+    assert_eq!(parameters.former_notaries.len(), 2);
+    assert!(parameters.names_notary(&first) && parameters.names_notary(&second));
+    assert!(!parameters.names_notary(&party(&other)));
+    parameters.former_notaries.reverse();
+    assert!(matches!(SignedParameters::sign(&world.map_key, parameters), Err(ParametersError::Notaries(_))));
+}

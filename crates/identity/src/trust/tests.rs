@@ -2,7 +2,7 @@ use super::*;
 use crate::authority::Reason;
 use crate::issue;
 use crate::signer::Signer;
-use crate::testing::{DAY, LIFETIME, NOW, World, at, name, reasons};
+use crate::testing::{COST, DAY, LIFETIME, NOW, PASSPHRASE, World, at, name, reasons};
 use proptest::prelude::*;
 use tally_crypto::SigningKey;
 
@@ -24,6 +24,7 @@ fn believes_every_path_of_the_network() {
 fn no_certificate_stands_for_another_role() {
     let mut world = World::new();
     let identity = world.node("PartyA");
+    let notary = world.notary("Notary");
     let trust = world.trust();
     let authority = identity.path().issuer().expect("an authority");
     let paths = [
@@ -32,6 +33,7 @@ fn no_certificate_stands_for_another_role() {
         (&authority, Role::NodeAuthority),
         (world.manager.path(), Role::IdentityManager),
         (world.map_key.path(), Role::NetworkMap),
+        (notary.notary_path().expect("a notary"), Role::NotaryService),
     ];
     for (path, own) in paths {
         for role in Role::ALL.into_iter().filter(|role| *role != own) {
@@ -101,7 +103,7 @@ fn a_revoked_node_is_refused_and_others_are_not() {
     }
     assert!(trust.verify(honest.path(), Role::LegalIdentity, at(1000)).is_ok());
     // Clones are one.
-    assert_eq!(trust.clone().revocations().expect("a list").len(), 1);
+    assert_eq!(trust.clone().revocations()[0].len(), 1);
 }
 
 #[test]
@@ -129,7 +131,7 @@ fn an_older_or_foreign_or_future_list_is_refused() {
     assert!(error.to_string().contains("2027-01-16T08:00:00Z"), "{error}");
     let node = world.node("PartyA").path().certificates()[1].clone();
     assert!(matches!(install(&newer, &node, NOW), Err(RevocationError::Manager(_))));
-    assert_eq!(trust.revocations().expect("a list").number(), 2);
+    assert_eq!(trust.revocations()[0].number(), 2);
 }
 
 #[test]
@@ -221,7 +223,7 @@ fn a_revocation_list_with_any_byte_changed_is_refused() {
     for cut in 0..list.len() {
         assert!(trust.install(&list[..cut], manager, NOW).is_err(), "{cut} bytes");
     }
-    assert!(trust.revocations().is_none());
+    assert!(trust.revocations().is_empty());
     assert!(trust.install(&list, manager, NOW).is_ok());
     let large = vec![0x30; crate::MAX_REVOCATION_LIST_BYTES + 1];
     assert!(matches!(trust.install(&large, manager, NOW), Err(RevocationError::TooLarge { .. })));
@@ -277,4 +279,98 @@ proptest! {
 fn reasons_name_the_cause() {
     let error = RevocationError::Manager(CertificateError::PathLength { count: 9 });
     assert!(reasons(&error).contains("9 certificates"), "{}", reasons(&error));
+}
+
+/// A second identity manager of the same network.
+fn second(world: &World) -> (tempfile::TempDir, crate::Manager) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let called = "CN=Second, O=Network, L=London, C=GB".parse().expect("a name");
+    let manager =
+        crate::Manager::create(directory.path(), &world.root, &called, PASSPHRASE, COST, NOW, 500 * DAY);
+    (directory, manager.expect("a manager"))
+}
+
+#[test]
+fn the_list_of_one_identity_manager_undoes_nothing_of_another() {
+    let mut world = World::new();
+    let mallory = world.node("Mallory");
+    let (_directory, mut second) = second(&world);
+    let trust = world.trust();
+    world.manager.revoke(&name("Mallory"), Reason::KeyCompromise, NOW).expect("revoked");
+    world.install(&trust, NOW);
+    for _ in 0..3 {
+        // Of a higher number than that of the first manager.
+        let list = second.revocation_list(NOW, DAY).expect("a list");
+        trust.install(&list, second.certificate(), NOW).expect("a list");
+    }
+    assert!(matches!(
+        trust.verify(mallory.path(), Role::LegalIdentity, NOW),
+        Err(CertificateError::Revoked { .. })
+    ));
+    // Nor does a low number of one hold up the other's.
+    world.install(&trust, NOW);
+    assert_eq!(trust.revocations().len(), 3);
+}
+
+#[test]
+fn what_an_identity_manager_without_a_list_certified_is_not_believed() {
+    let mut world = World::new();
+    let (_directory, mut second) = second(&world);
+    let home = world.home("PartyB");
+    let request = crate::NodeKeys::create(&home, &name("PartyB"), PASSPHRASE, COST).expect("a request");
+    let path = second.issue(&request, NOW, LIFETIME).expect("a certificate");
+    let trust = world.trust();
+    world.install(&trust, NOW);
+    assert!(matches!(
+        trust.verify(&path, Role::NodeAuthority, NOW),
+        Err(CertificateError::NoRevocationList { .. })
+    ));
+    let list = second.revocation_list(NOW, DAY).expect("a list");
+    trust.install(&list, second.certificate(), NOW).expect("a list");
+    assert!(trust.verify(&path, Role::NodeAuthority, NOW).is_ok());
+}
+
+#[test]
+fn a_revoked_identity_manager_certifies_and_revokes_nothing() {
+    let mut world = World::new();
+    let party = world.node("PartyA");
+    let trust = world.trust();
+    world.install(&trust, NOW);
+    let manager = world.manager.certificate().clone();
+    world.root.revoke(manager.subject(), Reason::KeyCompromise, NOW).expect("revoked");
+    let list = world.root.revocation_list(NOW, DAY).expect("a list");
+    trust.install_root(&list, NOW).expect("a list");
+    assert!(matches!(
+        trust.verify(party.path(), Role::LegalIdentity, NOW),
+        Err(CertificateError::Revoked { role: Role::IdentityManager, .. })
+    ));
+    let list = world.manager.revocation_list(NOW, DAY).expect("a list");
+    assert!(matches!(
+        trust.install(&list, &manager, NOW),
+        Err(RevocationError::Manager(CertificateError::Revoked { .. }))
+    ));
+    // Whoever was certified before was certified all the same.
+    assert!(trust.verify_past(party.path(), Role::LegalIdentity).is_ok());
+    // A manager signs no list in the root's name.
+    let forged = world.manager.revocation_list(NOW, DAY).expect("a list");
+    assert!(matches!(trust.install_root(&forged, NOW), Err(RevocationError::Issuer { .. })));
+}
+
+#[test]
+fn an_overdue_list_stops_new_connections_until_a_fresh_one_comes() {
+    let mut world = World::new();
+    let party = world.node("PartyA");
+    let trust = world.trust();
+    world.install(&trust, NOW);
+    let tls = |now| trust.verify(party.tls_path(), Role::Tls, now);
+    let due = DAY + crate::REVOCATION_GRACE_MS;
+    assert!(tls(at(due)).is_ok());
+    assert!(matches!(tls(at(due + 1)), Err(CertificateError::Overdue { .. })));
+    // Who is on the map, and what was signed, stays believed.
+    assert!(trust.verify(party.path(), Role::LegalIdentity, at(due + 1)).is_ok());
+    trust.set_grace(0);
+    assert!(tls(at(DAY)).is_ok());
+    assert!(matches!(tls(at(DAY + 1)), Err(CertificateError::Overdue { .. })));
+    world.install(&trust, at(DAY + 1));
+    assert!(tls(at(DAY + 1)).is_ok());
 }

@@ -9,14 +9,11 @@ use crate::passphrase::{self, Passphrase};
 use anyhow::{Context, bail, ensure};
 use std::path::{Path, PathBuf};
 use tally_bench::table::{self, Align, Table};
-use tally_contracts::Name;
 use tally_identity::{
-    Lifetimes, Manager, NetworkFolder, NetworkMap, NetworkMapKey, Notary, Reason, Request, SignedParameters,
-    bootstrap, system_now,
+    Lifetimes, Manager, NetworkFolder, NetworkMap, NetworkMapKey, Notary, Reason, Request, Root,
+    SignedParameters, bootstrap, system_now,
 };
 
-/// The revocation list is valid for as long; each revocation makes a new one.
-const LIST_VALID_MS: u64 = 365 * 24 * 60 * 60 * 1000;
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 const MAX_REQUEST_BYTES: u64 = 8 * 1024;
 
@@ -27,8 +24,10 @@ pub(super) enum Authority {
     Init(Init),
     /// Sign the request of a node
     Issue(Issue),
-    /// Revoke every certificate of a node
+    /// Revoke every certificate of a node, or of an authority below the root
     Revoke(Revoke),
+    /// Sign new revocation lists, before the present ones are overdue and nodes stop opening connections
+    Lists(Lists),
     /// Show every certificate issued
     List(List),
     /// Make a node of the network map a notary of the network
@@ -67,6 +66,22 @@ pub(super) struct Revoke {
     /// Why: key-compromise, affiliation-changed, superseded, cessation-of-operation, privilege-withdrawn, unspecified
     #[arg(long, default_value = "unspecified")]
     reason: String,
+    /// The name is that of an identity manager or of a network map's key; needs the root's key
+    #[arg(long)]
+    authority: bool,
+    /// In how many days the next revocation list is due
+    #[arg(long, value_name = "DAYS", default_value_t = 90)]
+    list_days: u64,
+}
+
+/// Arguments of `tally network authority lists`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Lists {
+    /// Directory of the network. The root's list is signed as well where its key is there
+    directory: PathBuf,
+    /// In how many days the next lists are due
+    #[arg(long, value_name = "DAYS", default_value_t = 90)]
+    days: u64,
 }
 
 /// Arguments of `tally network authority list`.
@@ -92,6 +107,7 @@ impl Authority {
             Self::Init(command) => command.run(),
             Self::Issue(command) => command.run(connection),
             Self::Revoke(command) => command.run(connection),
+            Self::Lists(command) => command.run(connection),
             Self::List(command) => command.run(connection),
             Self::Notary(command) => command.run(connection),
         }
@@ -117,7 +133,7 @@ impl Issue {
         let bytes = std::fs::read(&self.request).with_context(|| format!("cannot read {file}"))?;
         let request = Request::parse(&bytes).with_context(|| format!("{file} is refused"))?;
         let lifetime = match self.days {
-            Some(days) => days.checked_mul(DAY_MS).context("--days: so long nothing is valid")?,
+            Some(number) => days(number)?,
             None => Lifetimes::default().node_ms,
         };
         let network = NetworkDirectory::new(&self.directory);
@@ -142,14 +158,45 @@ impl Revoke {
             format!("'{}' is no reason; `tally network authority revoke --help` lists them", self.reason)
         })?;
         let network = NetworkDirectory::new(&self.directory);
-        let mut manager = Manager::open(&network.authority(), &passphrase(&network, connection)?)?;
-        let now = system_now();
-        manager.revoke(&name, reason, now)?;
-        let list = manager.revocation_list(now, LIST_VALID_MS)?;
+        let valid_ms = days(self.list_days)?;
+        let secret = passphrase(&network, connection)?;
         let folder = NetworkFolder::new(&network.map());
-        folder.put_revocations(&list, manager.path()).context("the revocation is not published yet")?;
-        folder.remove_info(&name)?;
+        let now = system_now();
+        if self.authority {
+            let root = Root::open(&network.authority(), &secret)?;
+            root.revoke(&name, reason, now)?;
+            folder
+                .put_root_revocations(&root.revocation_list(now, valid_ms)?)
+                .context("the revocation is not published yet")?;
+        } else {
+            let mut manager = Manager::open(&network.authority(), &secret)?;
+            manager.revoke(&name, reason, now)?;
+            let list = manager.revocation_list(now, valid_ms)?;
+            folder.put_revocations(&list, manager.path()).context("the revocation is not published yet")?;
+            folder.remove_info(&name)?;
+        }
         print::line(&format!("{name} is revoked; nodes learn of it when they next read the network map"));
+        Ok(Ended::Well)
+    }
+}
+
+impl Lists {
+    fn run(self, connection: &ConnectionArguments) -> anyhow::Result<Ended> {
+        let network = NetworkDirectory::new(&self.directory);
+        let valid_ms = days(self.days)?;
+        let secret = passphrase(&network, connection)?;
+        let folder = NetworkFolder::new(&network.map());
+        let now = system_now();
+        let mut manager = Manager::open(&network.authority(), &secret)?;
+        folder.put_revocations(&manager.revocation_list(now, valid_ms)?, manager.path())?;
+        let mut signed = format!("the list of {}", manager.path().subject());
+        if network.authority().join("root.key").exists() {
+            let root = Root::open(&network.authority(), &secret)?;
+            folder.put_root_revocations(&root.revocation_list(now, valid_ms)?)?;
+            signed.push_str(" and the root's");
+        }
+        let due = print::time(now.as_millis().saturating_add(valid_ms));
+        print::line(&format!("{signed} in {}; the next ones are due by {due}", network.map().display()));
         Ok(Ended::Well)
     }
 }
@@ -190,13 +237,16 @@ impl AddNotary {
         let trust = pem::trust(&network.authority().join("root.pem"))?;
         let (map, _) = NetworkMap::from_folder(&network.map(), &trust, now)?;
         let NotaryArgument { name, validating } = self.notary;
-        let Some(party) = map.party(&name) else {
+        let Some(info) = map.info(&name) else {
             bail!("no node {name} is on the network map; a notary publishes its node info first")
         };
+        let Some(party) = info.notary_party() else {
+            bail!(
+                "{name} has no notary service yet; its operator makes one with `tally node publish DIR --notary`"
+            )
+        };
         let mut parameters = map.parameters().as_ref().clone();
-        let known = |notary: &Notary, name: &Name| notary.party.name == *name;
-        parameters.notaries.retain(|notary| !known(notary, &name));
-        parameters.notaries.push(Notary { party, validating });
+        parameters.put_notary(Notary { party, validating });
         parameters.epoch =
             parameters.epoch.checked_add(1).context("the parameters cannot change any more")?;
         parameters.modified = now;
@@ -209,8 +259,16 @@ impl AddNotary {
     }
 }
 
+/// A number of days from the command line in milliseconds.
+fn days(days: u64) -> anyhow::Result<u64> {
+    days.checked_mul(DAY_MS).with_context(|| format!("nothing is valid for {days} days"))
+}
+
 /// The passphrase of the authorities' keys: the one given, else the one beside them.
-fn passphrase(network: &NetworkDirectory, connection: &ConnectionArguments) -> anyhow::Result<Passphrase> {
+pub(super) fn passphrase(
+    network: &NetworkDirectory,
+    connection: &ConnectionArguments,
+) -> anyhow::Result<Passphrase> {
     match connection.passphrase_file.as_deref() {
         Some(file) => passphrase::read(file),
         None => passphrase_beside(&network.authority()),

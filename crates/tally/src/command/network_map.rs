@@ -1,20 +1,21 @@
 //! `tally network map serve DIR`
 
-use super::{Ended, print};
+use super::{Ended, network_authority, print};
+use crate::connection::ConnectionArguments;
 use crate::flows_network::layout::NetworkDirectory;
 use crate::flows_network::pem;
 use anyhow::Context;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use tally_identity::{NetworkMap, map::service, system_now};
+use tally_identity::{NetworkMap, NetworkMapKey, map::service, system_now};
 use tally_ops::shutdown::Shutdown;
 use tokio::net::TcpListener;
 
 /// The commands about the network map.
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Map {
-    /// Serve the network map over HTTP until SIGTERM
+    /// Serve the network map over HTTP until SIGTERM; what it tells is signed with the network map's key
     Serve(Serve),
 }
 
@@ -32,20 +33,24 @@ pub(super) struct Serve {
 }
 
 impl Map {
-    pub(super) fn run(self) -> anyhow::Result<Ended> {
+    pub(super) fn run(self, connection: &ConnectionArguments) -> anyhow::Result<Ended> {
         match self {
-            Self::Serve(command) => command.run(),
+            Self::Serve(command) => command.run(connection),
         }
     }
 }
 
 impl Serve {
-    fn run(self) -> anyhow::Result<Ended> {
+    fn run(self, connection: &ConnectionArguments) -> anyhow::Result<Ended> {
         let shutdown = Shutdown::install()?;
         let directory = NetworkDirectory::new(&self.directory);
         let root = self.root.unwrap_or_else(|| directory.authority().join("root.pem"));
         let (map, changes) = NetworkMap::from_folder(&directory.map(), &pem::trust(&root)?, system_now())
             .with_context(|| format!("the network map in {} cannot be used", directory.map().display()))?;
+        let key = NetworkMapKey::open(
+            &directory.authority(),
+            &network_authority::passphrase(&directory, connection)?,
+        )?;
         for refused in &changes.refused {
             tracing::warn!(?refused, "a node info was left out");
         }
@@ -63,7 +68,7 @@ impl Serve {
                 shutdown.wait();
                 let _ = stop.send(());
             });
-            let router = service::router(Arc::new(map), Arc::new(system_now));
+            let router = service::router(Arc::new(map), Arc::new(key), Arc::new(system_now));
             let stopped = async {
                 let _ = stopped.await;
             };

@@ -207,7 +207,9 @@ fn a_network_is_certified_step_by_step() {
         let request = &format!("{directory}/identity/request.csr");
         run(&["network", "authority", "issue", network, request, "--out", issued, "--days", "30"]).well();
         let root = &format!("{network}/authority/root.pem");
-        run(&["node", "accept", directory, "--certificates", issued, "--root", root]).well();
+        let accept = ["node", "accept", directory, "--certificates", issued, "--root", root];
+        let notary: &[&str] = if *label == "Notary" { &["--notary"] } else { &[] };
+        run(&[&accept[..], notary].concat()).well();
     }
     // Another node with the name of the first.
     run(&["node", "init", &at("thief"), "--name", "PartyA", "--map-service", &url]).well();
@@ -215,7 +217,9 @@ fn a_network_is_certified_step_by_step() {
     run(&["network", "authority", "issue", network, request])
         .failed(2, &["holds that name with another key"]);
     run(&["network", "authority", "notary", network, "PartyC"]).failed(2, &["no node", "PartyC"]);
+    run(&["network", "authority", "notary", network, "PartyA"]).failed(2, &["has no notary service"]);
     run(&["network", "authority", "notary", network, "Notary:validating"]).well();
+    run(&["network", "authority", "lists", network, "--days", "30"]).well();
     // The notary is told before it starts: a node learns of what it is itself at its start, from its copy of the map.
     run(&["node", "publish", &at("Notary")]).well();
     let listed = run(&["network", "authority", "list", network]).well();

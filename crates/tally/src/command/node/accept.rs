@@ -22,6 +22,9 @@ pub(in crate::command) struct Accept {
     /// Where other nodes reach this one; may be repeated. Where it listens if not given
     #[arg(long, value_name = "HOST:PORT")]
     address: Vec<Address>,
+    /// Make the key of a notary service as well. The network's authority then makes the node a notary
+    #[arg(long)]
+    notary: bool,
 }
 
 impl Accept {
@@ -31,6 +34,9 @@ impl Accept {
         let identity = home.root().join(&settings.identity.directory);
         let passphrase = publish::passphrase(&home, &settings, connection)?;
         let root = pem::root(&self.root)?;
+        if self.notary {
+            publish::notary_service(&home, &settings, &passphrase)?;
+        }
         NodeKeys::accept(&identity, &passphrase, root.der(), &pem::path(&self.certificates)?, system_now())?;
         print::line(&format!("{} has its certificates", home.root().display()));
         publish::publish(&home, &settings, &passphrase, self.address)?;

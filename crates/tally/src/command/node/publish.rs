@@ -6,7 +6,7 @@ use crate::flows_network::layout::NodeDirectory;
 use crate::passphrase::{self, Passphrase};
 use anyhow::{Context, ensure};
 use std::path::PathBuf;
-use tally_identity::{Address, Identity, NetworkMap, SignedNodeInfo, system_now};
+use tally_identity::{Address, Identity, NetworkMap, NodeKeys, SignedNodeInfo, system_now};
 use tally_node::Settings;
 
 /// The version of the network's rules that this program knows.
@@ -20,6 +20,9 @@ pub(in crate::command) struct Publish {
     /// Where other nodes reach this one; may be repeated. Where it listens if not given
     #[arg(long, value_name = "HOST:PORT")]
     address: Vec<Address>,
+    /// Make the key of a notary service, if the node has none. The network's authority then makes it a notary
+    #[arg(long)]
+    notary: bool,
 }
 
 impl Publish {
@@ -27,6 +30,9 @@ impl Publish {
         let home = NodeDirectory::new(&self.directory);
         let settings = Settings::load(home.root(), &[])?;
         let passphrase = passphrase(&home, &settings, connection)?;
+        if self.notary {
+            notary_service(&home, &settings, &passphrase)?;
+        }
         publish(&home, &settings, &passphrase, self.address)?;
         Ok(Ended::Well)
     }
@@ -42,6 +48,17 @@ pub(super) fn passphrase(
         Some(file) => passphrase::read(file),
         None => passphrase::read(&home.root().join(&settings.identity.passphrase_file)),
     }
+}
+
+/// Makes the key of the node's notary service, if there is none.
+pub(super) fn notary_service(
+    home: &NodeDirectory,
+    settings: &Settings,
+    passphrase: &[u8],
+) -> anyhow::Result<()> {
+    let identity = home.root().join(&settings.identity.directory);
+    NodeKeys::create_notary(&identity, passphrase, NodeKeys::COST, system_now())
+        .context("the notary service has no key")
 }
 
 /// Signs the node's info and gives it to the network map.
