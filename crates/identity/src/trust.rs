@@ -8,8 +8,11 @@ use arc_swap::ArcSwap;
 use rustls::pki_types::{SignatureVerificationAlgorithm, TrustAnchor};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tally_contracts::{Name, PublicKey, Timestamp};
+use tally_contracts::{Name, NetworkId, PublicKey, Timestamp};
 use webpki::{EndEntityCert, KeyUsage};
+
+/// Makes the id of a network out of its root's public key.
+const NETWORK_KEY: &[u8; 32] = b"tallystick network id v1        ";
 
 /// The algorithms with which certificates may be signed.
 pub(crate) static SIGNATURES: &[&dyn SignatureVerificationAlgorithm] =
@@ -93,6 +96,12 @@ impl Trust {
     /// The root's certificate.
     pub fn root(&self) -> &Certificate {
         &self.inner.root
+    }
+
+    /// The network's id: the hash of its root's public key. A root whose certificate is renewed with
+    /// the same key stays that of the same network.
+    pub fn network(&self) -> NetworkId {
+        NetworkId::from_hash(tally_crypto::keyed(NETWORK_KEY, self.inner.root.key_der()))
     }
 
     /// Checks that `path` gives its subject the role `role` at the time `now`: signatures up to the

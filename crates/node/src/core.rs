@@ -133,7 +133,7 @@ impl Core {
         let me = parts.me.clone();
         let queues = store.queues()?;
         let desk = Arc::new(Desk::new(parts, meters));
-        let engine = Engine::new(registry, limits, me.clone(), desk.clone());
+        let engine = Engine::new(registry, limits, me.clone(), desk.parts.network.id(), desk.clone());
         let core = Self {
             desk,
             engine,

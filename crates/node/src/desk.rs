@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use tally_contracts::{
-    Attachment, AttachmentId, Contracts, Name, Party, PublicKey, SignedTransaction, SigningKey, StateAndRef,
-    Timestamp, TransactionId,
+    Attachment, AttachmentId, Contracts, Name, NetworkId, Party, PublicKey, Role, SignedTransaction,
+    SigningKey, StateAndRef, Timestamp, TransactionId,
 };
 use tally_flows::{
     AttachmentPart, Filter, FlowError, FlowId, Host, LedgerWrite, Notary as NetworkNotary, Performed, Rate,
@@ -33,10 +33,14 @@ use watch::Watch;
 
 /// Who is on the network.
 pub trait Network: Send + Sync {
+    /// The network's id.
+    fn id(&self) -> NetworkId;
     /// The party of this name, if it is a member.
     fn party(&self, name: &Name) -> Option<Party>;
     /// The network's notaries.
     fn notaries(&self) -> Vec<NetworkNotary>;
+    /// Whether the network has ever certified this name with this key as a legal identity.
+    fn is_certified(&self, party: &Party) -> bool;
     /// The name of whoever has this key.
     fn name_of(&self, key: &PublicKey) -> Option<Name>;
 }
@@ -53,6 +57,8 @@ pub struct Parts {
     pub me: Party,
     /// Its legal identity key.
     pub key: SigningKey,
+    /// The key of its notary service, if it has one: for attesting, and for nothing else.
+    pub notary_key: Option<SigningKey>,
     /// The contracts it knows.
     pub contracts: Arc<Contracts>,
     /// Its durable memory.
@@ -98,7 +104,10 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Desk {
     pub(crate) fn new(parts: Parts, meters: Meters) -> Self {
-        let is_notary = parts.network.notaries().iter().any(|notary| notary.party == parts.me);
+        let is_notary = parts.notary_key.as_ref().is_some_and(|key| {
+            let service = Party { name: parts.me.name.clone(), key: key.public_key() };
+            parts.network.notaries().iter().any(|notary| notary.party == service)
+        });
         Self {
             queue: Queue::default(),
             inbound: Mutex::default(),
@@ -300,13 +309,22 @@ impl Host for Desk {
         Ok(match request {
             Request::Party(name) => Response::Party(parts.network.party(name)).into(),
             Request::Notaries => Response::Notaries(parts.network.notaries()).into(),
-            Request::Sign { by, transaction } if *by == parts.me.key => {
-                Response::Signature(tally_contracts::sign(&parts.key, *transaction)).into()
+            Request::Sign { by, role, transaction } => {
+                let key = match role {
+                    Role::Party | Role::Oracle => Some(&parts.key),
+                    Role::Notary => parts.notary_key.as_ref(),
+                };
+                match key.filter(|key| key.public_key() == *by) {
+                    Some(key) => Response::Signature(tally_contracts::sign(key, *role, *transaction)).into(),
+                    None => Response::Refused(FlowError::Refused {
+                        reason: format!("this node has no key {by} to sign with as {role}"),
+                    })
+                    .into(),
+                }
             }
-            Request::Sign { by, .. } => Response::Refused(FlowError::Refused {
-                reason: format!("this node has no key {by} to sign with"),
-            })
-            .into(),
+            Request::Certified(named) => {
+                Response::Known(named.iter().map(|party| parts.network.is_certified(party)).collect()).into()
+            }
             Request::Select(selection) => {
                 let selected = lock(&self.vault)
                     .select(parts.store.as_ref(), flow, &parts.me.key, selection)

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock, Weak};
 
 use bytes::Bytes;
-use tally_contracts::{Name, Party, PublicKey};
+use tally_contracts::{Name, NetworkId, Party, PublicKey};
 use tally_flows::Notary;
 use tally_identity::{NetworkMap, server_name, tls};
 use tally_messaging::{Cause, Directory, Inbox, Messaging, Outbox, Position, QueueId, Refusal};
@@ -17,6 +17,10 @@ use crate::desk::Network;
 pub(crate) struct Map(pub(crate) Arc<NetworkMap>);
 
 impl Network for Map {
+    fn id(&self) -> NetworkId {
+        self.0.trust().network()
+    }
+
     fn party(&self, name: &Name) -> Option<Party> {
         self.0.party(name)
     }
@@ -27,6 +31,10 @@ impl Network for Map {
             .into_iter()
             .map(|notary| Notary { party: notary.party, validating: notary.validating })
             .collect()
+    }
+
+    fn is_certified(&self, party: &Party) -> bool {
+        self.0.is_certified(party)
     }
 
     fn name_of(&self, key: &PublicKey) -> Option<Name> {

@@ -178,6 +178,7 @@ impl Running {
         let parts = Parts {
             me: identity.party().clone(),
             key: identity.key().clone(),
+            notary_key: identity.notary_key().cloned(),
             contracts: Arc::new(Contracts::shipped()),
             store,
             network: Arc::new(Map(map.clone())),

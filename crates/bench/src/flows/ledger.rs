@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tally_contracts::cash::{CashCommand, CashState, Coin, pay};
 use tally_contracts::{
-    Amount, Contracts, Currency, Party, SignedTransaction, SigningKey, StateAndRef, Timestamp, Transaction,
+    Amount, Contracts, Currency, NetworkId, Party, Role, SignedTransaction, SigningKey, StateAndRef, Timestamp, Transaction,
     TransactionBuilder, sign,
 };
 use tally_identity::system_now;
@@ -19,12 +19,26 @@ use super::network::Node;
 pub(super) struct Signer {
     pub(super) party: Party,
     key: SigningKey,
+    network: NetworkId,
 }
 
 impl Signer {
     pub(super) fn of(node: &Node) -> Result<Self, FlowsError> {
         let identity = node.identity()?;
-        Ok(Self { party: identity.party().clone(), key: identity.key().clone() })
+        Ok(Self {
+            party: identity.party().clone(),
+            key: identity.key().clone(),
+            network: identity.trust().network(),
+        })
+    }
+
+    /// The notary service of a node.
+    pub(super) fn notary_of(node: &Node) -> Result<Self, FlowsError> {
+        let identity = node.identity()?;
+        let (Some(party), Some(key)) = (identity.notary_party(), identity.notary_key()) else {
+            return Err(wrong(format!("{} has no notary service", identity.party())));
+        };
+        Ok(Self { party: party.clone(), key: key.clone(), network: identity.trust().network() })
     }
 }
 
@@ -57,7 +71,7 @@ impl Maker {
         currency: Currency,
         quantities: impl Iterator<Item = u64>,
     ) -> Result<SignedTransaction, FlowsError> {
-        let mut builder = TransactionBuilder::new(self.notary.party.clone());
+        let mut builder = TransactionBuilder::new(self.notary.network, self.notary.party.clone());
         for quantity in quantities {
             let amount = Amount::new(quantity, currency).map_err(wrong)?;
             let cash = CashState { amount, issuer: issuer.party.clone(), owner: issuer.party.key };
@@ -65,7 +79,7 @@ impl Maker {
         }
         let builder = builder.command(&CashCommand::Issue { nonce: self.made }, [issuer.party.key]);
         let transaction = self.build(builder)?;
-        let signature = sign(&issuer.key, transaction.id());
+        let signature = sign(&issuer.key, Role::Party, transaction.id());
         SignedTransaction::new(transaction, [signature]).map_err(wrong)
     }
 
@@ -77,11 +91,12 @@ impl Maker {
         to: &Signer,
     ) -> Result<SignedTransaction, FlowsError> {
         let coin = Coin::try_from(coin).map_err(wrong)?;
-        let builder = TransactionBuilder::new(self.notary.party.clone());
+        let builder = TransactionBuilder::new(self.notary.network, self.notary.party.clone());
         let amount = coin.cash.amount;
         let builder = pay(builder, &[coin], amount, to.party.key, from.party.key, 1).map_err(wrong)?;
         let transaction = self.build(builder)?;
-        let signatures = [&from.key, &self.notary.key].map(|key| sign(key, transaction.id()));
+        let signers = [(&from.key, Role::Party), (&self.notary.key, Role::Notary)];
+        let signatures = signers.map(|(key, role)| sign(key, role, transaction.id()));
         SignedTransaction::new(transaction, signatures).map_err(wrong)
     }
 

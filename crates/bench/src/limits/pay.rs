@@ -109,10 +109,10 @@ fn repetition(recording: &Recording, part: Part, cores: usize, directory: &Path)
 /// Everything that is signed and verified for one payment; whether all is well.
 fn sign_and_verify(of: &Signatures) -> bool {
     let id = of.payment.id();
-    let request = tally_contracts::sign(&of.payer, id);
-    let requested = request.verify(id).is_ok();
-    let notarised = tally_contracts::sign(&of.notary, id);
-    let received = notarised.verify(id).is_ok();
+    let request = tally_contracts::sign(&of.payer, tally_contracts::Role::Party, id);
+    let requested = request.verify(tally_contracts::Role::Party, id).is_ok();
+    let notarised = tally_contracts::sign(&of.notary, tally_contracts::Role::Notary, id);
+    let received = notarised.verify(tally_contracts::Role::Notary, id).is_ok();
     requested && received && of.payment.verify_signatures().is_ok() && of.issuance.verify_signatures().is_ok()
 }
 

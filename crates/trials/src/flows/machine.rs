@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use tally_contracts::{Contracts, Name, Party, PublicKey, Scheme, SigningKey, Timestamp};
+use tally_contracts::{Contracts, Name, NetworkId, Party, PublicKey, Scheme, SigningKey, Timestamp};
 use tally_flows::{Limits, Notary, Rate, Registry};
 use tally_messaging::QueueId;
 use tally_node::{Core, Meters, Network, OpenError, Parts, Post, VaultChange};
@@ -55,13 +55,24 @@ pub(crate) struct Members {
     pub(crate) notaries: Vec<Notary>,
 }
 
+/// The id of the network in trials.
+pub(crate) const NETWORK: NetworkId = NetworkId::from_bytes([0x4e; 32]);
+
 impl Network for Members {
+    fn id(&self) -> NetworkId {
+        NETWORK
+    }
+
     fn party(&self, name: &Name) -> Option<Party> {
         self.parties.iter().find(|party| party.name == *name).cloned()
     }
 
     fn notaries(&self) -> Vec<Notary> {
         self.notaries.clone()
+    }
+
+    fn is_certified(&self, party: &Party) -> bool {
+        self.parties.contains(party)
     }
 
     fn name_of(&self, key: &PublicKey) -> Option<Name> {
@@ -82,9 +93,20 @@ pub(crate) fn party(organisation: &str) -> Party {
     }
 }
 
+/// The key of an institution's notary service.
+pub(crate) fn notary_key(organisation: &str) -> SigningKey {
+    key(&format!("{organisation}, notary service"))
+}
+
+/// The notary service of an institution, as the network names it.
+pub(crate) fn service(organisation: &str) -> Party {
+    Party { key: notary_key(organisation).public_key(), ..party(organisation) }
+}
+
 pub(crate) struct Machine {
     pub(crate) me: Party,
     key: SigningKey,
+    notary_key: SigningKey,
     pub(crate) disk: Arc<Disk>,
     clock: SimClock,
     skew_ms: Arc<AtomicI64>,
@@ -100,6 +122,7 @@ impl Machine {
         Self {
             me: party(organisation),
             key: key(organisation),
+            notary_key: notary_key(organisation),
             disk: Arc::new(disk),
             clock,
             skew_ms: Arc::default(),
@@ -139,6 +162,7 @@ impl Machine {
         let parts = Parts {
             me: self.me.clone(),
             key: self.key.clone(),
+            notary_key: Some(self.notary_key.clone()),
             contracts: Arc::new(Contracts::shipped()),
             store: self.disk.clone(),
             network: members.clone(),

@@ -3,7 +3,7 @@
 use borsh::{BorshDeserialize, BorshSerialize};
 use serde::{Deserialize, Serialize};
 use tally_contracts::cash::{self, Coin};
-use tally_contracts::{Name, SignedTransaction, StateRef, TransactionBuilder};
+use tally_contracts::{Name, Role, SignedTransaction, StateRef, TransactionBuilder};
 use tally_flows::{Context, Flow, FlowError, Registry, Responder, Session};
 use tally_protocols::{Final, check, finalise::finalise};
 
@@ -39,12 +39,12 @@ impl Flow for Spend {
         let chosen = Coin::try_from(state.clone()).map_err(FlowError::invalid)?;
         let amount = chosen.cash.amount;
         let me = context.me().clone();
-        let builder = TransactionBuilder::new(state.state.notary.clone());
+        let builder = TransactionBuilder::new(context.network(), state.state.notary.clone());
         let builder = cash::pay(builder, &[chosen], amount, to.key, me.key, 1).map_err(FlowError::refused)?;
         let transaction =
             builder.build(context.random("salt"), check::contracts()).map_err(FlowError::refused)?;
         check::built(&context, &transaction, &[state]).await?;
-        let signature = context.sign(&me.key, transaction.id()).await?;
+        let signature = context.sign(&me.key, Role::Party, transaction.id()).await?;
         let signed = SignedTransaction::new(transaction, [signature]).map_err(FlowError::invalid)?;
         let others = if to == me { Vec::new() } else { vec![to] };
         Ok(Final { transaction: finalise(&context, signed, &others, &[]).await?.id() })

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use super::clients::{Clients, News};
 use super::disk::{Disk, Fault};
-use super::machine::{Machine, Members, Wish, party};
+use super::machine::{Machine, Members, Wish, party, service};
 use super::orders::View;
 use super::strange;
 use super::wire::Link;
@@ -83,7 +83,7 @@ impl World {
         let parties: Vec<_> = organisations.iter().map(|organisation| party(organisation)).collect();
         let mut known: Vec<_> = notaries
             .iter()
-            .map(|index| Notary { party: parties[*index].clone(), validating: *index == notaries[1] })
+            .map(|index| Notary { party: service(organisations[*index]), validating: *index == notaries[1] })
             .collect();
         if cast.validating_first {
             known.reverse();

@@ -34,7 +34,8 @@ impl Plan {
         let _pinned = self.pin()?;
         let layout = Layout { parties: vec!["PartyA", "PartyB", PAYEE], ..self.layout.clone() };
         let (mut network, driver) = (Network::make(&layout)?, Driver::new()?);
-        let [a, b, notary] = [0, 1, 3].map(|index| Signer::of(network.node(index)));
+        let [a, b] = [0, 1].map(|index| Signer::of(network.node(index)));
+        let notary = Signer::notary_of(network.node(3));
         let (a, b, mut maker) = (a?, b?, Maker::new(notary?));
         // The last of a chain of odd depth is PartyA's.
         let depths = [1, depth.div_ceil(TIMES) | 1, depth | 1];

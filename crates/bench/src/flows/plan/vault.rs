@@ -96,7 +96,7 @@ impl Plan {
 
 fn fill(network: &Network, states: u64) -> Result<(), FlowsError> {
     let node = network.node(0);
-    let notary = network.nodes().last().map(Signer::of).transpose()?;
+    let notary = network.nodes().last().map(Signer::notary_of).transpose()?;
     let notary = notary.ok_or_else(|| FlowsError::Unexpected("a network without nodes".to_owned()))?;
     let (issuer, mut maker) = (Signer::of(node)?, Maker::new(notary));
     let store = open(node)?;

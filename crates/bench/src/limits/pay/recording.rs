@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use serde_json::json;
-use tally_contracts::{Contracts, Name, Party, PublicKey, Scheme, SignedTransaction, SigningKey};
+use tally_contracts::{Contracts, Name, NetworkId, Party, PublicKey, Scheme, SignedTransaction, SigningKey};
 use tally_flows::{Limits, Notary};
 use tally_identity::system_now;
 use tally_messaging::QueueId;
@@ -42,20 +42,31 @@ pub(super) struct Signatures {
     pub(super) issuance: SignedTransaction,
 }
 
-struct Known(Vec<Party>);
+struct Known {
+    parties: Vec<Party>,
+    service: PublicKey,
+}
 
 impl Network for Known {
+    fn id(&self) -> NetworkId {
+        NetworkId::from_bytes([0x4e; 32])
+    }
+
     fn party(&self, name: &Name) -> Option<Party> {
-        self.0.iter().find(|party| party.name == *name).cloned()
+        self.parties.iter().find(|party| party.name == *name).cloned()
     }
 
     fn notaries(&self) -> Vec<Notary> {
-        let notary = self.party(&name(NOTARY));
-        notary.map(|party| Notary { party, validating: false }).into_iter().collect()
+        let party = Party { name: name(NOTARY), key: self.service };
+        vec![Notary { party, validating: false }]
+    }
+
+    fn is_certified(&self, party: &Party) -> bool {
+        self.parties.contains(party)
     }
 
     fn name_of(&self, key: &PublicKey) -> Option<Name> {
-        self.0.iter().find(|party| party.key == *key).map(|party| party.name.clone())
+        self.parties.iter().find(|party| party.key == *key).map(|party| party.name.clone())
     }
 }
 
@@ -102,6 +113,7 @@ pub(super) fn record(directory: &Path, count: usize, together: usize) -> Result<
     let home = home.map_err(FlowsError::file(directory))?;
     let organisations = ["PartyA", "PartyB", NOTARY];
     let keys = [key(1)?, key(2)?, key(3)?];
+    let service = key(4)?;
     let parties: Vec<Party> = organisations
         .iter()
         .zip(&keys)
@@ -114,9 +126,10 @@ pub(super) fn record(directory: &Path, count: usize, together: usize) -> Result<
         let parts = Parts {
             me: parties[usize::from(index)].clone(),
             key: key.clone(),
+            notary_key: (usize::from(index) == 2).then(|| service.clone()),
             contracts: Arc::new(Contracts::shipped()),
             store: spy.clone(),
-            network: Arc::new(Known(parties.clone())),
+            network: Arc::new(Known { parties: parties.clone(), service: service.public_key() }),
             clock: Arc::new(system_now),
             rates: Arc::new(|_, _| None),
             entropy: [index; 32],
@@ -215,7 +228,7 @@ fn signatures(payee: &[Vec<Write>], keys: &[SigningKey; 3]) -> Result<Vec<Signat
     let pair = |payment: SignedTransaction| {
         let input = payment.transaction().inputs().first()?;
         let issuance = issuances.get(&input.transaction)?.clone();
-        Some(Signatures { payer: keys[0].clone(), notary: keys[2].clone(), payment, issuance })
+        Some(Signatures { payer: keys[0].clone(), notary: service.clone(), payment, issuance })
     };
     Ok(payments.into_iter().filter_map(pair).collect())
 }
