@@ -9,18 +9,18 @@ use crate::{Answer, Cluster, Outcome, Signatures, SignedAnswer};
 
 /// Proof that a transaction is notarised: signatures of `2f + 1` members.
 ///
-/// `f + 1` would do while the members agree on one sequence. With `2f + 1`, two certificates for transactions that consume
+/// `f + 1` would do while the members agree on one sequence. With `2f + 1`, two attestations for transactions that consume
 /// one state have at least `f + 1` members in common, so that one of them is right and never signs the second, even if
 /// the agreement itself failed.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
-pub struct Certificate {
+pub struct Attestation {
     /// The transaction.
     pub transaction: TransactionId,
     /// Keys of distinct members with their signatures over [`Outcome::Committed`], ascending by key.
     pub signatures: Vec<(PublicKey, Signature)>,
 }
 
-impl Certificate {
+impl Attestation {
     /// Whether it proves that the cluster notarised its transaction.
     #[must_use]
     pub fn verify(&self, cluster: &Cluster, form: &dyn Signatures) -> bool {
@@ -40,7 +40,7 @@ pub enum Progress {
     /// More members have to answer. Ask those again that have not, or that answered otherwise.
     Waiting,
     /// It is notarised.
-    Committed(Certificate),
+    Committed(Attestation),
     /// It is refused: `f + 1` members say so, and one of them is right.
     Refused(Outcome),
 }
@@ -86,7 +86,7 @@ impl<'a> Collector<'a> {
     pub fn progress(&self) -> Progress {
         if self.committed.len() >= self.cluster.quorum() {
             let signatures = self.committed.iter().map(|(by, signature)| (*by, *signature)).collect();
-            return Progress::Committed(Certificate { transaction: self.transaction, signatures });
+            return Progress::Committed(Attestation { transaction: self.transaction, signatures });
         }
         let agreed = |outcome: &Outcome| {
             self.refused.values().filter(|other| *other == outcome).count() > self.cluster.faulty()
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn it_takes_two_thirds_and_one_of_distinct_members_for_a_certificate() {
+    fn it_takes_two_thirds_and_one_of_distinct_members_for_an_attestation() {
         let (cluster, keys) = (cluster(0), keys());
         let sign = |key: &SigningKey, answer| AnswerForm.sign(&cluster, key, answer);
         let mut collector = Collector::new(&cluster, transaction(1));
@@ -141,17 +141,17 @@ mod tests {
         assert_eq!(collector.take(&forged, &AnswerForm), Progress::Waiting);
         let stranger = SigningKey::from_secret(Scheme::Ed25519, &[9; 32]).unwrap();
         assert_eq!(collector.take(&sign(&stranger, committed(1)), &AnswerForm), Progress::Waiting);
-        let Progress::Committed(certificate) = collector.take(&sign(&keys[3], committed(1)), &AnswerForm) else {
+        let Progress::Committed(attestation) = collector.take(&sign(&keys[3], committed(1)), &AnswerForm) else {
             panic!("three members signed")
         };
-        assert!(certificate.verify(&cluster, &AnswerForm));
-        let mut twice = certificate.clone();
+        assert!(attestation.verify(&cluster, &AnswerForm));
+        let mut twice = attestation.clone();
         twice.signatures[1] = twice.signatures[0];
         assert!(!twice.verify(&cluster, &AnswerForm), "one member twice");
-        let mut other = certificate.clone();
+        let mut other = attestation.clone();
         other.transaction = transaction(2);
         assert!(!other.verify(&cluster, &AnswerForm), "another transaction");
-        assert!(!certificate.verify(&super::tests::cluster(1), &AnswerForm), "another network");
+        assert!(!attestation.verify(&super::tests::cluster(1), &AnswerForm), "another network");
     }
 
     #[test]

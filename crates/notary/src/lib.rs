@@ -5,7 +5,7 @@
 //! members agree on one sequence of [`Batch`]es of [`Request`]s, and each member carries the batches out in that order.
 //! A member votes for a batch only if its [`Judge`] finds the evidence of each request in it sufficient, so that no member
 //! has to believe another. [`Collector`] is the client: it takes a transaction as notarised once `2f + 1` members signed
-//! that ([`Certificate`]), and as refused once `f + 1` members gave the same reason.
+//! that ([`Attestation`]), and as refused once `f + 1` members gave the same reason.
 //!
 //! The host of a replica keeps these promises, on which safety rests:
 //! * it carries out [`Effect`]s in order, and what [`Effect::Persist`] and [`Effect::Append`] carry is durable before any
@@ -32,7 +32,7 @@ mod storage;
 pub use answer::{Answer, AnswerForm, Outcome, Signatures, SignedAnswer};
 pub use batch::{Batch, BatchError};
 pub use cluster::{Cluster, ClusterError, MEMBERS, Member};
-pub use collector::{Certificate, Collector, Progress};
+pub use collector::{Attestation, Collector, Progress};
 pub use host::{Host, HostError, Told, Transport};
 pub use message::Message;
 pub use pool::Client;

@@ -236,6 +236,10 @@ impl Replica {
     }
 
     fn forwarded(&mut self, step: &mut Step<'_>, from: Address, requests: Vec<Request>) {
+        if requests.len() > self.config.batch_requests {
+            step.out.push(Effect::Blame { member: from, fault: Fault::Forwarded });
+            return;
+        }
         for request in requests {
             let bytes = encode(&request).len();
             let id = request.id();

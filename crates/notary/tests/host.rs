@@ -164,8 +164,8 @@ fn settle(numbers: std::ops::Range<u64>, lines: &Lines, answers: &Receiver<(u64,
         let Some(collector) = open.get_mut(&number) else { continue };
         match collector.take(&answer, &AnswerForm) {
             Progress::Waiting => {}
-            Progress::Committed(certificate) => {
-                assert!(certificate.verify(&cluster, &AnswerForm));
+            Progress::Committed(attestation) => {
+                assert!(attestation.verify(&cluster, &AnswerForm));
                 committed.push(number);
                 open.remove(&number);
             }

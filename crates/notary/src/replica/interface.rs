@@ -217,8 +217,8 @@ pub enum Fault {
     /// A block with another batch than its header names.
     #[error("a block with another batch than its header names")]
     Unbound,
-    /// A forwarded request that is too large or without sufficient evidence.
-    #[error("a forwarded request that is too large or without sufficient evidence")]
+    /// Too many forwarded requests, or one that is too large or without sufficient evidence.
+    #[error("too many forwarded requests, or one that is too large or without sufficient evidence")]
     Forwarded,
     /// Batches that do not follow, or lack the seals of a quorum.
     #[error("batches that do not follow, or lack the seals of a quorum")]

@@ -100,8 +100,8 @@ fn run(directory: &Path, stop: &AtomicBool) -> Report {
         let elapsed = u64::try_from(one.since.elapsed().as_millis()).unwrap_or(u64::MAX);
         match one.collector.take(&signed, &AnswerForm) {
             Progress::Waiting => continue,
-            Progress::Committed(certificate) => {
-                assert!(certificate.verify(&cluster, &AnswerForm));
+            Progress::Committed(attestation) => {
+                assert!(attestation.verify(&cluster, &AnswerForm));
                 let before = consumed.insert(number / 2, number);
                 assert_eq!(before, None, "state {} is consumed twice", number / 2);
                 report.committed += 1;

@@ -10,7 +10,7 @@ use super::plan::{EPOCH_MS, Plan};
 
 #[derive(Debug, Default)]
 pub(crate) struct Model {
-    /// By accepted certificates.
+    /// By accepted attestations.
     consumed: BTreeMap<StateRef, TransactionId>,
     /// By what members that are right signed, over all their lives.
     signed: BTreeMap<StateRef, TransactionId>,
@@ -77,7 +77,7 @@ impl Model {
         assert_eq!(known, digest.0, "member {node} contradicts itself in {:?}", message.view());
     }
 
-    /// A client accepts a certificate.
+    /// A client accepts an attestation.
     pub(crate) fn accepts(&mut self, plan: &Plan, transaction: TransactionId, now_ms: u64) {
         let commit = &wish(plan, &transaction).request.commit;
         check(plan, &mut self.consumed, commit, now_ms);

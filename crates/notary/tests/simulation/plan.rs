@@ -116,7 +116,7 @@ impl Plan {
             let from = rng.below(heal_ms);
             (from, from + rng.between(100, 8_000), u32::try_from(rng.below(1 << nodes)).unwrap_or(0))
         });
-        let cuts = cuts.collect();
+        let cuts: Vec<(u64, u64, u32)> = cuts.collect();
         let rough = rng.chance(3, 4);
         let skewed = rng.chance(1, 2);
         let small = rng.chance(1, 3);
@@ -141,6 +141,12 @@ impl Plan {
             broken,
             kinds,
         };
+        if broken == Some(Broken::TooManyTwins) {
+            // Those that are right do not hear each other, half of them on each side.
+            let right = nodes - faulty - 1;
+            let side = (0..right / 2).map(|node| 1 << (nodes - 1 - node)).sum();
+            plan.cuts = vec![(0, heal_ms, side)];
+        }
         plan.wish(rng);
         plan
     }

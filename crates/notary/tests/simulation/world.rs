@@ -57,7 +57,8 @@ struct Host {
 }
 
 enum Event {
-    Deliver { to: usize, from: usize, bytes: Vec<u8> },
+    /// `side`: of two programs with one key, only the one on this side of a cut hears it.
+    Deliver { to: usize, from: usize, side: Option<u32>, bytes: Vec<u8> },
     Request { to: usize, wish: usize },
     Answer { wish: usize, signed: SignedAnswer },
     Timer { host: usize, life: u64, timer: Timer },
@@ -179,7 +180,7 @@ impl World {
 
     fn happens(&mut self, event: Event) {
         match event {
-            Event::Deliver { to, from, bytes } => self.deliver(to, from, bytes),
+            Event::Deliver { to, from, side, bytes } => self.deliver(to, from, side, bytes),
             Event::Request { to, wish } => {
                 let request = self.plan.wishes[wish].request.clone();
                 let client =
@@ -272,10 +273,20 @@ impl World {
         }
     }
 
-    fn is_cut(&self, a: usize, b: usize) -> bool {
+    /// Who is on one side of a cut that is there now.
+    fn cut(&self) -> Option<u32> {
         let now = |(from, to, _): &&(u64, u64, u32)| (*from..*to).contains(&self.now_ms);
-        let cut = self.plan.cuts.iter().find(now).filter(|_| !self.healed);
-        cut.is_some_and(|(_, _, side)| (side >> a & 1) != (side >> b & 1))
+        self.plan.cuts.iter().find(now).filter(|_| !self.healed).map(|(_, _, side)| *side)
+    }
+
+    fn is_twin(&self, node: usize) -> bool {
+        self.plan.kinds[node] == Kind::Twins
+    }
+
+    /// Of two programs with one key: on which side of a cut this one is.
+    fn side_of(&self, host: usize) -> u32 {
+        let node = self.hosts[host].node;
+        u32::from(host.checked_sub(1).is_some_and(|before| self.hosts[before].node == node))
     }
 
     /// How often something arrives, and after how long each time.
@@ -299,23 +310,38 @@ impl World {
         }
     }
 
-    fn send(&mut self, from: usize, to: usize, bytes: Vec<u8>) {
-        if self.is_cut(from, to) || from == to {
+    /// Sends from one program of a node, which is on a side of its own where there are two.
+    fn send(&mut self, host: usize, to: usize, bytes: Vec<u8>) {
+        let from = self.hosts[host].node;
+        if from == to {
             return;
         }
+        let mut hears = None;
+        if let Some(cut) = self.cut() {
+            let side = if self.is_twin(from) { self.side_of(host) } else { cut >> from & 1 };
+            if self.is_twin(to) {
+                hears = Some(side);
+            } else if cut >> to & 1 != side {
+                return;
+            }
+        }
         for after_ms in self.ways() {
-            self.after(after_ms, Event::Deliver { to, from, bytes: bytes.clone() });
+            self.after(after_ms, Event::Deliver { to, from, side: hears, bytes: bytes.clone() });
         }
     }
 
-    fn deliver(&mut self, to: usize, from: usize, bytes: Vec<u8>) {
+    fn deliver(&mut self, to: usize, from: usize, side: Option<u32>, bytes: Vec<u8>) {
         if let Some(liar) = self.liars.get_mut(&to) {
             let letters = liar.hears(&self.plan, &bytes);
-            letters.into_iter().for_each(|(other, bytes)| self.send(to, other, bytes));
+            let host = self.hosts_of(to)[0];
+            letters.into_iter().for_each(|(other, bytes)| self.send(host, other, bytes));
         }
-        let twins = self.plan.kinds[to] == Kind::Twins;
         for host in self.hosts_of(to) {
-            if !twins || self.rng.chance(2, 3) {
+            let hears = match side {
+                Some(side) => self.side_of(host) == side,
+                None => !self.is_twin(to) || self.rng.chance(2, 3),
+            };
+            if hears {
                 self.input(host, Input::Message { from: address(from), bytes: bytes.clone() });
             }
         }
@@ -350,8 +376,8 @@ impl World {
         }
         match progress {
             Progress::Waiting => return,
-            Progress::Committed(certificate) => {
-                assert!(certificate.verify(&self.cluster, &PlainForm), "a certificate verifies");
+            Progress::Committed(attestation) => {
+                assert!(attestation.verify(&self.cluster, &PlainForm), "an attestation verifies");
                 self.model.accepts(&self.plan, transaction, self.now_ms);
             }
             Progress::Refused(outcome) => self.model.refuses(&self.plan, transaction, outcome),
@@ -404,7 +430,7 @@ impl World {
                 if correct {
                     self.model.says(node, &bytes);
                 }
-                self.say(node, node_of(to), bytes);
+                self.say(host, node_of(to), bytes);
             }
             Effect::SendBatches { to, from } => {
                 let from = usize::try_from(from - 1).expect("a few batches");
@@ -412,7 +438,7 @@ impl World {
                 if let Some(liar) = self.liars.get_mut(&node) {
                     batches = liar.tells(&self.plan, batches);
                 }
-                self.send(node, node_of(to), Message::Batches(batches).to_bytes());
+                self.send(host, node_of(to), Message::Batches(batches).to_bytes());
             }
             Effect::Answer { to, answer } => {
                 if correct {
@@ -437,12 +463,12 @@ impl World {
         }
     }
 
-    fn say(&mut self, node: usize, to: usize, bytes: Vec<u8>) {
-        match self.liars.get_mut(&node) {
-            None => self.send(node, to, bytes),
+    fn say(&mut self, host: usize, to: usize, bytes: Vec<u8>) {
+        match self.liars.get_mut(&self.hosts[host].node) {
+            None => self.send(host, to, bytes),
             Some(liar) => {
                 let letters = liar.sends(&self.plan, to, bytes);
-                letters.into_iter().for_each(|(to, bytes)| self.send(node, to, bytes));
+                letters.into_iter().for_each(|(to, bytes)| self.send(host, to, bytes));
             }
         }
     }
