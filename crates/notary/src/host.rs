@@ -2,16 +2,18 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use alloy_primitives::Address;
+use tally_consensus::Keys;
 use tally_contracts::TransactionId;
 use thiserror::Error;
 
 use crate::{
-    Answer, BatchError, Client, Effect, Fault, Input, Message, Rejection, Replica, SignedAnswer, Storage,
-    StorageError, Timer,
+    Answer, BatchError, Client, Cluster, Config, Effect, Fault, Input, Judge, Message, OpenError, Rejection,
+    Replica, SignedAnswer, Storage, StorageError, Timer,
 };
 
 /// How long the host waits at most before it looks around.
@@ -34,6 +36,19 @@ pub trait Transport {
 
     /// A member did what none that is right does: for the log.
     fn blame(&mut self, member: Address, fault: &Fault);
+
+    /// The voting key did not sign a message of this height and round, which was not sent: for the log.
+    fn cannot_sign(&mut self, height: u64, round: u32);
+}
+
+/// What a member is, beside its storage and its network.
+pub struct Identity {
+    /// The cluster that it is a member of.
+    pub cluster: Arc<Cluster>,
+    /// Its voting key.
+    pub keys: Arc<dyn Keys>,
+    /// Signs answers with its key for answers.
+    pub sign: Box<dyn Fn(Answer) -> SignedAnswer + Send>,
 }
 
 /// What a running host is told.
@@ -45,12 +60,15 @@ pub enum Told {
     Stop,
 }
 
-/// Why a host ended.
+/// Why a host does not start, or ended.
 #[derive(Debug, Error)]
 pub enum HostError {
     /// The storage failed. Whether its last write is durable is not known: open it again.
     #[error("the storage of the clustered notary failed")]
     Storage(#[from] StorageError),
+    /// The storage is not one that this member can go on from.
+    #[error("the clustered notary does not start from its storage")]
+    Open(#[from] OpenError),
     /// See [`Effect::Halt`].
     #[error("a quorum sealed batch {height}, which does not follow from the batches before; a person has to look")]
     Halted {
@@ -74,16 +92,28 @@ pub struct Host<S, T> {
 }
 
 impl<S: Storage, T: Transport> Host<S, T> {
-    /// Of a replica that was opened from this storage. `sign` signs answers with the member's key for answers;
-    /// `message_bytes` is [`crate::Config::message_bytes`].
-    pub fn new(
-        replica: Replica,
+    /// A member that goes on where its storage ended.
+    ///
+    /// # Errors
+    /// [`HostError::Storage`] or [`HostError::Open`].
+    pub fn open(
+        identity: Identity,
+        config: Config,
+        judge: Box<dyn Judge>,
         storage: S,
         transport: T,
-        sign: Box<dyn Fn(Answer) -> SignedAnswer + Send>,
-        message_bytes: usize,
-    ) -> Self {
-        Self { replica, storage, transport, sign, message_bytes, timers: BinaryHeap::new() }
+    ) -> Result<Self, HostError> {
+        let Identity { cluster, keys, sign } = identity;
+        let message_bytes = config.message_bytes();
+        let record = storage.record()?;
+        let mut failure = None;
+        let batches = Stored { storage: &storage, bytes: message_bytes, next: 1, read: Vec::new().into_iter() };
+        let batches = batches.map_while(|batch| batch.map_err(|error| failure = Some(error)).ok());
+        let replica = Replica::open(cluster, config, keys, judge, record.as_deref(), batches);
+        match failure {
+            Some(error) => Err(error.into()),
+            None => Ok(Self { replica: replica?, storage, transport, sign, message_bytes, timers: BinaryHeap::new() }),
+        }
     }
 
     /// Runs until it is told to stop, or nobody can tell it anything more.
@@ -137,11 +167,34 @@ impl<S: Storage, T: Transport> Host<S, T> {
                 self.timers.push(Reverse((Instant::now() + Duration::from_millis(after_ms), timer)));
             }
             Effect::Blame { member, fault } => self.transport.blame(member, &fault),
-            // The engine asks its key again with the next message.
-            Effect::CannotSign { .. } => {}
+            Effect::CannotSign { height, round } => self.transport.cannot_sign(height, round),
             Effect::Halt { height, why } => return Err(HostError::Halted { height, why }),
         }
         Ok(())
+    }
+}
+
+/// All batches of a storage, in order, a few of them in memory.
+struct Stored<'a, S> {
+    storage: &'a S,
+    bytes: usize,
+    next: u64,
+    read: std::vec::IntoIter<Vec<u8>>,
+}
+
+impl<S: Storage> Iterator for Stored<'_, S> {
+    type Item = Result<Vec<u8>, StorageError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.read.len() == 0 {
+            match self.storage.batches(self.next, self.bytes) {
+                Ok(batches) => self.read = batches.into_iter(),
+                Err(error) => return Some(Err(error)),
+            }
+        }
+        let batch = self.read.next()?;
+        self.next += 1;
+        Some(Ok(batch))
     }
 }
 

@@ -12,8 +12,8 @@ use tally_consensus::{Keys, SecretKey};
 use tally_contracts::{Name, Scheme, SigningKey, StateRef, TransactionId, encode};
 use tally_crypto::{Hash, hash};
 use tally_notary::{
-    AnswerForm, Client, Cluster, Collector, Commit, Config, Fault, FileStorage, Host, HostError, Input, Judge,
-    Member, Outcome, Progress, Rejection, Replica, Request, SignedAnswer, Storage, Told, Transport, Unfounded,
+    AnswerForm, Client, Cluster, Collector, Commit, Config, Fault, FileStorage, Host, HostError, Identity, Input,
+    Judge, Member, Outcome, Progress, Rejection, Request, SignedAnswer, Told, Transport, Unfounded,
 };
 
 type Lines = Arc<Mutex<BTreeMap<Address, Sender<Told>>>>;
@@ -42,6 +42,10 @@ impl Transport for Channels {
 
     fn blame(&mut self, member: Address, fault: &Fault) {
         panic!("{member} is blamed: {fault}");
+    }
+
+    fn cannot_sign(&mut self, height: u64, round: u32) {
+        panic!("a key in memory does not sign at {height}, {round}");
     }
 }
 
@@ -87,20 +91,12 @@ struct Running {
 fn start(node: u8, directory: &Path, lines: &Lines, answers: &Sender<(u64, SignedAnswer)>) -> Running {
     let (cluster, key) = (cluster(), answerer(node));
     let me = voter(node).address();
-    let storage = FileStorage::open(directory).unwrap();
-    let record = storage.record().unwrap();
-    let batches = storage.batches(1, usize::MAX).unwrap();
-    let replica = Replica::open(
-        Arc::clone(&cluster),
-        config(),
-        Arc::new(voter(node)),
-        Box::new(HashJudge),
-        record.as_deref(),
-        batches,
-    );
     let transport = Channels { me, lines: Arc::clone(lines), answers: answers.clone() };
-    let sign = Box::new(move |answer| AnswerForm.sign(&cluster, &key, answer));
-    let host = Host::new(replica.unwrap(), storage, transport, sign, config().message_bytes());
+    let signing = Arc::clone(&cluster);
+    let sign = Box::new(move |answer| AnswerForm.sign(&signing, &key, answer));
+    let identity = Identity { cluster, keys: Arc::new(voter(node)), sign };
+    let storage = FileStorage::open(directory).unwrap();
+    let host = Host::open(identity, config(), Box::new(HashJudge), storage, transport).unwrap();
     let (line, inbox) = channel();
     let thread = std::thread::spawn(move || host.run(&inbox));
     let mut known = lines.lock().unwrap();

@@ -12,8 +12,7 @@ use alloy_primitives::Address;
 use tally_consensus::Keys;
 use tally_contracts::{TransactionId, encode};
 use tally_notary::{
-    AnswerForm, Client, Fault, FileStorage, Host, Input, Rejection, Replica, Request, SignedAnswer, Storage, Told,
-    Transport,
+    AnswerForm, Client, Fault, FileStorage, Host, Identity, Input, Rejection, Request, SignedAnswer, Told, Transport,
 };
 
 use super::liar::Liar;
@@ -54,17 +53,16 @@ impl Transport for Sockets {
     fn blame(&mut self, member: Address, fault: &Fault) {
         assert!(member == voter(LIAR).address(), "member {} blames {member}: {fault}", self.me);
     }
+
+    fn cannot_sign(&mut self, height: u64, round: u32) {
+        panic!("a key in memory does not sign at {height}, {round}");
+    }
 }
 
 /// Runs until it is killed.
 pub(crate) fn run(node: usize, directory: &Path) {
     let own = directory.join(format!("member-{node}"));
     let storage = FileStorage::open(&own).unwrap();
-    let record = storage.record().unwrap();
-    let batches = storage.batches(1, usize::MAX).unwrap();
-    let keys = Arc::new(voter(node));
-    let replica =
-        Replica::open(cluster(), config(), keys, Box::new(wire::HashJudge), record.as_deref(), batches).unwrap();
     let (told, inbox) = sync_channel(10_000);
     let mut members = BTreeMap::new();
     for other in (0..MEMBERS).filter(|other| *other != node) {
@@ -92,8 +90,9 @@ pub(crate) fn run(node: usize, directory: &Path) {
         let answer = if lies { super::liar::answer(answer) } else { answer };
         AnswerForm.sign(&cluster(), &key, answer)
     });
+    let identity = Identity { cluster: cluster(), keys: Arc::new(voter(node)), sign };
     let transport = Sockets { me: node, members, clients, liar };
-    let host = Host::new(replica, storage, transport, sign, config().message_bytes());
+    let host = Host::open(identity, config(), Box::new(wire::HashJudge), storage, transport).unwrap();
     host.run(&inbox).unwrap();
 }
 
