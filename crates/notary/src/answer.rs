@@ -6,7 +6,7 @@ use tally_crypto::derive_key;
 
 use crate::Cluster;
 
-/// What became of a request.
+/// What became of a request. It never changes between committed and refused, whoever brings the request again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub enum Outcome {
     /// The transaction consumes its inputs, now or since it was first asked for.

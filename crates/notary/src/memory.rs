@@ -15,6 +15,10 @@ fn own_mark(transaction: TransactionId) -> StateRef {
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     consumed: HashMap<StateRef, TransactionId>,
+    /// When transactions were refused whose window was not open yet. Whoever was told so may have used the states
+    /// otherwise, or told a person that nothing was paid; a member that lies, or one that is behind, can bring the request
+    /// again later. Other refusals stay what they are by themselves: what is consumed stays so, and time does not go back.
+    early: HashMap<TransactionId, Timestamp>,
 }
 
 impl Memory {
@@ -29,8 +33,16 @@ impl Memory {
     pub(crate) fn apply(&mut self, batch: &Batch) -> Vec<Outcome> {
         let mut within = HashMap::new();
         let outcomes = batch.requests.iter().map(|request| self.decide(&mut within, &request.commit, batch.time));
-        let outcomes = outcomes.collect();
+        let outcomes: Vec<Outcome> = outcomes.collect();
         self.consumed.extend(within);
+        for (request, outcome) in batch.requests.iter().zip(&outcomes) {
+            let from = request.commit.time_window.and_then(|window| window.from);
+            if let Outcome::OutsideTimeWindow { at } = *outcome
+                && from.is_some_and(|from| at < from)
+            {
+                self.early.entry(request.commit.transaction).or_insert(at);
+            }
+        }
         outcomes
     }
 
@@ -39,8 +51,8 @@ impl Memory {
         inputs(commit).iter().all(|state| self.consumed.get(state) == Some(&commit.transaction))
     }
 
-    /// A state that another transaction has consumed goes before the time; a transaction that was committed is so
-    /// again, whatever the time.
+    /// A state that another transaction has consumed goes before the time. A transaction that was committed is so again,
+    /// and one that was refused is refused again, whatever the time.
     fn decide(
         &self,
         within: &mut HashMap<StateRef, TransactionId>,
@@ -51,6 +63,9 @@ impl Memory {
         let consumer = |state: &StateRef| within.get(state).or_else(|| self.consumed.get(state)).copied();
         if inputs.iter().all(|state| consumer(state) == Some(commit.transaction)) {
             return Outcome::Committed;
+        }
+        if let Some(at) = self.early.get(&commit.transaction) {
+            return Outcome::OutsideTimeWindow { at: *at };
         }
         for state in inputs.iter().chain(&commit.references) {
             if let Some(consumed_by) = consumer(state) {
@@ -115,15 +130,23 @@ mod tests {
 
     #[test]
     fn the_time_counts_the_first_time_only() {
+        let timed = |number| {
+            let mut timed = request(number, &[], &[]);
+            let window = TimeWindow::between(Timestamp::from_millis(10), Timestamp::from_millis(20));
+            timed.commit.time_window = Some(window);
+            timed
+        };
+        let outside = |at| Outcome::OutsideTimeWindow { at: Timestamp::from_millis(at) };
         let mut memory = Memory::default();
-        let mut timed = request(1, &[], &[]);
-        timed.commit.time_window = Some(TimeWindow::between(Timestamp::from_millis(10), Timestamp::from_millis(20)));
-        for (at, outcome) in [
-            (9, Outcome::OutsideTimeWindow { at: Timestamp::from_millis(9) }),
-            (10, Outcome::Committed),
-            (20, Outcome::Committed),
+        for (at, number, outcome) in [
+            (9, 1, outside(9)),
+            (10, 1, outside(9)),
+            (10, 2, Outcome::Committed),
+            (20, 2, Outcome::Committed),
+            (20, 3, outside(20)),
+            (21, 1, outside(9)),
         ] {
-            assert_eq!(memory.apply(&batch(at, vec![timed.clone()])), [outcome]);
+            assert_eq!(memory.apply(&batch(at, vec![timed(number)])), [outcome], "{number} at {at}");
         }
     }
 }

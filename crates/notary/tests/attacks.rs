@@ -11,7 +11,7 @@ use alloy_primitives::{Bytes, keccak256};
 use alloy_rlp::{Decodable, Encodable};
 use tally_consensus::message::{Proposal, proposal_hash};
 use tally_consensus::{Block, Message as Round, Packet, Protocol};
-use tally_contracts::{StateRef, Timestamp, TransactionId, encode};
+use tally_contracts::{StateRef, TimeWindow, Timestamp, TransactionId, encode};
 use tally_crypto::hash;
 use tally_notary::{
     Answer, Batch, Client, Commit, Config, Effect, Fault, Input, Judge, Message, Outcome, Rejection, Replica,
@@ -399,4 +399,33 @@ fn a_member_that_asks_for_batches_all_the_time_is_answered_at_intervals() {
         network.message(0, 2, &Message::Fetch { from });
         assert!(network.done[0].is_empty(), "from {from}");
     }
+}
+
+#[test]
+fn a_transaction_that_was_refused_before_its_window_is_not_committed_when_a_member_brings_it_again() {
+    let mut network = Network::new();
+    let mut early = request(1, 9);
+    early.commit.time_window = Some(TimeWindow::starting(Timestamp::from_millis(NOW_MS + 5_000)));
+    early.evidence = hash(&encode(&early.commit)).as_bytes().to_vec();
+    let refusal = |network: &Network| {
+        let answers = network.answers(0);
+        answers.iter().find(|answer| answer.transaction == early.commit.transaction).map(|answer| answer.outcome)
+    };
+    network.ask_all(&early);
+    let refused = refusal(&network);
+    assert!(matches!(refused, Some(Outcome::OutsideTimeWindow { .. })), "{refused:?}");
+    let height = network.replicas[0].height();
+    network.now_ms += 60_000;
+    for to in [0, 2, 3] {
+        network.message(to, 1, &Message::Forward(vec![early.clone()]));
+    }
+    // The states were used otherwise in the meantime.
+    network.ask_all(&request(2, 9));
+    network.ask_all(&request(3, 8));
+    assert!(network.replicas[0].height() > height);
+    let committed = Answer { transaction: request(2, 9).commit.transaction, outcome: Outcome::Committed };
+    assert!(network.answers(0).contains(&committed), "{:?}", network.answers(0));
+    network.done[0].clear();
+    network.ask_all(&early);
+    assert_eq!(refusal(&network), refused);
 }

@@ -24,6 +24,7 @@ pub(crate) struct Liar {
     me: Address,
     rng: Rng,
     heard: VecDeque<Vec<u8>>,
+    requests: Vec<Request>,
     blocks: VecDeque<Block>,
     changes: Vec<RoundChange>,
     view: View,
@@ -49,6 +50,7 @@ impl Liar {
             me: address(node),
             rng,
             heard: VecDeque::new(),
+            requests: Vec::new(),
             blocks: VecDeque::new(),
             changes: Vec::new(),
             view: View { height: 1, round: 0 },
@@ -72,6 +74,13 @@ impl Liar {
                 }
             }
             Round::Prepare(_) | Round::Commit(_) => {}
+        }
+    }
+
+    /// A client asks it for this.
+    pub(crate) fn is_asked(&mut self, request: &Request) {
+        if !self.requests.contains(request) {
+            self.requests.push(request.clone());
         }
     }
 
@@ -216,7 +225,15 @@ impl Liar {
                 Some(proposal) => round(&proposal),
                 None => return,
             },
-            5 => Message::Forward(vec![self.forged(plan)]).to_bytes(),
+            5 => {
+                // A request that was asked for once, whatever became of it.
+                let known = (!self.requests.is_empty()).then(|| self.rng.index(self.requests.len()));
+                let request = match known.filter(|_| self.rng.chance(2, 3)) {
+                    Some(known) => self.requests[known].clone(),
+                    None => self.forged(plan),
+                };
+                Message::Forward(vec![request]).to_bytes()
+            }
             6 => Message::Fetch { from: self.rng.below(self.view.height + 2) }.to_bytes(),
             7 => {
                 let Some(block) = self.blocks.back().cloned() else { return };

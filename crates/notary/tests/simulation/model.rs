@@ -15,6 +15,8 @@ pub(crate) struct Model {
     /// By what members that are right signed, over all their lives.
     signed: BTreeMap<StateRef, TransactionId>,
     committed: BTreeSet<TransactionId>,
+    /// Transactions that some member that is right signed for.
+    agreed: BTreeSet<TransactionId>,
     refused: BTreeMap<TransactionId, Outcome>,
     /// Decided batches, by their height.
     batches: BTreeMap<u64, [u8; 32]>,
@@ -57,6 +59,9 @@ impl Model {
     /// A member that is right signs an answer.
     pub(crate) fn signs(&mut self, plan: &Plan, answer: &Answer, now_ms: u64) {
         if answer.outcome == Outcome::Committed {
+            // Whoever was told that it is refused may have used its states otherwise.
+            assert!(!self.refused.contains_key(&answer.transaction), "{} after its refusal", answer.transaction);
+            self.agreed.insert(answer.transaction);
             let commit = &wish(plan, &answer.transaction).request.commit;
             check(plan, &mut self.signed, commit, now_ms);
         }
@@ -99,6 +104,7 @@ impl Model {
                 assert!(commit.time_window.is_some_and(|window| !window.contains(at)), "{commit:?} at {at}");
             }
         }
+        assert!(!self.agreed.contains(&transaction), "{transaction} is refused after it was committed");
         self.refused.insert(transaction, outcome);
     }
 

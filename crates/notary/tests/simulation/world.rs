@@ -185,6 +185,9 @@ impl World {
                 let request = self.plan.wishes[wish].request.clone();
                 let client =
                     Client { name: request.commit.requester.clone(), conversation: wish as u64 };
+                if let Some(liar) = self.liars.get_mut(&to) {
+                    liar.is_asked(&request);
+                }
                 if self.liars.contains_key(&to) && self.rng.chance(1, 3) {
                     let transaction = request.commit.transaction;
                     self.answer(to, &[client.clone()], transaction, Outcome::Committed);
