@@ -115,7 +115,8 @@ mod tests {
             voter: [u8::try_from(n).unwrap(); 20],
             key: key.public_key(),
         };
-        Cluster::new(Hash::from_bytes([network; 32]), keys().iter().enumerate().map(member).collect()).unwrap()
+        Cluster::new(Hash::from_bytes([network; 32]), keys().iter().enumerate().map(member).collect())
+            .unwrap()
     }
 
     fn transaction(n: u8) -> TransactionId {
@@ -141,7 +142,8 @@ mod tests {
         assert_eq!(collector.take(&forged, &AnswerForm), Progress::Waiting);
         let stranger = SigningKey::from_secret(Scheme::Ed25519, &[9; 32]).unwrap();
         assert_eq!(collector.take(&sign(&stranger, committed(1)), &AnswerForm), Progress::Waiting);
-        let Progress::Committed(attestation) = collector.take(&sign(&keys[3], committed(1)), &AnswerForm) else {
+        let Progress::Committed(attestation) = collector.take(&sign(&keys[3], committed(1)), &AnswerForm)
+        else {
             panic!("three members signed")
         };
         assert!(attestation.verify(&cluster, &AnswerForm));
@@ -163,9 +165,8 @@ mod tests {
             outcome: Outcome::Conflict { state, consumed_by: transaction(by) },
         };
         let mut collector = Collector::new(&cluster, transaction(1));
-        let mut take = |key: usize, answer| {
-            collector.take(&AnswerForm.sign(&cluster, &keys[key], answer), &AnswerForm)
-        };
+        let mut take =
+            |key: usize, answer| collector.take(&AnswerForm.sign(&cluster, &keys[key], answer), &AnswerForm);
         assert_eq!(take(0, refusal(2)), Progress::Waiting);
         let late = Outcome::OutsideTimeWindow { at: Timestamp::EPOCH };
         assert_eq!(take(1, Answer { transaction: transaction(1), outcome: late }), Progress::Waiting);

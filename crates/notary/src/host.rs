@@ -70,7 +70,9 @@ pub enum HostError {
     #[error("the clustered notary does not start from its storage")]
     Open(#[from] OpenError),
     /// See [`Effect::Halt`].
-    #[error("a quorum sealed batch {height}, which does not follow from the batches before; a person has to look")]
+    #[error(
+        "a quorum sealed batch {height}, which does not follow from the batches before; a person has to look"
+    )]
     Halted {
         /// The height of that batch.
         height: u64,
@@ -107,12 +109,20 @@ impl<S: Storage, T: Transport> Host<S, T> {
         let message_bytes = config.message_bytes();
         let record = storage.record()?;
         let mut failure = None;
-        let batches = Stored { storage: &storage, bytes: message_bytes, next: 1, read: Vec::new().into_iter() };
+        let batches =
+            Stored { storage: &storage, bytes: message_bytes, next: 1, read: Vec::new().into_iter() };
         let batches = batches.map_while(|batch| batch.map_err(|error| failure = Some(error)).ok());
         let replica = Replica::open(cluster, config, keys, judge, record.as_deref(), batches);
         match failure {
             Some(error) => Err(error.into()),
-            None => Ok(Self { replica: replica?, storage, transport, sign, message_bytes, timers: BinaryHeap::new() }),
+            None => Ok(Self {
+                replica: replica?,
+                storage,
+                transport,
+                sign,
+                message_bytes,
+                timers: BinaryHeap::new(),
+            }),
         }
     }
 
@@ -123,9 +133,10 @@ impl<S: Storage, T: Transport> Host<S, T> {
     pub fn run(mut self, inbox: &Receiver<Told>) -> Result<(), HostError> {
         self.step(Input::Start)?;
         loop {
-            let wait = self.timers.peek().map_or(IDLE, |Reverse((at, _))| {
-                at.saturating_duration_since(Instant::now()).min(IDLE)
-            });
+            let wait = self
+                .timers
+                .peek()
+                .map_or(IDLE, |Reverse((at, _))| at.saturating_duration_since(Instant::now()).min(IDLE));
             match inbox.recv_timeout(wait) {
                 Ok(Told::Input(input)) => self.step(input)?,
                 Ok(Told::Stop) | Err(RecvTimeoutError::Disconnected) => return Ok(()),

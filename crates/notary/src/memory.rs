@@ -25,14 +25,16 @@ impl Memory {
     /// What comes of a batch after all batches before it: an outcome for each request, in order.
     pub(crate) fn outcomes(&self, batch: &Batch) -> Vec<Outcome> {
         let mut within = HashMap::new();
-        let outcomes = batch.requests.iter().map(|request| self.decide(&mut within, &request.commit, batch.time));
+        let outcomes =
+            batch.requests.iter().map(|request| self.decide(&mut within, &request.commit, batch.time));
         outcomes.collect()
     }
 
     /// Carries a batch out.
     pub(crate) fn apply(&mut self, batch: &Batch) -> Vec<Outcome> {
         let mut within = HashMap::new();
-        let outcomes = batch.requests.iter().map(|request| self.decide(&mut within, &request.commit, batch.time));
+        let outcomes =
+            batch.requests.iter().map(|request| self.decide(&mut within, &request.commit, batch.time));
         let outcomes: Vec<Outcome> = outcomes.collect();
         self.consumed.extend(within);
         for (request, outcome) in batch.requests.iter().zip(&outcomes) {
@@ -117,7 +119,8 @@ mod tests {
     fn the_first_consumer_wins_also_within_a_batch_and_is_told_so_again() {
         let mut memory = Memory::default();
         let conflict = |n, by| Outcome::Conflict { state: state(n), consumed_by: id(by) };
-        let first = batch(1, vec![request(1, &[10, 11], &[]), request(2, &[11, 12], &[]), request(3, &[12], &[10])]);
+        let first =
+            batch(1, vec![request(1, &[10, 11], &[]), request(2, &[11, 12], &[]), request(3, &[12], &[10])]);
         let expected = [Outcome::Committed, conflict(11, 1), conflict(10, 1)];
         assert_eq!(memory.outcomes(&first), expected);
         assert!(!memory.is_committed(&first.requests[0].commit), "to look changes nothing");
@@ -125,7 +128,9 @@ mod tests {
         assert_eq!(memory.apply(&first), expected, "asked again");
         // What was refused consumed nothing.
         assert_eq!(memory.apply(&batch(2, vec![request(4, &[12], &[])])), [Outcome::Committed]);
-        assert!(memory.is_committed(&first.requests[0].commit) && !memory.is_committed(&first.requests[1].commit));
+        assert!(
+            memory.is_committed(&first.requests[0].commit) && !memory.is_committed(&first.requests[1].commit)
+        );
     }
 
     #[test]

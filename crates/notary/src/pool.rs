@@ -96,7 +96,8 @@ impl Pool {
         queue.bytes += bytes;
         self.numbers += 1;
         queue.order.push_back((self.numbers, id));
-        let entry = Entry { request, source, number: self.numbers, bytes, since_ms: now_ms, waiting: Vec::new() };
+        let entry =
+            Entry { request, source, number: self.numbers, bytes, since_ms: now_ms, waiting: Vec::new() };
         self.entries.insert(id, entry);
         true
     }

@@ -225,7 +225,9 @@ impl Replica {
     fn is_bound(&self, packet: &Packet) -> bool {
         use tally_consensus::Message as Round;
         let [proposal, _, _, change] = Protocol::QBFT.codes();
-        if (packet.code != proposal && packet.code != change) || packet.bytes.len() > self.config.message_bytes() {
+        if (packet.code != proposal && packet.code != change)
+            || packet.bytes.len() > self.config.message_bytes()
+        {
             return true;
         }
         match Round::decode(Protocol::QBFT, packet) {
@@ -275,7 +277,8 @@ impl Replica {
                     RoundEffect::Broadcast(packet) => self.broadcast(step, &packet, &[]),
                     RoundEffect::Relay { packet, except } => self.broadcast(step, &packet, &except),
                     RoundEffect::SendTo { peer, packet } => {
-                        let bytes = Message::Round { code: packet.code, bytes: packet.bytes.to_vec() }.to_bytes();
+                        let bytes =
+                            Message::Round { code: packet.code, bytes: packet.bytes.to_vec() }.to_bytes();
                         step.out.push(Effect::Send { to: peer, bytes });
                     }
                     RoundEffect::BuildBlock(request) => inputs.push_back(self.build(step.now_ms, &request)),
@@ -284,9 +287,7 @@ impl Replica {
                         step.out.push(Effect::SetTimer { timer: Timer::Round(timer.0), after_ms });
                     }
                     RoundEffect::Commit { block, .. } => {
-                        if block.number() == self.tip.height.saturating_add(1)
-                            && self.decided(step, &block)
-                        {
+                        if block.number() == self.tip.height.saturating_add(1) && self.decided(step, &block) {
                             inputs.push_back(RoundInput::Head(self.head()));
                         }
                     }

@@ -27,7 +27,11 @@ struct HashJudge;
 impl Judge for HashJudge {
     fn judge(&self, request: &Request) -> Result<(), Unfounded> {
         let expected = hash(&encode(&request.commit));
-        if request.evidence == expected.as_bytes() { Ok(()) } else { Err(Unfounded("another hash".to_owned())) }
+        if request.evidence == expected.as_bytes() {
+            Ok(())
+        } else {
+            Err(Unfounded("another hash".to_owned()))
+        }
     }
 }
 
@@ -206,7 +210,8 @@ fn with_batch(block: &Block, change: impl FnOnce(&mut Batch)) -> Block {
     let (mut header, mut batch) = parts(block);
     change(&mut batch);
     header.transactions_root = keccak256(encode(&batch));
-    header.receipts_root = (*hash(&encode(&vec![Outcome::Committed; batch.requests.len()])).as_bytes()).into();
+    header.receipts_root =
+        (*hash(&encode(&vec![Outcome::Committed; batch.requests.len()])).as_bytes()).into();
     header.timestamp = batch.time.as_millis() / 1_000;
     joined(&header, &batch)
 }
@@ -214,7 +219,8 @@ fn with_batch(block: &Block, change: impl FnOnce(&mut Batch)) -> Block {
 /// A member's proposal with another block, signed by it.
 fn proposed(author: usize, proposal: &Proposal, block: Block) -> Message {
     let seal = seal(address(author), proposal_hash(Protocol::QBFT, proposal.view, &block));
-    let packet = Round::Proposal(Box::new(Proposal { block, seal, ..proposal.clone() })).encode(Protocol::QBFT);
+    let packet =
+        Round::Proposal(Box::new(Proposal { block, seal, ..proposal.clone() })).encode(Protocol::QBFT);
     Message::Round { code: packet.code, bytes: packet.bytes.to_vec() }
 }
 
@@ -261,16 +267,22 @@ fn one_header_for_two_batches_is_dropped_and_the_true_one_is_voted_for() {
     network.message(to, author, &proposed(author, &proposal, joined(&header, &batch)));
     assert_eq!(network.blamed(to), [(author, Fault::Unbound.to_string())]);
     network.message(to, author, &proposed(author, &proposal, proposal.block.clone()));
-    assert!(network.done[to].iter().any(|effect| matches!(effect, Effect::Persist(_))), "it votes for the true one");
+    assert!(
+        network.done[to].iter().any(|effect| matches!(effect, Effect::Persist(_))),
+        "it votes for the true one"
+    );
 }
 
 #[test]
 fn a_batch_of_long_ago_has_no_vote_and_nobody_is_blamed() {
-    for (back_ms, votes) in [(config().clock_tolerance_ms - 2_000, true), (config().clock_tolerance_ms + 1, false)] {
+    for (back_ms, votes) in
+        [(config().clock_tolerance_ms - 2_000, true), (config().clock_tolerance_ms + 1, false)]
+    {
         let (mut network, author, proposal) = Network::with_unheard_proposal(&request(1, 9));
         network.now_ms += 60_000;
         let now_ms = network.now_ms;
-        let block = with_batch(&proposal.block, |batch| batch.time = Timestamp::from_millis(now_ms - back_ms));
+        let block =
+            with_batch(&proposal.block, |batch| batch.time = Timestamp::from_millis(now_ms - back_ms));
         let to = (author + 1) % 4;
         network.message(to, author, &proposed(author, &proposal, block));
         let voted = network.done[to].iter().any(|effect| matches!(effect, Effect::Persist(_)));
@@ -409,7 +421,10 @@ fn a_transaction_that_was_refused_before_its_window_is_not_committed_when_a_memb
     early.evidence = hash(&encode(&early.commit)).as_bytes().to_vec();
     let refusal = |network: &Network| {
         let answers = network.answers(0);
-        answers.iter().find(|answer| answer.transaction == early.commit.transaction).map(|answer| answer.outcome)
+        answers
+            .iter()
+            .find(|answer| answer.transaction == early.commit.transaction)
+            .map(|answer| answer.outcome)
     };
     network.ask_all(&early);
     let refused = refusal(&network);

@@ -12,8 +12,8 @@ use tally_consensus::{Keys, SecretKey};
 use tally_contracts::{Name, Scheme, SigningKey, StateRef, TransactionId, encode};
 use tally_crypto::{Hash, hash};
 use tally_notary::{
-    AnswerForm, Client, Cluster, Collector, Commit, Config, Fault, FileStorage, Host, HostError, Identity, Input,
-    Judge, Member, Outcome, Progress, Rejection, Request, SignedAnswer, Told, Transport, Unfounded,
+    AnswerForm, Client, Cluster, Collector, Commit, Config, Fault, FileStorage, Host, HostError, Identity,
+    Input, Judge, Member, Outcome, Progress, Rejection, Request, SignedAnswer, Told, Transport, Unfounded,
 };
 
 type Lines = Arc<Mutex<BTreeMap<Address, Sender<Told>>>>;
@@ -54,7 +54,11 @@ struct HashJudge;
 impl Judge for HashJudge {
     fn judge(&self, request: &Request) -> Result<(), Unfounded> {
         let expected = hash(&encode(&request.commit));
-        if request.evidence == expected.as_bytes() { Ok(()) } else { Err(Unfounded("another hash".to_owned())) }
+        if request.evidence == expected.as_bytes() {
+            Ok(())
+        } else {
+            Err(Unfounded("another hash".to_owned()))
+        }
     }
 }
 
@@ -123,7 +127,10 @@ fn request(number: u64) -> Request {
     let mut id = [0; 32];
     id[..8].copy_from_slice(&number.to_be_bytes());
     // Two transactions for each state.
-    let state = StateRef { transaction: TransactionId::from_bytes([9; 32]), index: u32::try_from(number / 2).unwrap() };
+    let state = StateRef {
+        transaction: TransactionId::from_bytes([9; 32]),
+        index: u32::try_from(number / 2).unwrap(),
+    };
     let commit = Commit {
         inputs: vec![state],
         references: Vec::new(),

@@ -45,8 +45,7 @@ fn no_liar_and_no_crash_makes_a_cluster_consume_a_state_twice_or_leave_a_request
 #[test]
 fn defects_are_noticed() {
     for broken in Broken::ALL {
-        let noticed =
-            (1..=80).find(|seed| std::panic::catch_unwind(|| run(*seed, Some(broken))).is_err());
+        let noticed = (1..=80).find(|seed| std::panic::catch_unwind(|| run(*seed, Some(broken))).is_err());
         assert!(noticed.is_some(), "nobody noticed {broken:?}");
     }
 }

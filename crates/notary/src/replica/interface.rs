@@ -5,10 +5,10 @@ use tally_consensus::{Config as RoundConfig, Limits, Misbehaviour, ProposerPolic
 use tally_contracts::TransactionId;
 use thiserror::Error;
 
+use crate::Answer;
 use crate::batch::BatchError;
 use crate::pool::Client;
 use crate::request::{Request, Unfounded};
-use crate::Answer;
 
 /// Limits and times. Limits of batches and requests must be equal at all members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -95,7 +95,8 @@ impl Batches {
         let mut size = 0_usize;
         let first = usize::try_from(from.saturating_sub(1)).unwrap_or(usize::MAX);
         for span in self.offsets.get(first..).unwrap_or_default().windows(2) {
-            let damaged = |what: &str| StorageError::Damaged { path: self.path.clone(), what: what.to_owned() };
+            let damaged =
+                |what: &str| StorageError::Damaged { path: self.path.clone(), what: what.to_owned() };
             let length = usize::try_from(span[1] - span[0]).map_err(|_| damaged("a batch is too long"))?;
             size = size.saturating_add(length);
             if size > bytes && !batches.is_empty() {

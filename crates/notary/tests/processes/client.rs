@@ -46,8 +46,10 @@ pub(crate) fn start(directory: &Path) -> Running {
 fn request(number: u64) -> Request {
     let mut id = [0; 32];
     id[..8].copy_from_slice(&number.to_be_bytes());
-    let state =
-        StateRef { transaction: TransactionId::from_bytes([9; 32]), index: u32::try_from(number / 2).unwrap() };
+    let state = StateRef {
+        transaction: TransactionId::from_bytes([9; 32]),
+        index: u32::try_from(number / 2).unwrap(),
+    };
     let commit = Commit {
         inputs: vec![state],
         references: Vec::new(),

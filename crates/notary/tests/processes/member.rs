@@ -12,7 +12,8 @@ use alloy_primitives::Address;
 use tally_consensus::Keys;
 use tally_contracts::{TransactionId, encode};
 use tally_notary::{
-    AnswerForm, Client, Fault, FileStorage, Host, Identity, Input, Rejection, Request, SignedAnswer, Told, Transport,
+    AnswerForm, Client, Fault, FileStorage, Host, Identity, Input, Rejection, Request, SignedAnswer, Told,
+    Transport,
 };
 
 use super::liar::Liar;

@@ -34,7 +34,8 @@ pub(crate) fn port_file(directory: &Path, node: usize) -> PathBuf {
 
 /// A connection to a member that says who opens it.
 pub(crate) fn connect(directory: &Path, node: usize, me: u8) -> io::Result<TcpStream> {
-    let port: u16 = std::fs::read_to_string(port_file(directory, node))?.trim().parse().map_err(io::Error::other)?;
+    let port: u16 =
+        std::fs::read_to_string(port_file(directory, node))?.trim().parse().map_err(io::Error::other)?;
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     stream.set_nodelay(true)?;
     stream.write_all(&[me])?;
@@ -74,6 +75,10 @@ pub(crate) struct HashJudge;
 
 impl Judge for HashJudge {
     fn judge(&self, request: &Request) -> Result<(), Unfounded> {
-        if request.evidence == evidence(&request.commit) { Ok(()) } else { Err(Unfounded("another hash".to_owned())) }
+        if request.evidence == evidence(&request.commit) {
+            Ok(())
+        } else {
+            Err(Unfounded("another hash".to_owned()))
+        }
     }
 }

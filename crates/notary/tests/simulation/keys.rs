@@ -46,7 +46,8 @@ pub(crate) fn name(text: &str) -> Name {
 pub(crate) fn cluster(nodes: usize) -> Cluster {
     let member = |node: usize| {
         let seed = [u8::try_from(node + 1).expect("a few members"); 32];
-        let key = tally_contracts::SigningKey::from_secret(tally_contracts::Scheme::Ed25519, &seed).expect("a key");
+        let key =
+            tally_contracts::SigningKey::from_secret(tally_contracts::Scheme::Ed25519, &seed).expect("a key");
         Member { name: name(&format!("Notary {node}")), voter: address(node).into(), key: key.public_key() }
     };
     Cluster::new(Hash::from_bytes([7; 32]), (0..nodes).map(member).collect()).expect("a cluster")

@@ -28,6 +28,8 @@ pub(crate) struct Liar {
     blocks: VecDeque<Block>,
     changes: Vec<RoundChange>,
     view: View,
+    /// The last round in which it proposed, and the false block that it proposes to all in place of its program's.
+    plot: Option<(View, Option<Block>)>,
 }
 
 type Letters = Vec<(usize, Vec<u8>)>;
@@ -54,6 +56,7 @@ impl Liar {
             blocks: VecDeque::new(),
             changes: Vec::new(),
             view: View { height: 1, round: 0 },
+            plot: None,
         }
     }
 
@@ -97,6 +100,9 @@ impl Liar {
     /// What becomes of something that its program wants to send.
     pub(crate) fn sends(&mut self, plan: &Plan, to: usize, bytes: Vec<u8>) -> Letters {
         self.learn(&bytes);
+        if let Some(other) = self.plots(plan, &bytes) {
+            return vec![(to, other)];
+        }
         match self.rng.below(10) {
             // Withheld.
             0 | 1 => Letters::new(),
@@ -116,6 +122,19 @@ impl Liar {
             },
             _ => vec![(to, bytes)],
         }
+    }
+
+    /// What it sends in place of a proposal of its program, to everybody alike: so it has the votes of all who believe it.
+    fn plots(&mut self, plan: &Plan, bytes: &[u8]) -> Option<Vec<u8>> {
+        let Ok(Message::Round { code, bytes }) = Message::from_bytes(bytes, usize::MAX) else { return None };
+        let message = Round::decode(PROTOCOL, &Packet { code, bytes: bytes.into() }).ok()?;
+        let Round::Proposal(proposal) = message else { return None };
+        if self.plot.as_ref().is_none_or(|(view, _)| *view != proposal.view) {
+            let block = self.rng.chance(1, 2).then(|| self.other_block(plan, &proposal.block)).flatten();
+            self.plot = Some((proposal.view, block));
+        }
+        let block = self.plot.as_ref()?.1.clone()?;
+        Some(round(&self.propose(*proposal, block)))
     }
 
     /// The same kind of message for the same round that says something else.
@@ -216,10 +235,15 @@ impl Liar {
             0 => round(&self.prepare(self.view)),
             1 => round(&self.commit(self.view)),
             2 => {
-                let view = View { round: self.view.round + 1 + u32::from(self.rng.chance(1, 4)), ..self.view };
+                let view =
+                    View { round: self.view.round + 1 + u32::from(self.rng.chance(1, 4)), ..self.view };
                 let payload = RoundChangePayload { view, prepared: None };
                 let signed = Signed { seal: self.sign(round_change_hash(PROTOCOL, &payload)), payload };
-                round(&Round::RoundChange(Box::new(RoundChange { signed, block: None, prepares: Vec::new() })))
+                round(&Round::RoundChange(Box::new(RoundChange {
+                    signed,
+                    block: None,
+                    prepares: Vec::new(),
+                })))
             }
             3 | 4 => match self.proposal(plan) {
                 Some(proposal) => round(&proposal),
@@ -245,7 +269,12 @@ impl Liar {
                     return;
                 }
                 let at = self.rng.index(self.heard.len());
-                self.heard[at].clone()
+                let mut bytes = self.heard[at].clone();
+                if self.rng.chance(1, 3) {
+                    let at = self.rng.index(bytes.len());
+                    bytes[at] ^= 1 << self.rng.below(8);
+                }
+                bytes
             }
         };
         // To some only: the others hear something else.
@@ -272,9 +301,18 @@ impl Liar {
         } else {
             let of_round = self.changes.iter().filter(|change| change.signed.payload.view == view);
             // Rather those that claim nothing, so that what is prepared gets lost.
-            of_round.map(|change| change.signed.clone()).filter(|signed| signed.payload.prepared.is_none()).collect()
+            of_round
+                .map(|change| change.signed.clone())
+                .filter(|signed| signed.payload.prepared.is_none())
+                .collect()
         };
-        let proposal = Proposal { view, seal: self.sign(B256::ZERO), block: block.clone(), round_changes, prepares: vec![] };
+        let proposal = Proposal {
+            view,
+            seal: self.sign(B256::ZERO),
+            block: block.clone(),
+            round_changes,
+            prepares: vec![],
+        };
         keep(&mut self.blocks, block.clone());
         Some(self.propose(proposal, block))
     }
@@ -296,7 +334,8 @@ impl Liar {
             1 => drop(batches.remove(0)),
             2 | 3 => {
                 let at = self.rng.index(batches.len());
-                let block = Block::decode(PROTOCOL, Bytes::from(batches[at].clone())).expect("a decided batch");
+                let block =
+                    Block::decode(PROTOCOL, Bytes::from(batches[at].clone())).expect("a decided batch");
                 let seals = block.extra().seals.clone();
                 if let Some(other) = self.other_block(plan, &block.with_round(block.round())) {
                     batches[at] = other.with_seals(seals).bytes().to_vec();
@@ -304,7 +343,8 @@ impl Liar {
             }
             4 => {
                 let at = self.rng.index(batches.len());
-                let block = Block::decode(PROTOCOL, Bytes::from(batches[at].clone())).expect("a decided batch");
+                let block =
+                    Block::decode(PROTOCOL, Bytes::from(batches[at].clone())).expect("a decided batch");
                 let mut seals = block.extra().seals.clone();
                 seals.pop();
                 if self.rng.chance(1, 2) {

@@ -60,7 +60,11 @@ impl Model {
     pub(crate) fn signs(&mut self, plan: &Plan, answer: &Answer, now_ms: u64) {
         if answer.outcome == Outcome::Committed {
             // Whoever was told that it is refused may have used its states otherwise.
-            assert!(!self.refused.contains_key(&answer.transaction), "{} after its refusal", answer.transaction);
+            assert!(
+                !self.refused.contains_key(&answer.transaction),
+                "{} after its refusal",
+                answer.transaction
+            );
             self.agreed.insert(answer.transaction);
             let commit = &wish(plan, &answer.transaction).request.commit;
             check(plan, &mut self.signed, commit, now_ms);
@@ -98,7 +102,10 @@ impl Model {
                 assert!(commit.inputs.contains(&state) || commit.references.contains(&state), "{state}");
                 assert_ne!(consumed_by, transaction);
                 let other = wish(plan, &consumed_by);
-                assert!(other.founded && other.request.commit.inputs.contains(&state), "{consumed_by} has {state}");
+                assert!(
+                    other.founded && other.request.commit.inputs.contains(&state),
+                    "{consumed_by} has {state}"
+                );
             }
             Outcome::OutsideTimeWindow { at } => {
                 assert!(commit.time_window.is_some_and(|window| !window.contains(at)), "{commit:?} at {at}");

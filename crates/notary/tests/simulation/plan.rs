@@ -163,7 +163,8 @@ impl Plan {
             let mut inputs: Vec<StateRef> = (0..rng.below(3)).map(|_| state(rng.below(states))).collect();
             inputs.sort_unstable();
             inputs.dedup();
-            let references: Vec<StateRef> = if rng.chance(1, 5) { vec![state(rng.below(states))] } else { vec![] };
+            let references: Vec<StateRef> =
+                if rng.chance(1, 5) { vec![state(rng.below(states))] } else { vec![] };
             let references = references.into_iter().filter(|state| !inputs.contains(state)).collect();
             let time = |rng: &mut Rng| Timestamp::from_millis(EPOCH_MS + rng.below(self.heal_ms + 5_000));
             let time_window = match rng.index(8) {

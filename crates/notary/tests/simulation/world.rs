@@ -6,8 +6,8 @@ use std::sync::Arc;
 use alloy_primitives::{Address, Bytes};
 use tally_consensus::{Block, Protocol};
 use tally_notary::{
-    Client, Cluster, Collector, Effect, Fault, Input, Judge, Message, Outcome, Progress, Replica, SignedAnswer,
-    Timer,
+    Client, Cluster, Collector, Effect, Fault, Input, Judge, Message, Outcome, Progress, Replica,
+    SignedAnswer, Timer,
 };
 use tally_sim::{Rng, Trace};
 
@@ -58,12 +58,32 @@ struct Host {
 
 enum Event {
     /// `side`: of two programs with one key, only the one on this side of a cut hears it.
-    Deliver { to: usize, from: usize, side: Option<u32>, bytes: Vec<u8> },
-    Request { to: usize, wish: usize },
-    Answer { wish: usize, signed: SignedAnswer },
-    Timer { host: usize, life: u64, timer: Timer },
-    Start { host: usize },
-    Ask { wish: usize, turn: u64 },
+    Deliver {
+        to: usize,
+        from: usize,
+        side: Option<u32>,
+        bytes: Vec<u8>,
+    },
+    Request {
+        to: usize,
+        wish: usize,
+    },
+    Answer {
+        wish: usize,
+        signed: SignedAnswer,
+    },
+    Timer {
+        host: usize,
+        life: u64,
+        timer: Timer,
+    },
+    Start {
+        host: usize,
+    },
+    Ask {
+        wish: usize,
+        turn: u64,
+    },
     Heal,
 }
 
@@ -117,7 +137,8 @@ pub(crate) fn run(seed: u64, broken: Option<Broken>) -> Summary {
     world.model.ends();
     let World { mut summary, model, trace, now_ms, plan, .. } = world;
     summary.trace = trace.hash();
-    (summary.heights, summary.committed, summary.refused) = (model.heights(), model.committed(), model.refused());
+    (summary.heights, summary.committed, summary.refused) =
+        (model.heights(), model.committed(), model.refused());
     summary.recovery_ms = now_ms.saturating_sub(plan.heal_ms);
     drop(witness);
     summary
@@ -183,8 +204,7 @@ impl World {
             Event::Deliver { to, from, side, bytes } => self.deliver(to, from, side, bytes),
             Event::Request { to, wish } => {
                 let request = self.plan.wishes[wish].request.clone();
-                let client =
-                    Client { name: request.commit.requester.clone(), conversation: wish as u64 };
+                let client = Client { name: request.commit.requester.clone(), conversation: wish as u64 };
                 if let Some(liar) = self.liars.get_mut(&to) {
                     liar.is_asked(&request);
                 }
@@ -437,7 +457,8 @@ impl World {
             }
             Effect::SendBatches { to, from } => {
                 let from = usize::try_from(from - 1).expect("a few batches");
-                let mut batches: Vec<_> = self.hosts[host].batches.iter().skip(from).take(4).cloned().collect();
+                let mut batches: Vec<_> =
+                    self.hosts[host].batches.iter().skip(from).take(4).cloned().collect();
                 if let Some(liar) = self.liars.get_mut(&node) {
                     batches = liar.tells(&self.plan, batches);
                 }
