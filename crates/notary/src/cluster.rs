@@ -137,7 +137,7 @@ mod tests {
             let members: Vec<Member> = (0..count).map(member).collect();
             let found = Cluster::new(Hash::default(), members);
             let size = usize::from(count);
-            if size >= 4 && size <= MEMBERS && size % 3 == 1 {
+            if (4..=MEMBERS).contains(&size) && size % 3 == 1 {
                 let cluster = found.unwrap();
                 assert_eq!(cluster.members().len(), 3 * cluster.faulty() + 1);
                 assert_eq!(cluster.quorum(), 2 * cluster.faulty() + 1);

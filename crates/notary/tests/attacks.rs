@@ -1,5 +1,7 @@
 //! Each attack by itself, on members that are told what to do step by step.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 #[path = "simulation/keys.rs"]
 #[expect(dead_code, reason = "shared with the simulation, which needs all of it")]
 mod keys;
@@ -14,8 +16,8 @@ use tally_consensus::{Block, Message as Round, Packet, Protocol};
 use tally_contracts::{StateRef, TimeWindow, Timestamp, TransactionId, encode};
 use tally_crypto::hash;
 use tally_notary::{
-    Answer, Batch, Client, Commit, Config, Effect, Fault, Input, Judge, Message, Outcome, Rejection, Replica,
-    Request, Timer, Unfounded,
+    Answer, Batch, Client, Commit, Config, Effect, Fault, Input, Judge, Message, OpenError, Outcome,
+    Rejection, Replica, Request, Timer, Unfounded,
 };
 
 use keys::{PlainKeys, address, cluster, name, node_of, seal};
@@ -55,6 +57,12 @@ fn client() -> Client {
     Client { name: name("Bank"), conversation: 1 }
 }
 
+/// A member that has lost its batches, and has this record of what it signed.
+fn open(node: usize, record: Option<&[u8]>) -> Replica {
+    let keys = Arc::new(PlainKeys(address(node)));
+    Replica::open(Arc::new(cluster(4)), config(), keys, Box::new(HashJudge), record, []).unwrap()
+}
+
 /// Four members without faults. What goes to a member that is `deaf` is lost.
 struct Network {
     replicas: Vec<Replica>,
@@ -70,13 +78,8 @@ struct Network {
 
 impl Network {
     fn new() -> Self {
-        let cluster = Arc::new(cluster(4));
-        let open = |node| {
-            let keys = Arc::new(PlainKeys(address(node)));
-            Replica::open(Arc::clone(&cluster), config(), keys, Box::new(HashJudge), None, []).unwrap()
-        };
         let mut network = Self {
-            replicas: (0..4).map(open).collect(),
+            replicas: (0..4).map(|node| open(node, None)).collect(),
             batches: vec![Vec::new(); 4],
             said: VecDeque::new(),
             done: (0..4).map(|_| Vec::new()).collect(),
@@ -443,4 +446,53 @@ fn a_transaction_that_was_refused_before_its_window_is_not_committed_when_a_memb
     network.done[0].clear();
     network.ask_all(&early);
     assert_eq!(refusal(&network), refused);
+}
+
+#[test]
+fn a_member_that_lost_its_batches_signs_nothing_until_it_has_caught_up() {
+    let mut network = Network::new();
+    (1..5).for_each(|number| network.ask_all(&request(number, number + 10)));
+    let height = network.replicas[3].height();
+    assert!(height > 2);
+    let record = network.done[3].iter().rev().find_map(|effect| match effect {
+        Effect::Persist(record) => Some(record.clone()),
+        _ => None,
+    });
+    network.batches[3].clear();
+    network.done[3].clear();
+    network.replicas[3] = open(3, record.as_deref());
+    network.tell(3, Input::Start);
+    network.ask_all(&request(5, 15));
+    for timer in 1..50 {
+        network.tell(3, Input::Timer(Timer::Round(timer)));
+    }
+    network.now_ms += 1_000;
+    network.tell(3, Input::Connected(address(0)));
+    network.ask_all(&request(6, 16));
+    assert_eq!(network.batches[3], network.batches[0]);
+    let done = &network.done[3];
+    let signed = done.iter().position(|effect| matches!(effect, Effect::Persist(_)));
+    let caught_up = done
+        .iter()
+        .position(|effect| matches!(effect, Effect::Append { height: at, .. } if *at == height - 1));
+    assert!(signed > caught_up && caught_up.is_some(), "it signs again, after it has caught up: {signed:?}");
+}
+
+#[test]
+fn a_storage_of_another_cluster_or_member_is_not_gone_on_from() {
+    let mut network = Network::new();
+    network.ask_all(&request(1, 9));
+    let batches = network.batches[0].clone();
+    let open = |nodes: usize, key: usize, batches: Vec<Vec<u8>>| {
+        let keys = Arc::new(PlainKeys(address(key)));
+        Replica::open(Arc::new(cluster(nodes)), config(), keys, Box::new(HashJudge), None, batches)
+    };
+    assert_eq!(open(4, 2, batches.clone()).unwrap().height(), batches.len() as u64);
+    assert!(matches!(open(7, 2, batches.clone()), Err(OpenError::Batch { height: 1, .. })));
+    assert!(matches!(open(4, 5, batches.clone()), Err(OpenError::NoMember)));
+    assert!(matches!(open(4, 2, batches[1..].to_vec()), Err(OpenError::Batch { height: 1, .. })));
+    assert!(matches!(open(4, 2, vec![vec![1, 2]]), Err(OpenError::Unreadable { height: 1, .. })));
+    let keys = Arc::new(PlainKeys(address(2)));
+    let unread = Replica::open(Arc::new(cluster(4)), config(), keys, Box::new(HashJudge), Some(b"x"), []);
+    assert!(matches!(unread, Err(OpenError::Record(_))));
 }

@@ -1,5 +1,7 @@
 //! Four members with real keys, clocks, threads and files; one is stopped and started again under load.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};

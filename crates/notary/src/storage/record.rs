@@ -47,7 +47,7 @@ impl Record {
     pub(super) fn write(&mut self, record: &[u8]) -> Result<(), StorageError> {
         let number = self.number + 1;
         // Number 1 goes into the first file.
-        let (path, file) = &mut self.files[usize::from(number % 2 == 0)];
+        let (path, file) = &mut self.files[usize::from(number.is_multiple_of(2))];
         if self.broken {
             let what = "an earlier write failed; it has to be opened again".to_owned();
             return Err(StorageError::Damaged { path: path.clone(), what });

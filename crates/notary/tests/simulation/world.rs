@@ -210,7 +210,7 @@ impl World {
                 }
                 if self.liars.contains_key(&to) && self.rng.chance(1, 3) {
                     let transaction = request.commit.transaction;
-                    self.answer(to, &[client.clone()], transaction, Outcome::Committed);
+                    self.answer(to, std::slice::from_ref(&client), transaction, Outcome::Committed);
                 }
                 for host in self.hosts_of(to) {
                     self.input(host, Input::Request { client: client.clone(), request: request.clone() });
