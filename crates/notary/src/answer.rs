@@ -6,7 +6,8 @@ use tally_crypto::derive_key;
 
 use crate::Cluster;
 
-/// What became of a request. It never changes between committed and refused, whoever brings the request again.
+/// What became of a request. It never changes between committed and refused, whoever brings the
+/// request again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub enum Outcome {
     /// The transaction consumes its inputs, now or since it was first asked for.
@@ -47,15 +48,16 @@ pub struct SignedAnswer {
 
 /// How signatures over answers are verified.
 ///
-/// [`AnswerForm`] is the form of this crate. A ledger whose transactions carry the notary's signature in a form of their
-/// own implements it for [`Outcome::Committed`] with that form.
+/// [`AnswerForm`] is the form of this crate. A ledger whose transactions carry the notary's
+/// signature in a form of their own implements it for [`Outcome::Committed`] with that form.
 pub trait Signatures {
     /// Whether `signature` is by `by` over this answer of this cluster.
     fn verify(&self, cluster: &Cluster, by: &PublicKey, answer: &Answer, signature: &Signature) -> bool;
 }
 
-/// The signed form of an answer: a key derivation (BLAKE3) whose context names protocol, version and purpose, over the
-/// cluster's id (which covers the network and all members) and the answer in its canonical encoding.
+/// The signed form of an answer: a key derivation (BLAKE3) whose context names protocol, version
+/// and purpose, over the cluster's id (which covers the network and all members) and the answer in
+/// its canonical encoding.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AnswerForm;
 

@@ -65,8 +65,8 @@ fn body(block: &Block) -> Result<&[u8], BatchError> {
 
 /// Whether the block's bytes beside the header are those that the header names.
 ///
-/// The round engine knows blocks by the hash of their header. A liar could send one header with two batches; a block
-/// whose batch is another is therefore dropped before the engine sees it.
+/// The round engine knows blocks by the hash of their header. A liar could send one header with two
+/// batches; a block whose batch is another is therefore dropped before the engine sees it.
 pub(crate) fn is_bound(block: &Block) -> bool {
     body(block).is_ok_and(|body| block.header().transactions_root == keccak256(body))
 }
@@ -100,14 +100,16 @@ pub(crate) fn build(request: &BuildRequest, batch: &Batch, outcomes: &[Outcome])
     bytes.into()
 }
 
-/// The time of a batch in a block with a header of this second: this member's, as far as it lies within.
+/// The time of a batch in a block with a header of this second: this member's, as far as it lies
+/// within.
 pub(crate) fn time_within(timestamp_s: u64, now_ms: u64, before: Timestamp) -> Timestamp {
     let first_ms = timestamp_s.saturating_mul(1_000);
     let time = now_ms.clamp(first_ms, first_ms.saturating_add(999));
     Timestamp::from_millis(time.max(before.as_millis()))
 }
 
-/// Reads the batch of a block whose batch before was at `before`. What it says of outcomes is for [`agrees`].
+/// Reads the batch of a block whose batch before was at `before`. What it says of outcomes is for
+/// [`agrees`].
 pub(crate) fn read(
     block: &Block,
     before: Timestamp,

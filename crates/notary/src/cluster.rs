@@ -33,7 +33,8 @@ impl Member {
 
 /// The members of a clustered notary, ascending by the address of their voting keys.
 ///
-/// This is the notary's composite identity: what a network map has to name for clients to check its answers.
+/// This is the notary's composite identity: what a network map has to name for clients to check its
+/// answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cluster {
     network: Hash,
@@ -87,7 +88,8 @@ impl Cluster {
         &self.members
     }
 
-    /// A hash over the network and all members. It is part of everything that a member signs for a client.
+    /// A hash over the network and all members. It is part of everything that a member signs for a
+    /// client.
     #[must_use]
     pub fn id(&self) -> &Hash {
         &self.id

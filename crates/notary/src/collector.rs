@@ -9,14 +9,15 @@ use crate::{Answer, Cluster, Outcome, Signatures, SignedAnswer};
 
 /// Proof that a transaction is notarised: signatures of `2f + 1` members.
 ///
-/// `f + 1` would do while the members agree on one sequence. With `2f + 1`, two attestations for transactions that consume
-/// one state have at least `f + 1` members in common, so that one of them is right and never signs the second, even if
-/// the agreement itself failed.
+/// `f + 1` would do while the members agree on one sequence. With `2f + 1`, two attestations for
+/// transactions that consume one state have at least `f + 1` members in common, so that one of them
+/// is right and never signs the second, even if the agreement itself failed.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Attestation {
     /// The transaction.
     pub transaction: TransactionId,
-    /// Keys of distinct members with their signatures over [`Outcome::Committed`], ascending by key.
+    /// Keys of distinct members with their signatures over [`Outcome::Committed`], ascending by
+    /// key.
     pub signatures: Vec<(PublicKey, Signature)>,
 }
 
@@ -62,7 +63,8 @@ impl<'a> Collector<'a> {
         Self { cluster, transaction, committed: BTreeMap::new(), refused: BTreeMap::new() }
     }
 
-    /// Takes an answer. One that is of no member, about another transaction or without a good signature changes nothing.
+    /// Takes an answer. One that is of no member, about another transaction or without a good
+    /// signature changes nothing.
     pub fn take(&mut self, signed: &SignedAnswer, form: &dyn Signatures) -> Progress {
         let SignedAnswer { answer, by, signature } = signed;
         if answer.transaction == self.transaction

@@ -19,11 +19,13 @@ use crate::{
 /// How long the host waits at most before it looks around.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// How a member reaches the other members and its clients. Called on the host's thread: none of these may block.
+/// How a member reaches the other members and its clients. Called on the host's thread: none of
+/// these may block.
 ///
-/// What is sent may be lost, repeated, late and out of order; the replica sends again what matters. Whoever implements it
-/// authenticates both ends, bounds what waits for each of them, and hands in what it receives as [`Input::Message`],
-/// [`Input::Request`], [`Input::Connected`] and [`Input::Disconnected`].
+/// What is sent may be lost, repeated, late and out of order; the replica sends again what matters.
+/// Whoever implements it authenticates both ends, bounds what waits for each of them, and hands in
+/// what it receives as [`Input::Message`], [`Input::Request`], [`Input::Connected`] and
+/// [`Input::Disconnected`].
 pub trait Transport {
     /// Sends a message to another member, if it is connected.
     fn send(&mut self, to: Address, bytes: Vec<u8>);
@@ -37,7 +39,8 @@ pub trait Transport {
     /// A member did what none that is right does: for the log.
     fn blame(&mut self, member: Address, fault: &Fault);
 
-    /// The voting key did not sign a message of this height and round, which was not sent: for the log.
+    /// The voting key did not sign a message of this height and round, which was not sent: for the
+    /// log.
     fn cannot_sign(&mut self, height: u64, round: u32);
 }
 
@@ -129,7 +132,8 @@ impl<S: Storage, T: Transport> Host<S, T> {
     /// Runs until it is told to stop, or nobody can tell it anything more.
     ///
     /// # Errors
-    /// [`HostError`]: the member must sign nothing more until a person, or a start from its storage, has seen to it.
+    /// [`HostError`]: the member must sign nothing more until a person, or a start from its
+    /// storage, has seen to it.
     pub fn run(mut self, inbox: &Receiver<Told>) -> Result<(), HostError> {
         self.step(Input::Start)?;
         loop {

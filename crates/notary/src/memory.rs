@@ -15,9 +15,10 @@ fn own_mark(transaction: TransactionId) -> StateRef {
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     consumed: HashMap<StateRef, TransactionId>,
-    /// When transactions were refused whose window was not open yet. Whoever was told so may have used the states
-    /// otherwise, or told a person that nothing was paid; a member that lies, or one that is behind, can bring the request
-    /// again later. Other refusals stay what they are by themselves: what is consumed stays so, and time does not go back.
+    /// When transactions were refused whose window was not open yet. Whoever was told so may have
+    /// used the states otherwise, or told a person that nothing was paid; a member that lies, or
+    /// one that is behind, can bring the request again later. Other refusals stay what they are by
+    /// themselves: what is consumed stays so, and time does not go back.
     early: HashMap<TransactionId, Timestamp>,
 }
 
@@ -53,8 +54,8 @@ impl Memory {
         inputs(commit).iter().all(|state| self.consumed.get(state) == Some(&commit.transaction))
     }
 
-    /// A state that another transaction has consumed goes before the time. A transaction that was committed is so again,
-    /// and one that was refused is refused again, whatever the time.
+    /// A state that another transaction has consumed goes before the time. A transaction that was
+    /// committed is so again, and one that was refused is refused again, whatever the time.
     fn decide(
         &self,
         within: &mut HashMap<StateRef, TransactionId>,

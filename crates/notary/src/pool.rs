@@ -121,7 +121,8 @@ impl Pool {
         entry.waiting
     }
 
-    /// Requests in turn from each source, each source's in the order in which they came, as many as fit.
+    /// Requests in turn from each source, each source's in the order in which they came, as many as
+    /// fit.
     pub(crate) fn choose(&self, requests: usize, bytes: usize) -> Vec<Request> {
         self.in_turn(requests, bytes, |_| true)
     }

@@ -32,7 +32,8 @@ struct Tip {
     proposer: Address,
 }
 
-/// One member of a clustered notary: a state machine that is told what happens and says what is to be done.
+/// One member of a clustered notary: a state machine that is told what happens and says what is to
+/// be done.
 pub struct Replica {
     cluster: Arc<Cluster>,
     config: Config,
@@ -65,14 +66,15 @@ struct Step<'a> {
 }
 
 impl Replica {
-    /// The member of `cluster` whose voting key `keys` has, as its storage left it: `record` is what the last
-    /// [`Effect::Persist`] carried, `batches` what all [`Effect::Append`]s did, in order.
+    /// The member of `cluster` whose voting key `keys` has, as its storage left it: `record` is
+    /// what the last [`Effect::Persist`] carried, `batches` what all [`Effect::Append`]s did, in
+    /// order.
     ///
     /// Seals of the batches are not verified again; the storage has to notice what is damaged.
     ///
     /// # Errors
-    /// [`OpenError`]: the storage is not that of this member, or is damaged. Going on without it could contradict what the
-    /// member signed.
+    /// [`OpenError`]: the storage is not that of this member, or is damaged. Going on without it
+    /// could contradict what the member signed.
     pub fn open(
         cluster: Arc<Cluster>,
         config: Config,
@@ -140,7 +142,8 @@ impl Replica {
         self.halted
     }
 
-    /// Takes one input at `now_ms`, milliseconds since 1970 by this member's clock, and appends effects.
+    /// Takes one input at `now_ms`, milliseconds since 1970 by this member's clock, and appends
+    /// effects.
     pub fn step(&mut self, now_ms: u64, input: Input, out: &mut Vec<Effect>) {
         if self.halted {
             return;
@@ -220,8 +223,8 @@ impl Replica {
         }
     }
 
-    /// Whether the blocks of a message of the round engine carry the batches that their headers name. What cannot be read
-    /// is for the engine to blame.
+    /// Whether the blocks of a message of the round engine carry the batches that their headers
+    /// name. What cannot be read is for the engine to blame.
     fn is_bound(&self, packet: &Packet) -> bool {
         use tally_consensus::Message as Round;
         let [proposal, _, _, change] = Protocol::QBFT.codes();
@@ -322,7 +325,8 @@ impl Replica {
         RoundInput::Built { view: request.view, block: Some(block), empty }
     }
 
-    /// Judges a proposed batch: its form, its outcomes, the evidence of every request in it, then its time.
+    /// Judges a proposed batch: its form, its outcomes, the evidence of every request in it, then
+    /// its time.
     fn validate(&mut self, now_ms: u64, block: &Block) -> RoundInput {
         let hash = block.hash();
         let Ok(batch) = self.follows(block) else {
@@ -342,7 +346,8 @@ impl Replica {
         RoundInput::Validated { hash, valid: true }
     }
 
-    /// The batch of a block, if the block follows the last one and says what comes of its batch here.
+    /// The batch of a block, if the block follows the last one and says what comes of its batch
+    /// here.
     fn follows(&self, block: &Block) -> Result<Batch, BatchError> {
         if block.number() != self.tip.height.saturating_add(1) || block.parent() != self.tip.hash {
             return Err(BatchError::Header);
@@ -359,7 +364,8 @@ impl Replica {
         let batch = match self.follows(block) {
             Ok(batch) => batch,
             Err(why) => {
-                // More than `f` members lie, or this one's memory is damaged. Either way it must sign no more.
+                // More than `f` members lie, or this one's memory is damaged. Either way it must
+                // sign no more.
                 self.halted = true;
                 step.out.push(Effect::Halt { height: block.number(), why });
                 return false;

@@ -30,8 +30,8 @@ pub struct Commit {
 pub struct Request {
     /// What is asked for.
     pub commit: Commit,
-    /// For the [`Judge`]: the whole transaction at a validating notary, a tear-off with the owners' consent at one that
-    /// does not validate.
+    /// For the [`Judge`]: the whole transaction at a validating notary, a tear-off with the owners'
+    /// consent at one that does not validate.
     pub evidence: Vec<u8>,
 }
 
@@ -48,10 +48,11 @@ impl Request {
 #[error("the evidence does not allow this request: {0}")]
 pub struct Unfounded(pub String);
 
-/// Judges evidence. The verdict must follow from the request alone: members that judge differently cannot agree.
+/// Judges evidence. The verdict must follow from the request alone: members that judge differently
+/// cannot agree.
 pub trait Judge: Send {
-    /// Whether the evidence allows the commit: it is about that transaction, shows all of its inputs, references and its
-    /// time window, and those whose consent they need gave it.
+    /// Whether the evidence allows the commit: it is about that transaction, shows all of its
+    /// inputs, references and its time window, and those whose consent they need gave it.
     ///
     /// # Errors
     /// [`Unfounded`]: no member that is right votes for a batch with this request.
@@ -70,7 +71,8 @@ impl Verdicts {
         Self { judge, known: HashMap::new(), order: VecDeque::new() }
     }
 
-    /// The verdict on a request with this id. The id is over the evidence too, so that no other request shares it.
+    /// The verdict on a request with this id. The id is over the evidence too, so that no other
+    /// request shares it.
     pub(crate) fn of(&mut self, id: Hash, request: &Request) -> Result<(), Unfounded> {
         if let Some(verdict) = self.known.get(&id) {
             return verdict.clone();

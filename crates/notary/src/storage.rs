@@ -35,7 +35,8 @@ pub trait Storage {
     /// The height of the last batch; zero when there is none.
     fn height(&self) -> u64;
 
-    /// Batches from a height on, as many as fit into `bytes` but one at least; none if there is none.
+    /// Batches from a height on, as many as fit into `bytes` but one at least; none if there is
+    /// none.
     ///
     /// # Errors
     /// [`StorageError`]: one cannot be read.
@@ -57,8 +58,8 @@ pub enum StorageError {
     /// Another process has it.
     #[error("{0} is in use by another process")]
     InUse(PathBuf),
-    /// Bytes are not those that were written. The batches can be had from other members, by a member with an empty
-    /// storage and a **new** voting key; what this one signed cannot.
+    /// Bytes are not those that were written. The batches can be had from other members, by a
+    /// member with an empty storage and a **new** voting key; what this one signed cannot.
     #[error("{path} is damaged: {what}")]
     Damaged {
         /// The file.
@@ -80,11 +81,12 @@ fn io_at(path: &Path) -> impl FnOnce(io::Error) -> StorageError + '_ {
     move |source| StorageError::Io { path: path.to_owned(), source }
 }
 
-/// A storage in a directory of its own: `batches`, to which batches are appended, and two files for the record, which are
-/// written in turn, so that the last one is whole while the next is written. Every entry has a checksum.
+/// A storage in a directory of its own: `batches`, to which batches are appended, and two files for
+/// the record, which are written in turn, so that the last one is whole while the next is written.
+/// Every entry has a checksum.
 ///
-/// An entry that was not completely written when the process ended is dropped: nothing was sent yet that rests on it. Any
-/// other damage is an error.
+/// An entry that was not completely written when the process ended is dropped: nothing was sent yet
+/// that rests on it. Any other damage is an error.
 #[derive(Debug)]
 pub struct FileStorage {
     batches: Batches,

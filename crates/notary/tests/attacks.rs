@@ -166,7 +166,8 @@ impl Network {
         blamed.collect()
     }
 
-    /// A network in which one member, whose turn it is, has proposed a batch that nobody heard of; who, and what.
+    /// A network in which one member, whose turn it is, has proposed a batch that nobody heard of;
+    /// who, and what.
     fn with_unheard_proposal(request: &Request) -> (Self, usize, Proposal) {
         let mut network = Self::new();
         let height = network.replicas[0].height();

@@ -1,4 +1,5 @@
-//! Four members with real keys, clocks, threads and files; one is stopped and started again under load.
+//! Four members with real keys, clocks, threads and files; one is stopped and started again under
+//! load.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -1,5 +1,5 @@
-//! Four members as processes over sockets: one lies with its own key all the time, and any of them is killed with SIGKILL
-//! at random. `TALLY_HOSTILE_S` says for how many seconds.
+//! Four members as processes over sockets: one lies with its own key all the time, and any of them
+//! is killed with SIGKILL at random. `TALLY_HOSTILE_S` says for how many seconds.
 //!
 //! The sockets are of this test: they authenticate nobody. This file runs itself as the members.
 

@@ -1,4 +1,5 @@
-//! A simulated cluster under faults and liars with real keys, from one seed; a model that shares no code judges it.
+//! A simulated cluster under faults and liars with real keys, from one seed; a model that shares no
+//! code judges it.
 
 #[path = "simulation/keys.rs"]
 mod keys;

@@ -519,9 +519,10 @@ impl Height {
                     timestamp_s.saturating_sub(MAX_AHEAD_S).saturating_mul(1_000).saturating_sub(step.now_ms);
                 self.early_timer = Some(step.set_timer(wait_ms));
             }
-            // Clocks differ, so correct validators may judge the time differently, and a block may be prepared
-            // that this one found late. More than `f` correct validators found it in time then. Refusing it in
-            // every later round would stop the height as soon as one of the quorum is away.
+            // Clocks differ, so correct validators may judge the time differently, and a block may be
+            // prepared that this one found late. More than `f` correct validators found it in time
+            // then. Refusing it in every later round would stop the height as soon as one of the
+            // quorum is away.
             Some(Verdict::Late) if !candidate.prepared => {}
             Some(Verdict::Valid | Verdict::Late) => {
                 candidate.valid = true;

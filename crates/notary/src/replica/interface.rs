@@ -17,12 +17,15 @@ pub struct Config {
     pub batch_interval_ms: u64,
     /// After how many seconds a batch without requests is agreed on.
     pub empty_batch_s: u64,
-    /// How long the first round of a batch lasts, in milliseconds; it doubles from round to round, up to eight times as long.
+    /// How long the first round of a batch lasts, in milliseconds; it doubles from round to round,
+    /// up to eight times as long.
     pub round_timeout_ms: u64,
-    /// How far the time of a proposed batch may lie before this member's clock, in milliseconds. It may lie two seconds
-    /// after it at most: the engine's bound of one second, by a header of whole seconds.
+    /// How far the time of a proposed batch may lie before this member's clock, in milliseconds. It
+    /// may lie two seconds after it at most: the engine's bound of one second, by a header of whole
+    /// seconds.
     pub clock_tolerance_ms: u64,
-    /// How often another member is asked for new batches, and requests that wait are brought to all, in milliseconds.
+    /// How often another member is asked for new batches, and requests that wait are brought to
+    /// all, in milliseconds.
     pub poll_ms: u64,
     /// How long a request waits here before the others are told of it, in milliseconds.
     pub forward_after_ms: u64,
@@ -70,7 +73,8 @@ impl Config {
             max_request_timeout_ms: self.round_timeout_ms.saturating_mul(8),
             limits: Limits {
                 message_bytes: self.message_bytes(),
-                // Shared evenly: two of the largest messages of each member may wait here for later heights.
+                // Shared evenly: two of the largest messages of each member may wait here for later
+                // heights.
                 future_bytes: self.message_bytes().saturating_mul(2).saturating_mul(members),
                 ..Limits::default()
             },
@@ -136,8 +140,8 @@ pub enum Effect {
         /// The message.
         bytes: Vec<u8>,
     },
-    /// Send a [`crate::Message::Batches`] with the stored batches from this height on, as many as fit into a message
-    /// but one at least; nothing if there is none.
+    /// Send a [`crate::Message::Batches`] with the stored batches from this height on, as many as
+    /// fit into a message but one at least; nothing if there is none.
     SendBatches {
         /// To whom.
         to: Address,
@@ -181,8 +185,9 @@ pub enum Effect {
         /// The round.
         round: u32,
     },
-    /// A quorum sealed a batch that does not follow from the batches before. More than `f` members lie, or this member's
-    /// storage or program is wrong. The replica takes nothing more; a person has to look.
+    /// A quorum sealed a batch that does not follow from the batches before. More than `f` members
+    /// lie, or this member's storage or program is wrong. The replica takes nothing more; a person
+    /// has to look.
     Halt {
         /// The height of that batch.
         height: u64,

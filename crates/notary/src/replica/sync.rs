@@ -6,7 +6,8 @@ use tally_consensus::{Block, Expectation, Input as RoundInput, Protocol, Validat
 use super::{Effect, Fault, Replica, Step, Timer};
 use crate::message::Message;
 
-/// The least time between two answers to one member, in milliseconds: asking costs less than answering.
+/// The least time between two answers to one member, in milliseconds: asking costs less than
+/// answering.
 const SERVE_EVERY_MS: u64 = 20;
 /// After how many milliseconds more is asked for: later than the other may answer again.
 const FETCH_AFTER_MS: u64 = 25;
@@ -32,8 +33,9 @@ impl Replica {
         step.out.push(Effect::SendBatches { to, from });
     }
 
-    /// Asks the next member for batches, and brings requests that wait for long to all others. So one request that reached
-    /// one member that is right reaches all, and what was lost on the way is asked for again.
+    /// Asks the next member for batches, and brings requests that wait for long to all others. So
+    /// one request that reached one member that is right reaches all, and what was lost on the way
+    /// is asked for again.
     pub(super) fn poll(&mut self, step: &mut Step<'_>) {
         let others: Vec<Address> = self.cluster.others(self.me).collect();
         self.turn = self.turn.wrapping_add(1) % others.len().max(1);
@@ -51,7 +53,8 @@ impl Replica {
         step.out.push(Effect::SetTimer { timer: Timer::Poll, after_ms: self.config.poll_ms });
     }
 
-    /// Takes batches that another member says were decided. Nothing is believed but the seals of a quorum.
+    /// Takes batches that another member says were decided. Nothing is believed but the seals of a
+    /// quorum.
     pub(super) fn take_batches(&mut self, step: &mut Step<'_>, from: Address, batches: Vec<Vec<u8>>) {
         let before = self.tip.height;
         for bytes in batches {

@@ -9,8 +9,8 @@ use tally_crypto::{Hash, hash};
 
 use super::{StorageError, io_at};
 
-/// Four bytes for the length, big-endian; the first four of the length's hash, so that a damaged length is not taken for an
-/// entry that was cut off; then the hash of length and batch.
+/// Four bytes for the length, big-endian; the first four of the length's hash, so that a damaged
+/// length is not taken for an entry that was cut off; then the hash of length and batch.
 const PREFIX: usize = 4 + 4 + 32;
 
 #[derive(Debug)]

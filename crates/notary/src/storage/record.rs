@@ -27,7 +27,8 @@ impl Record {
         let (a, b) = (a.map_err(|()| &first), b.map_err(|()| &second));
         let last = match (a, b) {
             (Ok(a), Ok(b)) => a.max(b),
-            // A record that was being written when the process ended: nothing was sent that rests on it.
+            // A record that was being written when the process ended: nothing was sent that rests
+            // on it.
             (Ok(found @ Some(_)), Err(_)) | (Err(_), Ok(found @ Some(_))) => found,
             // The very first one, likewise.
             (Err(_), Ok(None)) => None,
@@ -69,7 +70,8 @@ impl Record {
 
 type Found = Result<Option<(u64, Vec<u8>)>, ()>;
 
-/// A file, and the record in it: none in an empty file, an error where it does not have its checksum.
+/// A file, and the record in it: none in an empty file, an error where it does not have its
+/// checksum.
 fn open(directory: &Path, name: &str) -> Result<((PathBuf, File), Found), StorageError> {
     let path = directory.join(name);
     let options = OpenOptions::new().read(true).write(true).create(true).truncate(false).clone();

@@ -1,4 +1,5 @@
-//! A member that lies. It has nothing but its own key: what others signed it can only pass on, change around, or withhold.
+//! A member that lies. It has nothing but its own key: what others signed it can only pass on,
+//! change around, or withhold.
 
 use std::collections::VecDeque;
 
@@ -28,7 +29,8 @@ pub(crate) struct Liar {
     blocks: VecDeque<Block>,
     changes: Vec<RoundChange>,
     view: View,
-    /// The last round in which it proposed, and the false block that it proposes to all in place of its program's.
+    /// The last round in which it proposed, and the false block that it proposes to all in place of
+    /// its program's.
     plot: Option<(View, Option<Block>)>,
 }
 
@@ -124,7 +126,8 @@ impl Liar {
         }
     }
 
-    /// What it sends in place of a proposal of its program, to everybody alike: so it has the votes of all who believe it.
+    /// What it sends in place of a proposal of its program, to everybody alike: so it has the votes
+    /// of all who believe it.
     fn plots(&mut self, plan: &Plan, bytes: &[u8]) -> Option<Vec<u8>> {
         let Ok(Message::Round { code, bytes }) = Message::from_bytes(bytes, usize::MAX) else { return None };
         let message = Round::decode(PROTOCOL, &Packet { code, bytes: bytes.into() }).ok()?;
@@ -220,7 +223,8 @@ impl Liar {
         Block::decode(PROTOCOL, block_bytes(&header, &body)).ok()
     }
 
-    /// Somebody's states, consumed by a transaction that nobody consented to; or one that was asked for, with other inputs.
+    /// Somebody's states, consumed by a transaction that nobody consented to; or one that was asked
+    /// for, with other inputs.
     fn forged(&mut self, plan: &Plan) -> Request {
         let at = self.rng.index(plan.wishes.len());
         let mut request = plan.wishes[at].request.clone();

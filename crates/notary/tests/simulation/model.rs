@@ -1,4 +1,5 @@
-//! What must hold at every moment. Shares no code with the cluster: it knows requests, answers and clocks.
+//! What must hold at every moment. Shares no code with the cluster: it knows requests, answers and
+//! clocks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -71,7 +72,8 @@ impl Model {
         }
     }
 
-    /// A member that is right sends a message to another. It votes once in a round, over all its lives.
+    /// A member that is right sends a message to another. It votes once in a round, over all its
+    /// lives.
     pub(crate) fn says(&mut self, node: usize, bytes: &[u8]) {
         let Ok(Message::Round { code, bytes }) = Message::from_bytes(bytes, usize::MAX) else { return };
         let packet = Packet { code, bytes: bytes.into() };
