@@ -119,6 +119,9 @@ impl Engine {
             Input::Validated { hash, valid } => self.with_height(now_ms, effects, |height, step| {
                 height.validated(step, hash, valid);
             }),
+            Input::Late { hash } => {
+                self.with_height(now_ms, effects, |height, step| height.late(step, hash));
+            }
             Input::Timer(timer) => {
                 let ahead = self.future.ahead();
                 self.with_height(now_ms, effects, |height, step| height.timer(step, timer, ahead));

@@ -120,13 +120,24 @@ fn build(request: &BuildRequest) -> Bytes {
 
 /// Carries out effects until nothing is left, between those that are `up`; what was committed, by validator.
 fn run(network: &Network, all: &mut [Validator], up: &[usize]) -> BTreeMap<usize, Block> {
+    run_where(network, all, up, None, None)
+}
+
+/// The same where one validator's host finds blocks late, and messages with a code are lost.
+fn run_where(
+    network: &Network,
+    all: &mut [Validator],
+    up: &[usize],
+    late: Option<usize>,
+    lost: Option<u8>,
+) -> BTreeMap<usize, Block> {
     let mut commits = BTreeMap::new();
     loop {
         let mut busy = false;
         for &node in up {
             for effect in all[node].take() {
                 let mut deliver = |to: usize, packet: &Packet| {
-                    if to != node && up.contains(&to) {
+                    if to != node && up.contains(&to) && lost != Some(packet.code) {
                         let from = network.address(node);
                         all[to].step(Input::Message { from, packet: packet.clone() });
                     }
@@ -141,7 +152,11 @@ fn run(network: &Network, all: &mut [Validator], up: &[usize]) -> BTreeMap<usize
                         all[node].step(Input::Built { view: request.view, block, empty: false });
                     }
                     Effect::Validate(block) => {
-                        all[node].step(Input::Validated { hash: block.hash(), valid: true });
+                        let hash = block.hash();
+                        all[node].step(match late {
+                            Some(late) if late == node => Input::Late { hash },
+                            _ => Input::Validated { hash, valid: true },
+                        });
                     }
                     Effect::Commit { block, .. } => {
                         commits.insert(node, block);
@@ -170,6 +185,28 @@ fn four_validators_agree_in_round_zero() {
             assert_eq!((block.number(), block.round()), (1, 0));
             assert!(block.extra().seals.len() >= 3);
         }
+    }
+}
+
+/// A liar could otherwise have a block prepared whose time is at the edge of what clocks allow, and then be silent: who
+/// found it late would refuse it in every round, and the height would never be decided.
+#[test]
+fn a_block_that_one_found_late_has_its_vote_once_a_quorum_was_prepared_on_it() {
+    for protocol in PROTOCOLS {
+        let network = Network::new(protocol);
+        let mut all = network.started();
+        let commit = protocol.codes()[2];
+        assert!(run_where(&network, &mut all, &[0, 1, 2, 3], Some(3), Some(commit)).is_empty());
+        let prepared = |validator: &Validator| validator.engine.status().prepared;
+        let found: Vec<_> = all.iter().map(prepared).collect();
+        assert_eq!(found, [Some(0), Some(0), Some(0), None], "nobody is blamed, one gives no vote");
+        // One of the three is gone; the next round is proposed to the others.
+        for node in [0, 1, 3] {
+            all[node].step(Input::Timer(Timer(2)));
+        }
+        let commits = run_where(&network, &mut all, &[0, 1, 3], Some(3), None);
+        assert_eq!(commits.keys().copied().collect::<Vec<_>>(), [0, 1, 3]);
+        assert!(commits.values().all(|block| block.hash() == commits[&0].hash() && block.round() == 1));
     }
 }
 

@@ -34,6 +34,8 @@ enum Verdict {
     Awaited(Address),
     Valid,
     Invalid,
+    /// Nothing is wrong with it but its time by the host's clock.
+    Late,
 }
 
 /// The agreement on one block.
@@ -435,11 +437,12 @@ impl Height {
             .iter()
             .max_by_key(|change| change.signed.payload.prepared.as_ref().map(|prepared| prepared.round));
         let prepares = highest.map(|change| change.prepares.clone()).unwrap_or_default();
+        let prepared = evidence.iter().any(|change| change.signed.payload.prepared.is_some());
         let round_changes = evidence.into_iter().map(|change| change.signed).collect();
         let proposal = Proposal { view, block: block.clone(), seal, round_changes, prepares };
         let packet = Message::Proposal(Box::new(proposal)).encode(protocol);
         self.own.proposal(block.digest(), packet);
-        self.rounds.entry(view.round).or_default().proposal = Some(Candidate::waiting(block, seal));
+        self.rounds.entry(view.round).or_default().proposal = Some(Candidate::waiting(block, seal, prepared));
         self.check_proposal(step);
     }
 
@@ -466,8 +469,10 @@ impl Height {
         if view.round > self.round || !self.started {
             self.begin(step, view.round);
         }
+        // The justification was checked: a claim among its round changes comes with a quorum of prepares.
+        let prepared = proposal.round_changes.iter().any(|change| change.payload.prepared.is_some());
         self.rounds.entry(view.round).or_default().proposal =
-            Some(Candidate::waiting(proposal.block, proposal.seal));
+            Some(Candidate::waiting(proposal.block, proposal.seal, prepared));
         self.has_reached(author, view.round);
         self.arm(step, true);
         self.check_proposal(step);
@@ -514,7 +519,12 @@ impl Height {
                     timestamp_s.saturating_sub(MAX_AHEAD_S).saturating_mul(1_000).saturating_sub(step.now_ms);
                 self.early_timer = Some(step.set_timer(wait_ms));
             }
-            Some(Verdict::Valid) => {
+            // Clocks differ, so correct validators may judge the time differently, and a block may be
+            // prepared that this one found late. More than `f` correct validators found it in time
+            // then. Refusing it in every later round would stop the height as soon as one of the
+            // quorum is away.
+            Some(Verdict::Late) if !candidate.prepared => {}
+            Some(Verdict::Valid | Verdict::Late) => {
                 candidate.valid = true;
                 let digest = candidate.block.digest();
                 let mine = self.proposer(step.shared, self.round) == Some(step.shared.me);
@@ -538,6 +548,17 @@ impl Height {
         if !valid {
             step.blame(proposer, Misbehaviour::InvalidBlock(hash));
         }
+        if !self.is_decided() {
+            self.check_proposal(step);
+        }
+    }
+
+    /// The host finds nothing wrong with a block but that its time is too long ago.
+    pub(super) fn late(&mut self, step: &mut Step<'_>, hash: B256) {
+        if !matches!(self.verdicts.get(&hash), Some(Verdict::Awaited(_))) {
+            return;
+        }
+        self.verdicts.insert(hash, Verdict::Late);
         if !self.is_decided() {
             self.check_proposal(step);
         }

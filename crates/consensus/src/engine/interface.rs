@@ -201,6 +201,14 @@ pub enum Input {
         /// Whether it can follow the head.
         valid: bool,
     },
+    /// The answer to [`Effect::Validate`] of a host that found nothing wrong with the block but that
+    /// its time is too long ago by the host's clock. Nobody is blamed, and no vote is given for it
+    /// until a later round proves that a quorum was prepared on it: correct validators are among
+    /// these, and their clocks count.
+    Late {
+        /// The block's hash on the chain: [`Block::hash`].
+        hash: B256,
+    },
     /// A timer has expired.
     Timer(Timer),
     /// A peer has connected.

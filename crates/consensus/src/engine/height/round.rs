@@ -16,15 +16,17 @@ pub(super) struct Candidate {
     pub(super) seal: Seal,
     /// Whether the host found it valid and its time has come.
     pub(super) valid: bool,
+    /// Whether its justification proves that a quorum was prepared on it in an earlier round.
+    pub(super) prepared: bool,
 }
 
 impl Candidate {
-    pub(super) fn waiting(block: Block, seal: Seal) -> Self {
-        Self { block, seal, valid: false }
+    pub(super) fn waiting(block: Block, seal: Seal, prepared: bool) -> Self {
+        Self { block, seal, valid: false, prepared }
     }
 
     pub(super) fn valid(block: Block, seal: Seal) -> Self {
-        Self { block, seal, valid: true }
+        Self { block, seal, valid: true, prepared: true }
     }
 }
 
