@@ -17,6 +17,7 @@
 mod authority;
 mod bootstrap;
 mod certificate;
+mod expiry;
 mod files;
 #[cfg(test)]
 mod golden;
@@ -44,6 +45,7 @@ pub use certificate::{
     Certificate, CertificateError, CertificatePath, MAX_CERTIFICATE_BYTES, Malformation, SerialNumber,
     Validity,
 };
+pub use expiry::{Expiring, Expiry, NOTICE_MS};
 pub use files::FileError;
 pub use info::{Address, AddressError, InfoError, MAX_NODE_INFO_BYTES, NodeInfo, SignedNodeInfo};
 pub use issue::{IssueError, Lifetimes};

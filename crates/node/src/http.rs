@@ -11,6 +11,7 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 
 use crate::core::Core;
+use crate::expiry::Expiries;
 use crate::metrics::ClientMeters;
 
 #[derive(Clone)]
@@ -18,15 +19,17 @@ struct Seen {
     core: Arc<Core>,
     clients: ClientMeters,
     ready: Arc<AtomicBool>,
+    expiries: Arc<Expiries>,
 }
 
-/// Serves `/health` (the process lives), `/ready` (it takes work; otherwise 503 and why not) and `/metrics`
+/// Serves `/health` (the process lives), `/ready` (it takes work, with warnings of what runs out soon; otherwise 503 and why not) and `/metrics`
 /// (OpenMetrics); answers where it listens.
 pub(crate) async fn serve(
     address: SocketAddr,
     core: Arc<Core>,
     clients: ClientMeters,
     ready: Arc<AtomicBool>,
+    expiries: Arc<Expiries>,
 ) -> std::io::Result<SocketAddr> {
     let listener = tokio::net::TcpListener::bind(address).await?;
     let address = listener.local_addr()?;
@@ -34,7 +37,7 @@ pub(crate) async fn serve(
         .route("/health", get(|| async { "alive\n" }))
         .route("/ready", get(is_ready))
         .route("/metrics", get(metrics))
-        .with_state(Seen { core, clients, ready });
+        .with_state(Seen { core, clients, ready, expiries });
     tokio::spawn(async move {
         if let Err(error) = axum::serve(listener, routes).await {
             tracing::error!(%error, "health and metrics are served no longer");
@@ -48,7 +51,7 @@ async fn is_ready(State(seen): State<Seen>) -> impl IntoResponse {
         return (StatusCode::SERVICE_UNAVAILABLE, "starting\n".to_owned());
     }
     match seen.core.available() {
-        Ok(()) => (StatusCode::OK, "ready\n".to_owned()),
+        Ok(()) => (StatusCode::OK, format!("ready\n{}", seen.expiries.lines())),
         Err(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")),
     }
 }

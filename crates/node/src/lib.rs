@@ -17,6 +17,7 @@
 
 mod core;
 mod desk;
+mod expiry;
 mod http;
 mod metrics;
 mod peers;

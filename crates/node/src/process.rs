@@ -19,6 +19,7 @@ use tokio::sync::oneshot;
 
 use crate::core::{Core, OpenError};
 use crate::desk::{Parts, full_text};
+use crate::expiry::Expiries;
 use crate::metrics::{ClientMeters, Meters};
 use crate::peers::{Certificates, Desk, Mail, Map};
 use crate::service::{About, Service};
@@ -232,11 +233,20 @@ impl Running {
         let health = server.health();
         let clients = ClientMeters::new(core.meters().registry(), server.figures())?;
         let ready = Arc::new(AtomicBool::new(false));
+        let registry = core.meters().registry().clone();
+        let expiries = Arc::new(Expiries::new(identity.clone(), map.clone(), registry));
+        expiries.look(now)?;
         let http = match settings.http.listen {
             None => None,
             Some(address) => Some(
                 runtime
-                    .block_on(crate::http::serve(address, core.clone(), clients, ready.clone()))
+                    .block_on(crate::http::serve(
+                        address,
+                        core.clone(),
+                        clients,
+                        ready.clone(),
+                        expiries.clone(),
+                    ))
                     .map_err(|source| NodeError::Http { address, source })?,
             ),
         };
@@ -284,6 +294,9 @@ impl Running {
                         }
                         due = Instant::now() + every;
                         refresh(&map, &messaging, &core);
+                        if let Err(error) = expiries.look(system_now()) {
+                            tracing::error!(%error, "what runs out is not measured");
+                        }
                     }
                 })?
             },

@@ -29,6 +29,15 @@ pub(super) const MAX_INFOS: usize = 100_000;
 pub(super) const MAX_FORMER: usize = 400_000;
 pub(super) const MAX_FORMER_BYTES: usize = 64 * 1024;
 
+/// What the map holds of an identity manager, unverified.
+#[derive(Debug)]
+pub(super) struct ManagerFiles {
+    /// Its certificate (PEM).
+    pub(super) certificate: Vec<u8>,
+    /// Its revocation list (DER).
+    pub(super) list: Vec<u8>,
+}
+
 /// A node info, or the path of a former identity, on the way in.
 pub(super) enum Candidate {
     /// Its bytes, or why they cannot be read.
@@ -159,8 +168,8 @@ impl NetworkFolder {
         self.path.join(INFOS).join(format!("{}.info", label(name)))
     }
 
-    /// Certificate (PEM) and revocation list of each identity manager.
-    pub(super) fn managers(&self) -> Result<Vec<(Vec<u8>, Vec<u8>)>, FileError> {
+    /// Every identity manager that has a list.
+    pub(super) fn managers(&self) -> Result<Vec<ManagerFiles>, FileError> {
         let directory = self.path.join(MANAGERS);
         list(&directory, ".crl", MAX_MANAGERS)?
             .into_iter()
@@ -168,7 +177,7 @@ impl NetworkFolder {
                 let certificate = directory.join(&name).with_extension("pem");
                 let certificate = files::read(&certificate, MAX_MANAGER_BYTES, Access::Public)?;
                 let list = files::read(&directory.join(&name), MAX_REVOCATION_LIST_BYTES, Access::Public)?;
-                Ok((certificate, list))
+                Ok(ManagerFiles { certificate, list })
             })
             .collect()
     }
@@ -231,7 +240,7 @@ impl NetworkFolder {
 
     /// Writes what a service said. The index comes last: its number stands for the rest.
     pub(super) fn keep_all(&self, sources: &Sources, index: &[u8]) -> Result<(), FileError> {
-        for (name, certificate, list) in &sources.managers {
+        for (name, ManagerFiles { certificate, list }) in &sources.managers {
             self.put_manager(name, certificate, list)?;
         }
         Self::keep(&self.path.join(ROOT_LIST), &sources.root_list)?;

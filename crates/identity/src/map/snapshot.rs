@@ -2,7 +2,8 @@
 
 use super::client::Client;
 use super::folder::{
-    Candidate, MAX_FORMER, MAX_FORMER_BYTES, MAX_INFOS, MAX_MANAGER_BYTES, MAX_MANAGERS, NetworkFolder,
+    Candidate, MAX_FORMER, MAX_FORMER_BYTES, MAX_INFOS, MAX_MANAGER_BYTES, MAX_MANAGERS, ManagerFiles,
+    NetworkFolder,
 };
 use super::identities::{self, Identities, MAX_KEYS_OF_A_NAME};
 use super::index::{Contents, IndexError, SignedIndex};
@@ -100,8 +101,8 @@ impl Changes {
 #[derive(Debug, Default)]
 pub(super) struct Sources {
     pub(super) root_list: Vec<u8>,
-    /// Name, certificate (PEM) and revocation list of each identity manager.
-    pub(super) managers: Vec<(Name, Vec<u8>, Vec<u8>)>,
+    /// Each identity manager, by name.
+    pub(super) managers: Vec<(Name, ManagerFiles)>,
     pub(super) parameters: Vec<u8>,
 }
 
@@ -109,8 +110,7 @@ pub(super) struct Sources {
 pub(super) struct Material {
     pub(super) index: Option<SignedIndex>,
     pub(super) root_list: Vec<u8>,
-    /// Certificate (PEM) and revocation list of each identity manager.
-    pub(super) managers: Vec<(Vec<u8>, Vec<u8>)>,
+    pub(super) managers: Vec<ManagerFiles>,
     pub(super) parameters: Vec<u8>,
     pub(super) infos: Vec<(String, Candidate)>,
     pub(super) former: Vec<(String, Candidate)>,
@@ -149,7 +149,7 @@ impl Material {
         }
         let managers = contents.managers.iter().map(|(certificate, list)| {
             let certificate = client.object(*certificate, MAX_MANAGER_BYTES)?;
-            Ok((certificate, client.object(*list, MAX_REVOCATION_LIST_BYTES)?))
+            Ok(ManagerFiles { certificate, list: client.object(*list, MAX_REVOCATION_LIST_BYTES)? })
         });
         let managers = managers.collect::<Result<_, MapError>>()?;
         let infos = contents.infos.iter().map(|hash| {
@@ -226,9 +226,9 @@ impl Snapshot {
     /// What a service that holds this snapshot tells.
     pub(super) fn contents(&self) -> Contents {
         let Sources { root_list, managers, parameters } = &*self.sources;
-        let managers = managers
-            .iter()
-            .map(|(_, certificate, list)| (tally_crypto::hash(certificate), tally_crypto::hash(list)));
+        let managers = managers.iter().map(|(_, ManagerFiles { certificate, list })| {
+            (tally_crypto::hash(certificate), tally_crypto::hash(list))
+        });
         Contents {
             root_list: tally_crypto::hash(root_list),
             managers: managers.collect(),
@@ -241,7 +241,8 @@ impl Snapshot {
     /// What of the sources has that hash.
     pub(super) fn source(&self, hash: &Hash) -> Option<&[u8]> {
         let Sources { root_list, managers, parameters } = &*self.sources;
-        let managers = managers.iter().flat_map(|(_, certificate, list)| [certificate, list]);
+        let managers =
+            managers.iter().flat_map(|(_, ManagerFiles { certificate, list })| [certificate, list]);
         [root_list, parameters]
             .into_iter()
             .chain(managers)
@@ -462,25 +463,25 @@ impl Snapshot {
 /// Puts the revocation lists of identity managers into force. A manager that the root revoked is
 /// left out; everything else that is wrong with one is an error.
 fn take_managers(
-    managers: Vec<(Vec<u8>, Vec<u8>)>,
+    managers: Vec<ManagerFiles>,
     trust: &Trust,
     now: Timestamp,
     changes: &mut Changes,
-) -> Result<Vec<(Name, Vec<u8>, Vec<u8>)>, MapError> {
+) -> Result<Vec<(Name, ManagerFiles)>, MapError> {
     if managers.is_empty() {
         return Err(MapError::NoManager);
     }
     let mut taken = Vec::with_capacity(managers.len());
-    for (pem, list) in managers {
-        let certificate = Certificate::parse(&pem::decode_certificate(&pem)?)?;
-        match trust.install(&list, &certificate, now) {
+    for files in managers {
+        let certificate = Certificate::parse(&pem::decode_certificate(&files.certificate)?)?;
+        match trust.install(&files.list, &certificate, now) {
             Err(error @ RevocationError::Manager(CertificateError::Revoked { .. })) => {
                 let origin = certificate.subject().to_string();
                 changes.refused.push(Refused { origin, error: error.into() });
             }
             list_in_force => {
                 list_in_force?;
-                taken.push((certificate.subject().clone(), pem, list));
+                taken.push((certificate.subject().clone(), files));
             }
         }
     }
