@@ -126,6 +126,8 @@ pub(crate) struct SessionState {
     pub(crate) held_bytes: usize,
     /// How many of them are counted in the peer's share.
     pub(crate) charged_bytes: usize,
+    /// This node ended the session, because it could not keep what came.
+    pub(crate) is_cut: bool,
 }
 
 /// What a message takes in memory besides its bytes.
@@ -150,8 +152,19 @@ impl SessionState {
             Some(_) => (id, id.answering()),
             None => (id.answering(), id),
         };
-        let inbound = BTreeMap::new();
-        Self { id, says, hears, peer, inbound, read: 0, sent: 0, index, held_bytes: 0, charged_bytes: 0 }
+        Self {
+            id,
+            says,
+            hears,
+            peer,
+            inbound: BTreeMap::new(),
+            read: 0,
+            sent: 0,
+            index,
+            held_bytes: 0,
+            charged_bytes: 0,
+            is_cut: false,
+        }
     }
 
     /// Keeps a message that arrived; `false` when it is there already.
@@ -159,14 +172,10 @@ impl SessionState {
         if self.inbound.contains_key(&number) {
             return false;
         }
+        self.is_cut |= matches!(body, Body::Cut(_));
         self.inbound.insert(number, Arrived { body, last });
         self.held_bytes = self.held_bytes.saturating_add(bytes).saturating_add(MESSAGE_BYTES);
         true
-    }
-
-    /// Did this node end the session, because it could not keep what came?
-    pub(crate) fn is_cut(&self) -> bool {
-        self.inbound.values().next_back().is_some_and(|arrived| matches!(arrived.body, Body::Cut(_)))
     }
 
     /// The first number that the flow has not read and that did not come.

@@ -323,6 +323,7 @@ impl Engine {
             let mut state = cell.state();
             state.start = None;
             state.units = units.max(1);
+            state.unit_starts = vec![0; usize::try_from(state.units).unwrap_or(1)];
             state.status = Status::Held { reason: reason.to_owned() };
             state.damaged = Some(reason.to_owned());
             state.sessions.iter().map(|session| session.hears).collect()
@@ -382,7 +383,7 @@ impl Engine {
             if session.peer != *from {
                 return Err(DeliveryError::Foreign(message.session));
             }
-            if session.inbound.contains_key(&message.number) || session.is_cut() {
+            if session.inbound.contains_key(&message.number) || session.is_cut {
                 return Ok(Delivered::Late);
             }
             match self.excess(session, arrival.message.len()) {
@@ -450,9 +451,7 @@ impl Engine {
         let answered = self.registry.answers(name, *version);
         let start = Start {
             flow,
-            name: answered
-                .as_ref()
-                .map_or_else(|_| name.chars().take(200).collect::<String>().into(), |name| Arc::from(*name)),
+            name: answered.as_ref().map_or_else(|_| shown(name), |name| Arc::from(*name)),
             version: *version,
             arguments: Vec::new(),
             origin: Origin::Session { peer: from.clone(), session: message.session },
@@ -551,6 +550,12 @@ impl Drop for Engine {
             *lock(&cell.running) = None;
         }
     }
+}
+
+/// The name of a flow that is not installed here, as a peer says it: bounded, and without what a database or a terminal
+/// does not take for text.
+fn shown(name: &str) -> Arc<str> {
+    name.chars().filter(|character| !character.is_control()).take(200).collect::<String>().into()
 }
 
 /// A flow that never ran: nothing here answers it. Recorded, so that the same message is refused once.

@@ -208,6 +208,7 @@ impl Engine {
         self.disown(undone);
         let arrivals = std::mem::take(&mut state.arrivals);
         if ended {
+            self.revive(&cell);
             let mut flows = lock(&self.flows);
             flows.ending.remove(&flow);
             flows.by_id.insert(flow, cell.clone());

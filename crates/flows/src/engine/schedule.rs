@@ -43,6 +43,11 @@ impl Engine {
         }
     }
 
+    /// A flow that ended has not: its last turn was never over, see [`Engine::run`].
+    pub(super) fn revive(&self, cell: &Cell) {
+        cell.schedule.store(IDLE, Ordering::SeqCst);
+    }
+
     /// Wakes the flows whose time has come.
     pub fn tick(&self, now: Timestamp) {
         for list in [&self.timers, &self.silences] {

@@ -13,8 +13,7 @@ fn small() -> Limits {
 }
 
 fn deliver(world: &World, from: &str, message: &Message) -> Result<Delivered, DeliveryError> {
-    let taken =
-        world.node("Bob").engine.deliver(&name(from), message.encode(), 1, [7; 32], world.now);
+    let taken = world.node("Bob").engine.deliver(&name(from), message.encode(), 1, [7; 32], world.now);
     world.settle();
     taken
 }
