@@ -10,7 +10,7 @@ use crate::journal::{Arrival, Mark, Origin, Start, Step};
 use crate::message::Body;
 use crate::registry::Running;
 use crate::service::{Host, LedgerWrite, Request, Response, Trouble};
-use crate::{FlowId, Message, SessionId};
+use crate::{FlowError, FlowId, Message, SessionId};
 
 pub(crate) struct Cell {
     pub(crate) id: FlowId,
@@ -72,7 +72,12 @@ pub(crate) struct State {
     /// When the flow wants to be run even if nothing arrives.
     pub(crate) deadline: Option<Timestamp>,
     pub(crate) wants_room: bool,
-    pub(crate) killed: bool,
+    /// The flow is to end with this, whatever its code waits for.
+    pub(crate) condemned: Option<FlowError>,
+    /// When the flow heard of a peer last. `None`: not since it was taken up.
+    pub(crate) heard: Option<Timestamp>,
+    /// Where the flow is among `Engine::silences`.
+    pub(crate) silence: Option<Timestamp>,
     /// Why the run cannot go on; set by the operation that found it.
     pub(crate) trouble: Option<Trouble>,
     /// The arguments, for running it again.
@@ -85,6 +90,10 @@ pub(crate) struct State {
     /// How many are in units.
     pub(crate) submitted: usize,
     pub(crate) units: u64,
+    /// For each of them, how many steps are in units before it.
+    pub(crate) unit_starts: Vec<usize>,
+    /// Why running the flow again is of no use: its journal is damaged.
+    pub(crate) damaged: Option<String>,
 
     pub(crate) start: Option<Start>,
     pub(crate) arrivals: Vec<Arrival>,
@@ -116,11 +125,25 @@ pub(crate) struct SessionState {
     pub(crate) index: Option<u32>,
     /// Bytes in `inbound`.
     pub(crate) held_bytes: usize,
+    /// How many of them are counted in the peer's share.
+    pub(crate) charged_bytes: usize,
+    /// This node ended the session, because it could not keep what came.
+    pub(crate) is_cut: bool,
 }
+
+/// What a message takes in memory besides its bytes.
+const MESSAGE_BYTES: usize = 128;
 
 pub(crate) struct Arrived {
     pub(crate) body: Body,
     pub(crate) last: bool,
+}
+
+impl Arrived {
+    /// Does whoever sent this listen no longer? It does if this node ended the session, and is to be told.
+    fn ends_listening(&self) -> bool {
+        self.last && !matches!(self.body, Body::Cut(_))
+    }
 }
 
 impl SessionState {
@@ -130,7 +153,19 @@ impl SessionState {
             Some(_) => (id, id.answering()),
             None => (id.answering(), id),
         };
-        Self { id, says, hears, peer, inbound: BTreeMap::new(), read: 0, sent: 0, index, held_bytes: 0 }
+        Self {
+            id,
+            says,
+            hears,
+            peer,
+            inbound: BTreeMap::new(),
+            read: 0,
+            sent: 0,
+            index,
+            held_bytes: 0,
+            charged_bytes: 0,
+            is_cut: false,
+        }
     }
 
     /// Keeps a message that arrived; `false` when it is there already.
@@ -138,9 +173,22 @@ impl SessionState {
         if self.inbound.contains_key(&number) {
             return false;
         }
+        self.is_cut |= matches!(body, Body::Cut(_));
         self.inbound.insert(number, Arrived { body, last });
-        self.held_bytes = self.held_bytes.saturating_add(bytes);
+        self.held_bytes = self.held_bytes.saturating_add(bytes).saturating_add(MESSAGE_BYTES);
         true
+    }
+
+    /// The first number that the flow has not read and that did not come.
+    pub(crate) fn next_unheard(&self) -> u64 {
+        let mut next = self.read;
+        for number in self.inbound.range(self.read..).map(|(number, _)| *number) {
+            if number != next {
+                break;
+            }
+            next = next.saturating_add(1);
+        }
+        next
     }
 
     /// What the journal calls it, see [`Step::Sent`].
@@ -150,7 +198,7 @@ impl SessionState {
 
     /// Does the other side still listen?
     pub(crate) fn is_heard(&self) -> bool {
-        (self.sent > 0 || self.index.is_none()) && !self.inbound.values().any(|arrived| arrived.last)
+        (self.sent > 0 || self.index.is_none()) && !self.inbound.values().any(Arrived::ends_listening)
     }
 }
 
@@ -186,13 +234,17 @@ impl Cell {
                 waiting: Waiting::Nothing,
                 deadline: None,
                 wants_room: false,
-                killed: false,
+                condemned: None,
+                heard: None,
+                silence: None,
                 trouble: None,
                 arguments: start.arguments.clone(),
                 steps: Vec::new(),
                 cursor: 0,
                 submitted: 0,
                 units: 0,
+                unit_starts: Vec::new(),
+                damaged: None,
                 start: Some(start),
                 arrivals: Vec::new(),
                 sends: Vec::new(),

@@ -559,6 +559,7 @@ impl Session {
                     Err(FlowError::SessionEnded { party: party() })
                 }
                 Body::Failed(error) => Err(error.clone().heard_from(party())),
+                Body::Cut(error) => Err(error.clone()),
             },
         };
         if result.is_ok() {

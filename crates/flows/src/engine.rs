@@ -2,19 +2,21 @@
 
 mod hospital;
 mod schedule;
+pub(crate) mod shares;
 mod turn;
 
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use tally_contracts::{Name, NetworkId, Party, Timestamp};
 
-use crate::cell::{Cell, SessionState, Status, Waiting};
+use crate::cell::{Cell, SessionState, State, Status, Waiting};
 use crate::journal::{Arrival, Origin, Outcome, Saved, Start, Step, Unit};
 use crate::message::Body;
 use crate::service::{Host, Trouble};
 use crate::{FlowError, FlowId, Message, MessageError, Registry, SessionId};
+use shares::Shares;
 
 pub use hospital::{ControlError, FlowState, View};
 
@@ -23,22 +25,45 @@ pub use hospital::{ControlError, FlowState, View};
 pub struct Limits {
     /// Flows under way.
     pub flows: usize,
-    /// Bytes of a session that its flow has not read.
+    /// Flows under way that peers started, all peers together: the rest of `flows` is for the node's own users.
+    pub peers_flows: usize,
+    /// Flows under way that one peer started. A peer opens a session by starting a flow, so that this limits the
+    /// sessions that it opened as well.
+    pub peer_flows: usize,
+    /// Bytes of one peer's messages that are kept for flows under way, in all sessions together.
+    pub peer_bytes: usize,
+    /// Bytes of a session that are kept for its flow.
     pub session_bytes: usize,
     /// Messages of a session that its flow has not read.
     pub session_messages: usize,
+    /// How long nothing may be heard of the peer that started a flow before the flow ends, in milliseconds. A flow
+    /// that a user of this node started waits for as long as it has to.
+    pub silence_ms: u64,
     /// The first pause before a flow in trouble is tried again, in milliseconds; it doubles each time.
     pub first_retry_ms: u64,
     /// The longest pause, in milliseconds.
     pub longest_retry_ms: u64,
 }
 
+impl Limits {
+    /// At most `flows` under way, three quarters of them for peers.
+    #[must_use]
+    pub fn with_flows(self, flows: usize) -> Self {
+        let peers_flows = flows.saturating_mul(3).div_ceil(4);
+        Self { flows, peers_flows, peer_flows: self.peer_flows.min(peers_flows), ..self }
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {
             flows: 250_000,
+            peers_flows: 187_500,
+            peer_flows: 10_000,
+            peer_bytes: 64 << 20,
             session_bytes: 16 << 20,
             session_messages: 10_000,
+            silence_ms: 24 * 60 * 60 * 1000,
             first_retry_ms: 100,
             longest_retry_ms: 60_000,
         }
@@ -63,9 +88,6 @@ pub enum DeliveryError {
     /// A message for a session that this peer is not in.
     #[error("session {0} is not with this peer")]
     Foreign(SessionId),
-    /// The flow has not read what came before, and that is as much as is kept for it.
-    #[error("session {0} holds as much as a flow may leave unread")]
-    Flooded(SessionId),
     /// It cannot be known now whether the message was here before: it has to come again.
     #[error(transparent)]
     Trouble(#[from] Trouble),
@@ -118,6 +140,10 @@ pub struct Engine {
     runnable: Mutex<VecDeque<Arc<Cell>>>,
     timers: Mutex<BTreeSet<(Timestamp, FlowId)>>,
     wanting_room: Mutex<BTreeSet<FlowId>>,
+    /// When flows that peers started end unless the peer is heard of. Apart from `timers`: it is nothing to do.
+    silences: Mutex<BTreeSet<(Timestamp, FlowId)>>,
+    /// Locked last, after the state of a flow and after `flows`.
+    shares: Mutex<Shares>,
     turns: AtomicUsize,
 }
 
@@ -125,8 +151,8 @@ pub struct Engine {
 struct Flows {
     by_id: HashMap<FlowId, Arc<Cell>>,
     sessions: HashMap<SessionId, FlowId>,
-    /// Ended, and not yet durably so.
-    ending: HashSet<FlowId>,
+    /// Ended, and not yet durably so; without a cell those that never ran.
+    ending: HashMap<FlowId, Option<Arc<Cell>>>,
 }
 
 /// A flow's right to run, see [`Engine::next`].
@@ -155,6 +181,8 @@ impl Engine {
             runnable: Mutex::default(),
             timers: Mutex::default(),
             wanting_room: Mutex::default(),
+            silences: Mutex::default(),
+            shares: Mutex::default(),
             turns: AtomicUsize::new(0),
         }
     }
@@ -180,6 +208,16 @@ impl Engine {
         self.len() == 0
     }
 
+    /// What a peer uses of this node: flows under way that it started, and bytes of its messages that are kept.
+    pub fn share_of(&self, peer: &Name) -> (usize, usize) {
+        lock(&self.shares).of(peer)
+    }
+
+    /// The peers that have started flows which are under way.
+    pub fn starters(&self) -> Vec<Name> {
+        lock(&self.shares).starters()
+    }
+
     /// How many turns were run.
     pub fn turns(&self) -> usize {
         self.turns.load(Ordering::Relaxed)
@@ -193,7 +231,7 @@ impl Engine {
     /// Is this flow under way, or has it ended without that being durable yet?
     pub fn holds(&self, flow: FlowId) -> bool {
         let flows = lock(&self.flows);
-        flows.by_id.contains_key(&flow) || flows.ending.contains(&flow)
+        flows.by_id.contains_key(&flow) || flows.ending.contains_key(&flow)
     }
 
     /// Starts a flow. Starting the same flow again changes nothing.
@@ -207,7 +245,7 @@ impl Engine {
         }
         let mut flows = lock(&self.flows);
         // Another thread may have been quicker with the same request.
-        if flows.by_id.contains_key(&start.flow) || flows.ending.contains(&start.flow) {
+        if flows.by_id.contains_key(&start.flow) || flows.ending.contains_key(&start.flow) {
             return Ok(Started::Before);
         }
         if flows.by_id.len() >= self.limits.flows {
@@ -227,9 +265,14 @@ impl Engine {
     pub fn restore(&self, saved: Saved) -> Result<(), RestoreError> {
         let flow = saved.start.flow;
         let damaged = |reason: String| RestoreError::Damaged { flow, reason };
-        let units = saved.steps.len() as u64;
+        let units = saved.steps.len().max(1) as u64;
         let mut steps = Vec::new();
+        let mut unit_starts = Vec::with_capacity(saved.steps.len().max(1));
+        if saved.steps.is_empty() {
+            unit_starts.push(0);
+        }
         for unit in &saved.steps {
+            unit_starts.push(steps.len());
             steps.extend(Step::decode_all(unit).map_err(|error| damaged(error.to_string()))?);
         }
         let cell = self.cell(saved.start);
@@ -249,7 +292,8 @@ impl Engine {
                 }
             }
             state.submitted = steps.len();
-            state.units = units.max(1);
+            state.units = units;
+            state.unit_starts = unit_starts;
             state.steps = steps;
             state.status = match saved.mark {
                 crate::Mark::Running => Status::Active,
@@ -265,14 +309,39 @@ impl Engine {
                 };
                 session.keep(message.number, message.body, message.last, bytes);
             }
+            self.charge(&mut state);
         }
         let sessions: Vec<_> = cell.state().sessions.iter().map(|session| session.hears).collect();
         let mut flows = lock(&self.flows);
         flows.sessions.extend(sessions.into_iter().map(|session| (session, flow)));
         flows.by_id.insert(flow, cell.clone());
+        if let Some(peer) = self.starter(&cell) {
+            lock(&self.shares).restore(peer);
+        }
         drop(flows);
         self.schedule(&cell);
         Ok(())
+    }
+
+    /// Takes up a flow whose journal is damaged, so that it is held for a person. It never runs; it can be killed.
+    pub fn hold(&self, start: Start, units: u64, reason: &str) {
+        let flow = start.flow;
+        let cell = self.cell(start);
+        let sessions: Vec<_> = {
+            let mut state = cell.state();
+            state.start = None;
+            state.units = units.max(1);
+            state.unit_starts = vec![0; usize::try_from(state.units).unwrap_or(1)];
+            state.status = Status::Held { reason: reason.to_owned() };
+            state.damaged = Some(reason.to_owned());
+            state.sessions.iter().map(|session| session.hears).collect()
+        };
+        let mut flows = lock(&self.flows);
+        flows.sessions.extend(sessions.into_iter().map(|session| (session, flow)));
+        flows.by_id.insert(flow, cell.clone());
+        if let Some(peer) = self.starter(&cell) {
+            lock(&self.shares).restore(peer);
+        }
     }
 
     /// A message of another node. What is taken is durable with the flow's next unit, whose arrivals carry the `ticket`.
@@ -289,49 +358,85 @@ impl Engine {
         now: Timestamp,
     ) -> Result<Delivered, DeliveryError> {
         let message = Message::decode(&bytes)?;
+        if matches!(message.body, Body::Cut(_)) {
+            return Err(MessageError::local().into());
+        }
         let arrival = Arrival { session: message.session, number: message.number, message: bytes, ticket };
         let known = {
             let flows = lock(&self.flows);
             flows.sessions.get(&message.session).and_then(|flow| flows.by_id.get(flow)).cloned()
         };
         match known {
-            Some(cell) => self.append(&cell, from, message, arrival),
+            Some(cell) => self.append(&cell, from, message, arrival, now),
             None => self.answer(from, message, arrival, seed, now),
         }
     }
 
-    /// A message for a flow that is under way.
+    /// A message for a flow that is under way. One that is more than may be kept ends its session: it cannot be left
+    /// out, for the flow would wait for it for ever.
     fn append(
         &self,
         cell: &Arc<Cell>,
         from: &Name,
         message: Message,
-        arrival: Arrival,
+        mut arrival: Arrival,
+        now: Timestamp,
     ) -> Result<Delivered, DeliveryError> {
         {
             let mut state = cell.state();
             if state.status == Status::Ended {
                 return Ok(Delivered::Late);
             }
-            let limits = &self.limits;
             let session = state.hearing(message.session).expect("its messages lead to this flow");
             if session.peer != *from {
                 return Err(DeliveryError::Foreign(message.session));
             }
-            if session.inbound.contains_key(&message.number) {
+            if session.inbound.contains_key(&message.number) || session.is_cut {
                 return Ok(Delivered::Late);
             }
-            let unread = session.inbound.range(session.read..).count();
-            if session.held_bytes.saturating_add(arrival.message.len()) > limits.session_bytes
-                || unread >= limits.session_messages
-            {
-                return Err(DeliveryError::Flooded(message.session));
-            }
-            session.keep(message.number, message.body, message.last, arrival.message.len());
+            match self.excess(session, arrival.message.len()) {
+                None => session.keep(message.number, message.body, message.last, arrival.message.len()),
+                Some(error) => {
+                    let cut = Message {
+                        session: message.session,
+                        number: session.next_unheard(),
+                        last: true,
+                        body: Body::Cut(error),
+                    };
+                    arrival.number = cut.number;
+                    arrival.message = cut.encode();
+                    session.keep(cut.number, cut.body, cut.last, arrival.message.len())
+                }
+            };
+            state.heard = Some(now);
             state.arrivals.push(arrival);
+            self.charge(&mut state);
         }
         self.schedule(cell);
         Ok(Delivered::Taken(cell.id))
+    }
+
+    /// Why so many bytes more cannot be kept for a session, if they cannot.
+    fn excess(&self, session: &SessionState, bytes: usize) -> Option<FlowError> {
+        let limits = &self.limits;
+        let held = session.held_bytes.saturating_add(bytes);
+        let too_large = |what: &str, bytes: usize, limit: usize| {
+            Some(FlowError::TooLarge { what: what.to_owned(), bytes: bytes as u64, limit: limit as u64 })
+        };
+        if held > limits.session_bytes {
+            return too_large("what a session keeps", held, limits.session_bytes);
+        }
+        let unread = session.inbound.range(session.read..).count();
+        if unread >= limits.session_messages {
+            let reason = format!("a session has {unread} unread messages, as many as it may have");
+            return Some(FlowError::Refused { reason });
+        }
+        let shares = lock(&self.shares);
+        if session.peer != self.me.name && !shares.has_room(&session.peer, bytes, limits.peer_bytes) {
+            let held = shares.of(&session.peer).1.saturating_add(bytes);
+            return too_large("what is kept of a peer's messages", held, limits.peer_bytes);
+        }
+        None
     }
 
     /// A message for no flow that is under way: it opens a session, or it is late.
@@ -354,27 +459,29 @@ impl Engine {
         let answered = self.registry.answers(name, *version);
         let start = Start {
             flow,
-            name: answered
-                .as_ref()
-                .map_or_else(|_| name.chars().take(200).collect::<String>().into(), |name| Arc::from(*name)),
+            name: answered.as_ref().map_or_else(|_| shown(name), |name| Arc::from(*name)),
             version: *version,
             arguments: Vec::new(),
             origin: Origin::Session { peer: from.clone(), session: message.session },
             seed,
             at: now,
         };
+        let own = *from == self.me.name;
         let mut flows = lock(&self.flows);
+        if flows.by_id.contains_key(&flow) || flows.ending.contains_key(&flow) {
+            return Ok(Delivered::Late);
+        }
         let refusal = match answered {
             Err(error) => Some(error),
             Ok(_) if flows.by_id.len() >= self.limits.flows => {
                 Some(FlowError::Busy { limit: self.limits.flows as u64 })
             }
-            Ok(_) => None,
+            Ok(_) if own => None,
+            Ok(_) => self.admit(from, arrival.message.len()).err(),
         };
         if let Some(error) = refusal {
-            flows.ending.insert(flow);
+            flows.ending.insert(flow, None);
             drop(flows);
-            let own = *from == self.me.name;
             let says = if own { message.session.answering() } else { message.session };
             self.host.submit(refused(start, from, says, arrival, error));
             return Ok(Delivered::Taken(flow));
@@ -385,13 +492,49 @@ impl Engine {
             let length = arrival.message.len();
             let session = state.hearing(message.session).expect("it answers this session");
             session.keep(0, message.body, message.last, length);
+            state.heard = Some(now);
             state.arrivals.push(arrival);
+            self.charge(&mut state);
         }
         flows.sessions.insert(message.session, flow);
         flows.by_id.insert(flow, cell.clone());
         drop(flows);
         self.schedule(&cell);
         Ok(Delivered::Taken(flow))
+    }
+
+    /// Counts a flow that a peer starts, if its share has room for it.
+    fn admit(&self, peer: &Name, bytes: usize) -> Result<(), FlowError> {
+        let limits = &self.limits;
+        let mut shares = lock(&self.shares);
+        if !shares.has_room(peer, bytes, limits.peer_bytes) {
+            return Err(FlowError::TooLarge {
+                what: "what is kept of a peer's messages".to_owned(),
+                bytes: shares.of(peer).1.saturating_add(bytes) as u64,
+                limit: limits.peer_bytes as u64,
+            });
+        }
+        shares
+            .start(peer, limits.peer_flows, limits.peers_flows)
+            .map_err(|limit| FlowError::Busy { limit: limit as u64 })
+    }
+
+    /// Counts what is kept for a flow's sessions by peer.
+    fn charge(&self, state: &mut State) {
+        for session in &mut state.sessions {
+            if session.charged_bytes != session.held_bytes && session.peer != self.me.name {
+                lock(&self.shares).keep(&session.peer, session.charged_bytes, session.held_bytes);
+                session.charged_bytes = session.held_bytes;
+            }
+        }
+    }
+
+    /// The other node that started a flow, if one did.
+    fn starter<'a>(&self, cell: &'a Cell) -> Option<&'a Name> {
+        match &cell.origin {
+            Origin::Session { peer, .. } if *peer != self.me.name => Some(peer),
+            _ => None,
+        }
     }
 
     fn cell(&self, start: Start) -> Arc<Cell> {
@@ -415,6 +558,12 @@ impl Drop for Engine {
             *lock(&cell.running) = None;
         }
     }
+}
+
+/// The name of a flow that is not installed here, as a peer says it: bounded, and without what a database or a terminal
+/// does not take for text.
+fn shown(name: &str) -> Arc<str> {
+    name.chars().filter(|character| !character.is_control()).take(200).collect::<String>().into()
 }
 
 /// A flow that never ran: nothing here answers it. Recorded, so that the same message is refused once.

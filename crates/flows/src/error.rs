@@ -114,8 +114,8 @@ pub enum FlowError {
         /// The limit in force.
         limit: u64,
     },
-    /// The node has as many flows as it may have.
-    #[error("the node has {limit} flows under way, as many as it may have; try again later")]
+    /// As many flows are under way as may be: of the node, of all peers, or of the peer that asks.
+    #[error("{limit} flows are under way, as many as the node takes; try again later")]
     Busy {
         /// The limit in force.
         limit: u64,

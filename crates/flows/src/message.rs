@@ -37,12 +37,22 @@ pub enum Body {
     End,
     /// The sender's flow failed.
     Failed(FlowError),
+    /// The receiving node ended the session, because it could not keep what came. Written by a node into the journal
+    /// of its own flow; refused when a peer sends it.
+    Cut(FlowError),
 }
 
 /// Bytes from a peer that are not a message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a message between flows: {0}")]
 pub struct MessageError(String);
+
+impl MessageError {
+    /// A message that only the node itself may write.
+    pub(crate) fn local() -> Self {
+        Self("a peer does not end a session in the name of this node".to_owned())
+    }
+}
 
 impl Message {
     /// The message as bytes.

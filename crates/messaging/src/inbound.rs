@@ -2,9 +2,7 @@
 
 mod accept;
 mod conversation;
-mod pending;
 mod slot;
 
 pub(crate) use accept::listen;
-pub(crate) use pending::Pending;
 pub(crate) use slot::Slot;

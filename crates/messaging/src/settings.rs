@@ -16,6 +16,8 @@ pub struct Settings {
     pub connection_limit: usize,
     /// Accepted connections that have not; one more pushes out the one that has tried longest.
     pub handshake_limit: usize,
+    /// How many of them may be from one address; one more pushes out the one that has tried longest.
+    pub handshakes_per_address: usize,
     /// Time to open a TCP connection to one address.
     pub connect_timeout: Duration,
     /// Time for the TLS handshake and the first frames together.
@@ -46,6 +48,7 @@ impl Default for Settings {
             buffer_limit: 1 << 20,
             connection_limit: 4096,
             handshake_limit: 256,
+            handshakes_per_address: 64,
             connect_timeout: Duration::from_secs(5),
             handshake_timeout: Duration::from_secs(10),
             ping_after: Duration::from_secs(15),
@@ -98,6 +101,7 @@ impl Settings {
             ("message_limit", self.message_limit),
             ("connection_limit", self.connection_limit),
             ("handshake_limit", self.handshake_limit),
+            ("handshakes_per_address", self.handshakes_per_address),
             ("outbox_readers", self.outbox_readers),
         ];
         let zero_time = times.iter().find(|(_, time)| time.is_zero()).map(|(name, _)| *name);

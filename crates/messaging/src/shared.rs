@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use tally_contracts::Name;
+use tally_ops::connections::Places;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc, watch};
 
 use crate::error::{Cause, ConnectionError};
-use crate::inbound::{Pending, Slot};
+use crate::inbound::Slot;
 use crate::messaging::Node;
 use crate::metrics::Counters;
 use crate::outbound::Outbound;
@@ -37,7 +38,7 @@ pub(crate) struct Shared {
     pub(crate) counters: Counters,
     pub(crate) outbound: RwLock<HashMap<Name, Arc<Outbound>>>,
     pub(crate) inbound: RwLock<HashMap<Name, Arc<Slot>>>,
-    pub(crate) pending: Pending,
+    pub(crate) pending: Places,
     /// Counts orders to verify peers again; a handshake begun before one does not lead to a connection.
     pub(crate) epoch: AtomicU64,
     /// Accepted connections past their handshake.
@@ -66,7 +67,7 @@ impl Shared {
             counters: Counters::new(),
             outbound: RwLock::default(),
             inbound: RwLock::default(),
-            pending: Pending::new(settings.handshake_limit),
+            pending: Places::new(settings.handshake_limit, settings.handshakes_per_address),
             epoch: AtomicU64::new(0),
             established: AtomicUsize::new(0),
             outbox_readers: Semaphore::new(settings.outbox_readers),

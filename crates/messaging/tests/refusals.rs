@@ -457,6 +457,20 @@ async fn silent_handshakes_make_room_for_honest_ones() {
 }
 
 #[tokio::test]
+async fn handshakes_of_one_address_make_room_for_each_other() {
+    let network = Network::new();
+    let patient =
+        Settings { handshakes_per_address: 2, handshake_timeout: Duration::from_secs(3600), ..settings() };
+    let b = network.node_with("B", patient).await;
+    let mut silent = Vec::new();
+    for _ in 0..20 {
+        silent.push(TcpStream::connect(b.messaging.local_addr()).await.unwrap());
+    }
+    still_works(&network, &b).await;
+    assert!(b.messaging.metrics().handshakes_evicted >= 18, "well below the limit for all addresses");
+}
+
+#[tokio::test]
 async fn settings_that_cannot_work_are_refused() {
     let network = Network::new();
     let a = network.node("A").await;

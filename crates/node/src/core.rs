@@ -1,14 +1,20 @@
 //! One node without threads and sockets: flows, store and queues, moved by whoever calls.
 
-use std::collections::VecDeque;
+mod aside;
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+pub(crate) use tests::core as fixture;
+
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use bytes::Bytes;
 use tally_contracts::{AttachmentId, Name, Party, StateRef, Timestamp, TransactionId};
 use tally_flows::{
-    Arrival, Delivered, DeliveryError, Engine, FlowId, Limits, Mark, Origin, Outcome, Registry, RestoreError,
-    Saved, SessionId, Start, StartError, Started,
+    Arrival, Delivered, DeliveryError, Engine, FlowError, FlowId, Limits, Mark, Origin, Outcome, Registry,
+    RestoreError, Saved, SessionId, Start, StartError, Started,
 };
 use tally_messaging::{Cause, Position, QueueId, Refusal};
 use tally_store::{FlowStatus, Produced, SavedFlow, Store, StoreError, Write};
@@ -20,6 +26,10 @@ use crate::metrics::Meters;
 
 /// Units that may wait for the store before messages and starts have to wait as well.
 const WAITING_UNITS: usize = 20_000;
+/// How many of them may be there before messages of peers wait: the rest is for what this node's users start.
+const PEERS_UNITS: usize = WAITING_UNITS / 4 * 3;
+/// Messages of one peer that may be on their way to the disk.
+const PEER_MESSAGES: u64 = 1000;
 /// Flows read from the journal in one go.
 const RESTORE_PAGE: usize = 1000;
 
@@ -121,6 +131,8 @@ pub struct Core {
     refused: AtomicBool,
     /// The batch under way, so that one is made at a time.
     committing: Mutex<Option<Batch>>,
+    /// Peers with flows here that were not members when it was looked last.
+    absent: Mutex<BTreeSet<Name>>,
 }
 
 impl Core {
@@ -143,6 +155,7 @@ impl Core {
             trackers: Mutex::default(),
             refused: AtomicBool::new(false),
             committing: Mutex::new(None),
+            absent: Mutex::default(),
         };
         {
             let mut outbound = lock(&core.desk.outbound);
@@ -164,7 +177,7 @@ impl Core {
             let Some(last) = page.last() else { break };
             after = Some(last.flow.flow);
             for saved in page {
-                core.engine.restore(saved_flow(saved)?)?;
+                core.take_up(saved);
             }
         }
         // What this node had to say to itself and has not heard.
@@ -179,6 +192,23 @@ impl Core {
             lock(&core.loopback).extend(page.into_iter().map(|(number, bytes)| (number, Bytes::from(bytes))));
         }
         Ok(core)
+    }
+
+    /// Takes up a flow of the journal. One whose journal is damaged is held for a person, and keeps no other from going on.
+    fn take_up(&self, saved: SavedFlow) {
+        let flow = FlowId(saved.flow.flow);
+        let units = saved.steps.len() as u64;
+        let result = start_of(&saved).map_err(|error| (None, error)).and_then(|start| {
+            let again = start.clone();
+            let saved = journal_of(start, saved).map_err(|error| (Some(again.clone()), error))?;
+            self.engine.restore(saved).map_err(|error| (Some(again), error.into()))
+        });
+        let Err((start, error)) = result else { return };
+        let reason = full_text(&error);
+        tracing::error!(%flow, reason, "a flow cannot be taken up");
+        if let Some(start) = start {
+            self.engine.hold(start, units, &reason);
+        }
     }
 
     /// Where durable messages go from now on.
@@ -237,6 +267,39 @@ impl Core {
             return Err(Unavailable::Overloaded(waiting));
         }
         Ok(())
+    }
+
+    /// Asks whether the store can be used: it writes something and reads something, on the thread that commits. `answer`
+    /// is called once, with what is in the way if something is; it must be quick. Not called when the node stops before.
+    pub fn probe(&self, answer: impl FnOnce(Result<(), String>) + Send + 'static) {
+        self.desk.queue.probe(Box::new(answer));
+    }
+
+    /// Answers those who ask whether the store can be used.
+    pub(crate) fn answer_probes(&self) {
+        let probes = self.desk.queue.take_probes();
+        if probes.is_empty() {
+            return;
+        }
+        let result = match self.desk.queue.trouble() {
+            Some(trouble) => Err(trouble),
+            None => self.use_store().map_err(|error| full_text(&error)),
+        };
+        for probe in probes {
+            probe(result.clone());
+        }
+    }
+
+    fn use_store(&self) -> Result<(), StoreError> {
+        let store = self.store();
+        // Changes nothing, and is written all the same.
+        let peer = self.me().name.clone();
+        store.apply(&[Write::Received { peer, queue: self.own.0, up_to: 0 }])?;
+        let nothing = TransactionId::from_bytes([0; 32]);
+        store.flow([0; 16])?;
+        store.transactions(&[nothing])?;
+        store.consumed(&[StateRef { transaction: nothing, index: 0 }])?;
+        store.check()
     }
 
     /// Starts a flow for a user. It is durable once a follower hears so.
@@ -349,7 +412,7 @@ impl Core {
     }
 
     fn take(&self, peer: &Name, queue: QueueId, number: u64, bytes: &Bytes) -> Result<(), Refusal> {
-        if self.available().is_err() {
+        if self.available().is_err() || !self.has_room_for(peer, queue) {
             self.refused.store(true, Ordering::Relaxed);
             return Err(Refusal::Busy);
         }
@@ -377,6 +440,31 @@ impl Core {
             }
         }
         Ok(())
+    }
+
+    /// May a peer say more now? What one of them says, and all together, leaves room for what others say and for what
+    /// the node's users start.
+    fn has_room_for(&self, peer: &Name, queue: QueueId) -> bool {
+        if *peer == self.me().name {
+            return true;
+        }
+        let position = self.position(peer, queue);
+        self.desk.queue.len() < PEERS_UNITS
+            && position.accepted.saturating_sub(position.durable) < PEER_MESSAGES
+    }
+
+    /// Ends the flows of peers that are members no longer, if they were not when this was called before either: a map
+    /// that is being written does not end them. Called after the network map was read again.
+    pub fn review_members(&self) {
+        let network = &self.desk.parts.network;
+        let gone: BTreeSet<Name> =
+            self.engine.starters().into_iter().filter(|peer| network.party(peer).is_none()).collect();
+        let mut absent = lock(&self.absent);
+        for peer in gone.intersection(&absent) {
+            let flows = self.engine.end_of_peer(peer, &FlowError::UnknownParty { name: peer.to_string() });
+            tracing::warn!(%peer, flows, "the flows of a peer end that is not a member any more");
+        }
+        *absent = gone;
     }
 
     /// A peer has all messages up to a number.
@@ -436,15 +524,30 @@ impl Core {
     ///
     /// # Errors
     /// Nothing was let out. After a transient error the next call tries the same batch again; any other is a broken
-    /// invariant or a lost database, and the node has to end.
+    /// invariant or a lost database, and the node has to end. What is the fault of one flow is no error: its flow is
+    /// held, and the others' units are written.
     pub fn commit(&self) -> Result<bool, StoreError> {
         let mut committing = lock(&self.committing);
         if committing.is_none() {
             *committing = self.desk.take_batch();
         }
-        let Some(batch) = committing.as_ref() else { return Ok(false) };
-        self.desk.apply(batch)?;
-        let batch = committing.take().expect("it was there");
+        let Some(batch) = committing.take() else { return Ok(false) };
+        let (batch, result) = match self.desk.apply(&batch) {
+            Err(error) if error.is_of_writes() && batch.set_aside.is_none() => {
+                match self.set_aside(batch, error) {
+                    Ok(batch) => {
+                        let result = self.desk.apply(&batch);
+                        (batch, result)
+                    }
+                    Err((batch, error)) => (batch, Err(error)),
+                }
+            }
+            result => (batch, result),
+        };
+        if let Err(error) = result {
+            *committing = Some(batch);
+            return Err(error);
+        }
         // Released in the order of the batches, so still under the lock.
         self.release(batch);
         Ok(true)
@@ -556,6 +659,7 @@ impl Core {
     pub(crate) fn keep_committing(&self, patience: std::time::Duration) -> Result<(), StoreError> {
         let mut stopping = None;
         while self.is_committing() || self.desk.queue.wait() {
+            self.answer_probes();
             match self.commit() {
                 Ok(_) => stopping = None,
                 Err(error) if error.is_transient() => {
@@ -589,25 +693,30 @@ fn decode_outcome(flow: FlowId, bytes: &[u8]) -> Result<Outcome, OpenError> {
     borsh::from_slice(bytes).map_err(|error| OpenError::Row { flow, reason: format!("its outcome: {error}") })
 }
 
-fn saved_flow(saved: SavedFlow) -> Result<Saved, OpenError> {
+fn start_of(saved: &SavedFlow) -> Result<Start, OpenError> {
     let flow = FlowId(saved.flow.flow);
     let origin = borsh::from_slice(&saved.flow.origin)
         .map_err(|error| OpenError::Row { flow, reason: format!("its origin: {error}") })?;
+    Ok(Start {
+        flow,
+        name: saved.flow.name.as_str().into(),
+        version: saved.flow.version,
+        arguments: saved.flow.arguments.clone(),
+        origin,
+        seed: saved.flow.seed,
+        at: saved.flow.at,
+    })
+}
+
+fn journal_of(start: Start, saved: SavedFlow) -> Result<Saved, OpenError> {
     for (place, (unit, _)) in (0..).zip(&saved.steps) {
         if place != *unit {
-            return Err(OpenError::Row { flow, reason: format!("its unit {place} is missing") });
+            let reason = format!("its unit {place} is missing");
+            return Err(OpenError::Row { flow: start.flow, reason });
         }
     }
     Ok(Saved {
-        start: Start {
-            flow,
-            name: saved.flow.name.into(),
-            version: saved.flow.version,
-            arguments: saved.flow.arguments,
-            origin,
-            seed: saved.flow.seed,
-            at: saved.flow.at,
-        },
+        start,
         steps: saved.steps.into_iter().map(|(_, entries)| entries).collect(),
         arrivals: saved
             .arrivals

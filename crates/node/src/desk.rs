@@ -135,6 +135,12 @@ impl Desk {
         *tally_crypto::keyed(&self.parts.entropy, &number.to_le_bytes()).as_bytes()
     }
 
+    /// Is a transaction in memory, for all flows to see?
+    #[cfg(test)]
+    pub(crate) fn is_recent(&self, id: &TransactionId) -> bool {
+        lock(&self.recent).verified(None, id).is_some()
+    }
+
     /// Waits until a flow may be ready to run; `false` when the node stops.
     pub(crate) fn wait(&self) -> bool {
         let mut signals = lock(&self.signals);

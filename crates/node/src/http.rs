@@ -1,18 +1,30 @@
 //! Health and metrics over HTTP, for those who watch the node.
 
+mod listener;
+#[cfg(test)]
+mod tests;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use crate::core::Core;
 use crate::expiry::Expiries;
 use crate::metrics::ClientMeters;
+use listener::Limited;
+pub(crate) use listener::Limits;
+
+/// How long the database has to answer before the node counts as not ready.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 #[derive(Clone)]
 struct Seen {
@@ -26,6 +38,7 @@ struct Seen {
 /// (OpenMetrics); answers where it listens.
 pub(crate) async fn serve(
     address: SocketAddr,
+    limits: Limits,
     core: Arc<Core>,
     clients: ClientMeters,
     ready: Arc<AtomicBool>,
@@ -39,7 +52,7 @@ pub(crate) async fn serve(
         .route("/metrics", get(metrics))
         .with_state(Seen { core, clients, ready, expiries });
     tokio::spawn(async move {
-        if let Err(error) = axum::serve(listener, routes).await {
+        if let Err(error) = axum::serve(Limited::new(listener, limits), routes).await {
             tracing::error!(%error, "health and metrics are served no longer");
         }
     });
@@ -50,9 +63,21 @@ async fn is_ready(State(seen): State<Seen>) -> impl IntoResponse {
     if !seen.ready.load(Ordering::Relaxed) {
         return (StatusCode::SERVICE_UNAVAILABLE, "starting\n".to_owned());
     }
-    match seen.core.available() {
-        Ok(()) => (StatusCode::OK, format!("ready\n{}", seen.expiries.lines())),
-        Err(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")),
+    if let Err(error) = seen.core.available() {
+        return (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n"));
+    }
+    let (answer, answered) = oneshot::channel();
+    seen.core.probe(move |result| drop(answer.send(result)));
+    match timeout(PATIENCE, answered).await {
+        Ok(Ok(Ok(()))) => (StatusCode::OK, format!("ready\n{}", seen.expiries.lines())),
+        Ok(Ok(Err(reason))) => {
+            (StatusCode::SERVICE_UNAVAILABLE, format!("the node cannot use its database: {reason}\n"))
+        }
+        Ok(Err(_)) => (StatusCode::SERVICE_UNAVAILABLE, "the node stops\n".to_owned()),
+        Err(_) => {
+            let text = format!("the node's database has not answered within {} s\n", PATIENCE.as_secs());
+            (StatusCode::SERVICE_UNAVAILABLE, text)
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tally_contracts::{Contracts, Timestamp};
-use tally_flows::{Limits, Rate};
+use tally_flows::Rate;
 use tally_identity::{Changes, Identity, IdentityError, MapError, NetworkMap, system_now, tls};
 use tally_messaging::{Messaging, Node as MessagingNode, Settings as MessagingSettings};
 use tally_ops::metrics::MetricError;
@@ -126,6 +126,22 @@ pub struct Running {
     committer: JoinHandle<Result<(), StoreError>>,
 }
 
+/// How many connections each listener takes, so that all together leave files for the database.
+#[derive(Debug, PartialEq, Eq)]
+struct Connections {
+    peers: usize,
+    handshakes: usize,
+    clients: usize,
+}
+
+impl Connections {
+    /// For a process that may have so many files open.
+    fn of(files: usize) -> Self {
+        let share = |of: usize, most: usize| (files / of).clamp(1, most);
+        Self { peers: share(4, 4096), handshakes: share(16, 256), clients: share(4, 1024) }
+    }
+}
+
 fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
@@ -191,10 +207,7 @@ impl Running {
             entropy,
             queue_bytes: settings.messaging.queue_bytes,
         };
-        let mut limits = Limits::default();
-        if settings.flows.limit > 0 {
-            limits.flows = settings.flows.limit;
-        }
+        let limits = settings.flows.limits();
         let meters = Meters::new(tally_ops::metrics::Registry::new())?;
         let core = Arc::new(Core::open(parts, tally_protocols::registry(), limits, meters)?);
         let mail = Arc::new(Mail::default());
@@ -208,10 +221,13 @@ impl Running {
             .build()
             .map_err(|error| NodeError::System(format!("threads for the network: {error}")))?;
         let parameters = map.parameters();
+        let shares = Connections::of(tally_ops::descriptors::raise());
         let messaging = runtime.block_on(Messaging::start(
             MessagingSettings {
                 listen: settings.messaging.listen,
                 message_limit: usize::try_from(parameters.max_message_bytes).expect("32 bits"),
+                connection_limit: shares.peers,
+                handshake_limit: shares.handshakes,
                 ..MessagingSettings::default()
             },
             MessagingNode {
@@ -228,7 +244,9 @@ impl Running {
 
         let about = Arc::new(Told { core: core.clone(), map: map.clone(), started: now });
         let service = Arc::new(Service::new(core.clone(), about));
-        let rpc = tally_rpc::Settings::new(settings.rpc.listen);
+        let mut rpc = tally_rpc::Settings::new(settings.rpc.listen);
+        rpc.connections = shares.clients;
+        rpc.strangers_per_address = rpc.strangers_per_address.min(shares.clients / 2);
         let server = runtime.block_on(Server::bind(rpc, tls.rpc_server(), users, service))?;
         let health = server.health();
         let clients = ClientMeters::new(core.meters().registry(), server.figures())?;
@@ -242,6 +260,7 @@ impl Running {
                 runtime
                     .block_on(crate::http::serve(
                         address,
+                        crate::http::Limits::default(),
                         core.clone(),
                         clients,
                         ready.clone(),
@@ -413,6 +432,7 @@ fn refresh(map: &NetworkMap, messaging: &Messaging, core: &Core) {
             if changes.revocations {
                 messaging.renew();
             }
+            core.review_members();
         }
         Err(error) => tracing::warn!(error = full_text(&error), "the network map was not read again"),
     }
@@ -494,5 +514,20 @@ impl About for Told {
                 "modified_ms": parameters.modified.as_millis(),
             }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_leave_files_for_the_database() {
+        assert_eq!(Connections::of(1 << 20), Connections { peers: 4096, handshakes: 256, clients: 1024 });
+        let few = Connections::of(1024);
+        assert_eq!(few, Connections { peers: 256, handshakes: 64, clients: 256 });
+        let http = crate::http::Limits::default().connections;
+        // Twice as many for peers: one connection for each direction.
+        assert!(2 * few.peers + few.handshakes + few.clients + http <= 1024 - 64);
     }
 }

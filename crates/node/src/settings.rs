@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use tally_flows::Limits;
 use tally_ops::config::{ConfigError, Loader};
 use tally_store::{Database, PostgresOptions, SqliteOptions};
 
@@ -163,8 +164,34 @@ pub struct FlowsSection {
     /// Threads that run flows. 0 for as many as cores, and two at least; with PostgreSQL four times that, since a thread
     /// waits for what it reads there.
     pub threads: usize,
-    /// Flows under way at most; 0 for 250,000.
+    /// Flows under way at most; 0 for 250,000. Peers together may start three quarters of them here.
     pub limit: usize,
+    /// Flows under way that one peer started here at most; 0 for 10,000.
+    pub peer_limit: usize,
+    /// Bytes of one peer's messages that are kept for flows under way; 0 for 64 MiB.
+    pub peer_bytes: usize,
+    /// How long nothing may be heard of the peer that started a flow before the flow ends, in milliseconds; 0 for a day.
+    pub silence_ms: u64,
+}
+
+impl FlowsSection {
+    /// The bounds on what others can make this node keep.
+    pub(crate) fn limits(&self) -> Limits {
+        let mut limits = Limits::default();
+        if self.limit > 0 {
+            limits = limits.with_flows(self.limit);
+        }
+        if self.peer_limit > 0 {
+            limits.peer_flows = self.peer_limit;
+        }
+        if self.peer_bytes > 0 {
+            limits.peer_bytes = self.peer_bytes;
+        }
+        if self.silence_ms > 0 {
+            limits.silence_ms = self.silence_ms;
+        }
+        limits
+    }
 }
 
 impl Settings {
@@ -329,6 +356,19 @@ mod tests {
             let text = crate::desk::full_text(&error);
             assert!(text.contains(named), "{text}");
         }
+    }
+
+    #[test]
+    fn shares_of_flows_are_configured_or_the_default() {
+        let shares = |text: &str| {
+            let limits = load(&format!("{GOOD}[flows]\n{text}\n")).expect("a configuration").flows.limits();
+            (limits.flows, limits.peers_flows, limits.peer_flows, limits.peer_bytes, limits.silence_ms)
+        };
+        assert_eq!(shares(""), (250_000, 187_500, 10_000, 64 << 20, 86_400_000));
+        assert_eq!(shares("limit = 100").0, 100);
+        assert_eq!((shares("limit = 100").1, shares("limit = 100").2), (75, 75));
+        let all = "peer_limit = 7\npeer_bytes = 1000\nsilence_ms = 5000";
+        assert_eq!(shares(all), (250_000, 187_500, 7, 1000, 5000));
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! | module | promise |
 //! | --- | --- |
 //! | [`config`] | one TOML file, overridden by environment, then by flags; an error names file, line, column and key |
+//! | [`connections`] | who keeps a connection to a listener when there are too many |
+//! | [`descriptors`] | how many files and connections this process may have open |
 //! | [`metrics`] | counters, gauges and histograms, rendered as OpenMetrics text |
 //! | [`memory`] | how this process asks for memory |
 //! | [`shutdown`] | SIGTERM and SIGINT become a token that drains; a second signal ends the process |
@@ -13,6 +15,8 @@
 //! This is the lowest layer: no other crate of the workspace is used here, and no asynchronous runtime.
 
 pub mod config;
+pub mod connections;
+pub mod descriptors;
 pub mod memory;
 pub mod metrics;
 pub mod ports;

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use tally_contracts::{Name, Timestamp};
 use tally_flows::{Context, Flow, FlowError, Responder, Session};
 
-/// The longest that a node lets a peer's flow sleep: a day.
-pub const LONGEST_MS: u64 = 24 * 60 * 60 * 1000;
+/// The longest that a node lets a peer's flow sleep: a minute.
+pub const LONGEST_MS: u64 = 60 * 1000;
 
 /// Whom to ask, and how long it shall wait.
 #[derive(Clone, Debug, BorshSerialize, BorshDeserialize, Serialize, Deserialize)]
@@ -65,7 +65,7 @@ impl Responder for Answer {
         let after_ms: u64 = session.receive().await?;
         if after_ms > LONGEST_MS {
             return Err(FlowError::refused(format!(
-                "{after_ms} ms is longer than {LONGEST_MS} ms, which is a day"
+                "{after_ms} ms is longer than {LONGEST_MS} ms, which is a minute"
             )));
         }
         if after_ms > 0 {

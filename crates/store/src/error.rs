@@ -149,6 +149,19 @@ impl StoreError {
         matches!(self, Self::Full(_) | Self::Busy(_) | Self::Unreachable(_))
     }
 
+    /// Whether the fault may be that of some writes of a batch, so that the others can be applied without them.
+    pub fn is_of_writes(&self) -> bool {
+        matches!(
+            self,
+            Self::Twice { .. }
+                | Self::Conflict { .. }
+                | Self::Missing { .. }
+                | Self::Range { .. }
+                | Self::Row { .. }
+                | Self::Database(_)
+        )
+    }
+
     pub(crate) fn row(
         table: &'static str,
         key: impl std::fmt::Display,

@@ -67,6 +67,15 @@ pub trait Store: Send + Sync {
     /// is in it.
     fn apply(&self, writes: &[Write]) -> Result<()>;
 
+    /// Looks whether what is on the disk can be read, past what is in memory. Takes a few reads, so that it does not find
+    /// every damage; but once some read has found any, it always tells so.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`], and others as of every call.
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Flows that have not ended, in the order in which they began, at most `limit`, those after
     /// `after`.
     ///

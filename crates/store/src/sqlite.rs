@@ -23,6 +23,7 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ToSql};
 use std::fs::{File, TryLockError};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 use tally_contracts::{AttachmentId, Name, PublicKey, StateRef, TransactionId};
@@ -40,6 +41,8 @@ pub struct Sqlite {
     writer: Mutex<Option<Writer>>,
     readers: Pool<Connection>,
     meter: Meter,
+    /// A read found a damaged page.
+    is_damaged: AtomicBool,
     /// Locked as long as this store is open.
     _lock: File,
 }
@@ -60,6 +63,7 @@ impl Sqlite {
             writer: Mutex::new(Some(writer)),
             readers: Pool::new(readers),
             meter: Meter::default(),
+            is_damaged: AtomicBool::new(false),
             _lock: lock,
         })
     }
@@ -75,6 +79,9 @@ impl Sqlite {
                 Err(StoreError::Full(_) | StoreError::Unreachable(_) | StoreError::Corrupt(_))
             ) {
                 place.discard();
+            }
+            if matches!(result, Err(StoreError::Corrupt(_))) {
+                self.is_damaged.store(true, Ordering::Relaxed);
             }
             result
         })
@@ -126,6 +133,17 @@ impl Store for Sqlite {
             }
             result
         })
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.is_damaged.load(Ordering::Relaxed) {
+            return Err(StoreError::Corrupt("a read found a damaged page".into()));
+        }
+        let result = connection::glance(&self.options);
+        if matches!(result, Err(StoreError::Corrupt(_))) {
+            self.is_damaged.store(true, Ordering::Relaxed);
+        }
+        result
     }
 
     fn unfinished_flows(&self, after: Option<FlowKey>, limit: usize) -> Result<Vec<SavedFlow>> {

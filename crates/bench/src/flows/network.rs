@@ -141,7 +141,7 @@ impl Network {
                 },
                 http: HttpSection { listen: Some(([127, 0, 0, 1], 0).into()) },
                 database: layout.database.section(&format!("{prefix}_{}", organisation.to_lowercase())),
-                flows: FlowsSection { threads: layout.flow_threads, limit: 0 },
+                flows: FlowsSection { threads: layout.flow_threads, ..FlowsSection::default() },
                 oracle: OracleSection::default(),
             };
             let password =

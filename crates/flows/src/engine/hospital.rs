@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use tally_contracts::Timestamp;
+use tally_contracts::{Name, Timestamp};
 
 use super::{Engine, lock};
-use crate::cell::{Cell, Status};
-use crate::{FlowId, Origin};
+use crate::cell::{Cell, SessionState, Status, Waiting};
+use crate::journal::{Arrival, Step};
+use crate::{FlowError, FlowId, Origin};
 
 /// A flow under way, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,9 +126,114 @@ impl Engine {
     /// [`ControlError::Unknown`].
     pub fn kill(&self, flow: FlowId) -> Result<(), ControlError> {
         let cell = self.find(flow).ok_or(ControlError::Unknown(flow))?;
-        cell.state().killed = true;
-        self.schedule(&cell);
+        self.condemn(&cell, FlowError::Killed);
         Ok(())
+    }
+
+    /// Ends all flows that a peer started, with this failure: how many they are. For a peer that is no longer a member.
+    pub fn end_of_peer(&self, peer: &Name, error: &FlowError) -> usize {
+        let cells: Vec<_> = lock(&self.flows)
+            .by_id
+            .values()
+            .filter(|cell| self.starter(cell) == Some(peer))
+            .cloned()
+            .collect();
+        for cell in &cells {
+            self.condemn(cell, error.clone());
+        }
+        cells.len()
+    }
+
+    /// Undoes what a flow did in its unit of this number and since, because the host cannot make it durable: the flow is
+    /// as it was before, but for messages that arrived, and is held for a person. The host writes that in the place of
+    /// this unit, with the arrivals of all units that are undone, and with those returned, which were in none yet.
+    /// `undo` is called while the flow cannot run: units of the flow that the host has not written are left out by it.
+    ///
+    /// `None` when there is no such flow, or one that never ran; it is over then.
+    pub fn set_back(
+        &self,
+        flow: FlowId,
+        unit: u64,
+        reason: &str,
+        undo: impl FnOnce(),
+    ) -> Option<Vec<Arrival>> {
+        let (cell, ended) = {
+            let flows = lock(&self.flows);
+            match flows.by_id.get(&flow) {
+                Some(cell) => (Some(cell.clone()), false),
+                None => (flows.ending.get(&flow).cloned().flatten(), true),
+            }
+        };
+        let Some(cell) = cell else {
+            undo();
+            self.forget(flow);
+            return None;
+        };
+        let mut running = lock(&cell.running);
+        *running = None;
+        undo();
+        let mut state = cell.state();
+        // It may have ended in the turn that was waited for.
+        let ended = ended || state.status == Status::Ended;
+        let place = usize::try_from(unit).unwrap_or(usize::MAX);
+        let before = state.unit_starts.get(place).copied().unwrap_or(state.submitted);
+        // What was received and digested by steps that are undone is not kept as it came.
+        if state.steps.iter().skip(before).any(|step| matches!(step, Step::Digested(_))) {
+            state.damaged = Some(reason.to_owned());
+        }
+        state.steps.truncate(before);
+        state.submitted = state.steps.len();
+        state.unit_starts.truncate(place);
+        state.unit_starts.push(before);
+        state.units = unit.saturating_add(1);
+        state.start = None;
+        state.sends.clear();
+        state.writes.clear();
+        state.mark_changed = false;
+        state.condemned = None;
+        state.trouble = None;
+        state.deadline = None;
+        state.wants_room = false;
+        state.waiting = Waiting::Nothing;
+        state.status = Status::Held { reason: reason.to_owned() };
+        state.rewind();
+        let opened: Vec<u32> = state
+            .steps
+            .iter()
+            .filter_map(|step| if let Step::Opened { index, .. } = step { Some(*index) } else { None })
+            .collect();
+        let is_known = |session: &SessionState| session.index.is_none_or(|index| opened.contains(&index));
+        let (kept, undone) = std::mem::take(&mut state.sessions).into_iter().partition(is_known);
+        state.sessions = kept;
+        self.disown(undone);
+        let arrivals = std::mem::take(&mut state.arrivals);
+        if ended {
+            self.revive(&cell);
+            let mut flows = lock(&self.flows);
+            flows.ending.remove(&flow);
+            flows.by_id.insert(flow, cell.clone());
+            if let Some(peer) = self.starter(&cell) {
+                lock(&self.shares).restore(peer);
+            }
+        }
+        self.index_sessions(&cell, &state);
+        self.charge(&mut state);
+        Some(arrivals)
+    }
+
+    /// Forgets sessions of which no peer has heard.
+    fn disown(&self, sessions: Vec<SessionState>) {
+        for session in sessions {
+            lock(&self.flows).sessions.remove(&session.hears);
+            if session.peer != self.me.name {
+                lock(&self.shares).keep(&session.peer, session.charged_bytes, 0);
+            }
+        }
+    }
+
+    fn condemn(&self, cell: &Arc<Cell>, error: FlowError) {
+        cell.state().condemned = Some(error);
+        self.schedule(cell);
     }
 
     fn set(

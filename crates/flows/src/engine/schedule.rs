@@ -43,18 +43,25 @@ impl Engine {
         }
     }
 
+    /// A flow that ended has not: its last turn was never over, see [`Engine::run`].
+    pub(super) fn revive(&self, cell: &Cell) {
+        cell.schedule.store(IDLE, Ordering::SeqCst);
+    }
+
     /// Wakes the flows whose time has come.
     pub fn tick(&self, now: Timestamp) {
-        let due: Vec<FlowId> = {
-            let mut timers = lock(&self.timers);
-            let mut due = Vec::new();
-            while let Some(first) = timers.first().copied().filter(|(at, _)| *at <= now) {
-                timers.remove(&first);
-                due.push(first.1);
-            }
-            due
-        };
-        self.wake_all(due);
+        for list in [&self.timers, &self.silences] {
+            let due: Vec<FlowId> = {
+                let mut times = lock(list);
+                let mut due = Vec::new();
+                while let Some(first) = times.first().copied().filter(|(at, _)| *at <= now) {
+                    times.remove(&first);
+                    due.push(first.1);
+                }
+                due
+            };
+            self.wake_all(due);
+        }
     }
 
     /// When [`Engine::tick`] has something to do next.

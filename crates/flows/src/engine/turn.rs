@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Poll, Waker};
+use std::time::Duration;
 
 use tally_contracts::Timestamp;
 
@@ -31,9 +32,10 @@ impl Engine {
         let runs = {
             let mut state = cell.state();
             state.now = state.now.max(now);
+            self.listen(&cell, &mut state, now);
             match &state.status {
                 Status::Ended => return,
-                _ if state.killed => true,
+                _ if state.condemned.is_some() => true,
                 Status::Active => true,
                 Status::Healing { until, .. } => *until <= now,
                 Status::Paused | Status::Held { .. } => {
@@ -54,8 +56,11 @@ impl Engine {
     fn advance(&self, cell: &Arc<Cell>, running: &mut Option<Running>) -> Reached {
         {
             let mut state = cell.state();
-            if state.killed {
-                return Reached::Ended(Err(FlowError::Killed));
+            if let Some(error) = state.condemned.take() {
+                return Reached::Ended(Err(error));
+            }
+            if let Some(reason) = &state.damaged {
+                return Reached::Trouble(Trouble::Lasting(reason.clone()));
             }
             state.trouble = None;
             state.deadline = None;
@@ -172,7 +177,10 @@ impl Engine {
         }
         let ended = outcome.is_some();
         if ended {
-            self.remove(cell, &state);
+            self.remove(cell, &mut state);
+        } else {
+            self.charge(&mut state);
+            self.await_word(cell, &mut state);
         }
         if let Some(unit) = unit(cell, &mut state, outcome) {
             drop(state);
@@ -182,7 +190,7 @@ impl Engine {
     }
 
     /// Messages of the sessions that the flow opened find it.
-    fn index_sessions(&self, cell: &Arc<Cell>, state: &State) {
+    pub(super) fn index_sessions(&self, cell: &Arc<Cell>, state: &State) {
         if state.sessions.is_empty() {
             return;
         }
@@ -195,16 +203,56 @@ impl Engine {
     /// A flow has ended and is about to be submitted. It goes over to those that end in one step: once the host has
     /// forgotten it, which may be before this turn is over, nothing here may say that it is under way. Whoever followed
     /// it then would wait for ever.
-    fn remove(&self, cell: &Cell, state: &State) {
+    fn remove(&self, cell: &Arc<Cell>, state: &mut State) {
         {
             let mut flows = lock(&self.flows);
             flows.by_id.remove(&cell.id);
             for session in &state.sessions {
                 flows.sessions.remove(&session.hears);
             }
-            flows.ending.insert(cell.id);
+            flows.ending.insert(cell.id, Some(cell.clone()));
+            let mut shares = lock(&self.shares);
+            for session in &mut state.sessions {
+                shares.keep(&session.peer, std::mem::take(&mut session.charged_bytes), 0);
+            }
+            if let Some(peer) = self.starter(cell) {
+                shares.end(peer);
+            }
         }
         lock(&self.wanting_room).remove(&cell.id);
+        if let Some(at) = state.silence.take() {
+            lock(&self.silences).remove(&(at, cell.id));
+        }
+    }
+
+    /// A flow that a peer started, and that nobody holds for a person, ends when its peers were silent for too long.
+    fn listen(&self, cell: &Cell, state: &mut State, now: Timestamp) {
+        let Some(peer) = self.starter(cell) else { return };
+        let heard = *state.heard.get_or_insert(now);
+        if matches!(state.status, Status::Active | Status::Healing { .. })
+            && state.condemned.is_none()
+            && now.since(heard) >= Duration::from_millis(self.limits.silence_ms)
+        {
+            state.condemned = Some(FlowError::Timeout { party: peer.clone() });
+        }
+    }
+
+    /// Has a flow that a peer started looked at again once the peer may have been silent for too long.
+    fn await_word(&self, cell: &Cell, state: &mut State) {
+        if self.starter(cell).is_none() || state.silence.is_some_and(|at| at > state.now) {
+            return;
+        }
+        let limit = Duration::from_millis(self.limits.silence_ms.max(1));
+        let mut at = state.heard.unwrap_or(state.now).saturating_add(limit);
+        if at <= state.now {
+            // It is paused or held: a person decides.
+            at = state.now.saturating_add(limit);
+        }
+        let mut silences = lock(&self.silences);
+        if let Some(before) = state.silence.replace(at) {
+            silences.remove(&(before, cell.id));
+        }
+        silences.insert((at, cell.id));
     }
 }
 
@@ -239,6 +287,7 @@ fn unit(cell: &Cell, state: &mut State, outcome: Option<Outcome>) -> Option<Unit
     if !shows {
         return None;
     }
+    let before = state.submitted;
     let mut steps = Vec::new();
     // The journal of a flow that has ended is of no use.
     if outcome.is_none() {
@@ -249,6 +298,7 @@ fn unit(cell: &Cell, state: &mut State, outcome: Option<Outcome>) -> Option<Unit
     state.submitted = state.steps.len();
     let number = state.units;
     state.units += 1;
+    state.unit_starts.push(before);
     Some(Unit {
         flow: cell.id,
         number,

@@ -67,7 +67,7 @@ impl Responder for Obey {
     }
 }
 
-fn registry() -> Registry {
+pub(super) fn registry() -> Registry {
     Registry::new().flow::<Ask<1>>().responder::<Obey>()
 }
 

@@ -117,6 +117,7 @@ type InTransit = (u64, Name, Name, Vec<u8>);
 /// Alice and Bob with the same flows, and the post between them.
 pub(super) struct World {
     pub(super) nodes: BTreeMap<Name, Node>,
+    pub(super) limits: Limits,
     pub(super) now: Timestamp,
     /// Deliver each message so often.
     pub(super) copies: usize,
@@ -125,12 +126,17 @@ pub(super) struct World {
     tickets: CellOf<u64>,
 }
 
-fn engine(registry: Registry, me: &Party, desk: &Arc<Desk>) -> Engine {
-    Engine::new(registry, Limits::default(), me.clone(), NetworkId::from_bytes([0x4e; 32]), desk.clone())
+fn engine(registry: Registry, limits: &Limits, me: &Party, desk: &Arc<Desk>) -> Engine {
+    let network = NetworkId::from_bytes([0x4e; 32]);
+    Engine::new(registry, limits.clone(), me.clone(), network, desk.clone())
 }
 
 impl World {
     pub(super) fn new(registry: fn() -> Registry) -> Self {
+        Self::with_limits(registry, Limits::default())
+    }
+
+    pub(super) fn with_limits(registry: fn() -> Registry, limits: Limits) -> Self {
         let nodes = ["Alice", "Bob"]
             .into_iter()
             .map(|who| {
@@ -142,12 +148,13 @@ impl World {
                     room: Mutex::new(true),
                     performed: Mutex::new(0),
                 });
-                let engine = engine(registry(), &me, &desk);
+                let engine = engine(registry(), &limits, &me, &desk);
                 (me.name.clone(), Node { me, desk, engine })
             })
             .collect();
         Self {
             nodes,
+            limits,
             now: Timestamp::from_millis(1_000_000),
             copies: 1,
             delivered: RefCell::default(),
@@ -191,6 +198,9 @@ impl World {
             }
             let sent = node.desk.disk.lock().unwrap().outbound.pop_front();
             if let Some((to, bytes)) = sent {
+                if !self.nodes.contains_key(&to) {
+                    return true;
+                }
                 let ticket = self.tickets.get() + 1;
                 self.tickets.set(ticket);
                 self.delivered.borrow_mut().push((ticket, node.me.name.clone(), to.clone(), bytes.clone()));
@@ -232,7 +242,7 @@ impl World {
             self.nodes[&from].desk.disk.lock().unwrap().outbound.push_front((to, bytes));
         }
         let node = self.nodes.get_mut(&name(who)).expect("a node");
-        node.engine = engine(registry(), &node.me, &node.desk);
+        node.engine = engine(registry(), &self.limits, &node.me, &node.desk);
         let saved: Vec<_> = node.desk.disk.lock().unwrap().flows.values().cloned().collect();
         for saved in saved {
             node.engine.restore(saved).expect("a good journal");

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tally_contracts::Name;
 use tokio::io::{AsyncWriteExt, BufReader, ReadHalf, WriteHalf};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ProtocolVersion;
 use tokio_rustls::server::TlsStream;
@@ -54,8 +55,12 @@ pub(crate) async fn listen(listener: TcpListener, shared: Arc<Shared>) {
 }
 
 async fn connection(shared: Arc<Shared>, stream: TcpStream, address: SocketAddr) {
-    let (place, evicted) = shared.pending.enter();
-    if evicted {
+    let wanted = Arc::new(Notify::new());
+    let close = Arc::clone(&wanted);
+    // Those that have not shown who they are never keep a newcomer out.
+    let Some(entered) = shared.pending.enter(address.ip(), move || close.notify_one()) else { return };
+    let place = entered.place;
+    if entered.evicted {
         shared.counters.handshakes_evicted.fetch_add(1, Relaxed);
     }
     let after = shared.settings.handshake_timeout;
@@ -64,7 +69,7 @@ async fn connection(shared: Arc<Shared>, stream: TcpStream, address: SocketAddr)
     let late = |during| ConnectionError::Silent { after, during };
     let secured = tokio::select! {
         () = shared.stopped() => return,
-        () = place.evicted() => Err(late("making room for newer handshakes")),
+        () = wanted.notified() => Err(late("making room for newer handshakes")),
         secured = tokio::time::timeout_at(deadline, secure(&shared, stream)) => {
             secured.unwrap_or_else(|_| Err(late("in the TLS handshake")))
         }
@@ -75,7 +80,7 @@ async fn connection(shared: Arc<Shared>, stream: TcpStream, address: SocketAddr)
     };
     let greeted = tokio::select! {
         () = shared.stopped() => Err(ConnectionError::Stopping),
-        () = place.evicted() => Err(late("making room for newer handshakes")),
+        () = wanted.notified() => Err(late("making room for newer handshakes")),
         greeted = tokio::time::timeout_at(deadline, greet(&shared, &peer, &mut halves)) => {
             greeted.unwrap_or_else(|_| Err(late("waiting for a hello")))
         }

@@ -1,10 +1,11 @@
 //! From units of flows to batches of the store, and from durable batches to the world.
 
+use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tally_contracts::{AttachmentId, Name, SignedTransaction, StateRef, TransactionId};
-use tally_flows::{FlowId, LedgerWrite, Mark, Outcome, Unit};
+use tally_flows::{Arrival, FlowId, LedgerWrite, Mark, Outcome, Unit};
 use tally_store::{NewFlow, Produced, Recorded, StoreError, Write};
 
 use super::inbound::Progress;
@@ -19,9 +20,14 @@ const LINGER: Duration = Duration::from_millis(20);
 /// Told when an attachment is durable, or why it is not.
 pub(crate) type Stored = Box<dyn FnOnce() + Send>;
 
+/// Told whether the store can be used, or why not.
+pub(crate) type Probe = Box<dyn FnOnce(Result<(), String>) + Send>;
+
 /// A unit as the store and the world will see it.
 pub(crate) struct Prepared {
     pub(crate) flow: FlowId,
+    /// Which of the flow's units it is.
+    pub(crate) number: u64,
     pub(crate) starts: bool,
     pub(crate) writes: Vec<Write>,
     pub(crate) sends: Vec<(Name, Vec<u8>)>,
@@ -30,6 +36,8 @@ pub(crate) struct Prepared {
     pub(crate) kept: Vec<TransactionId>,
     pub(crate) attached: Vec<AttachmentId>,
     pub(crate) notarised: Vec<StateRef>,
+    /// Messages that arrived for a flow which ends with this unit: written only if the unit is set aside.
+    pub(crate) arrivals: Vec<Write>,
 }
 
 #[derive(Default)]
@@ -42,6 +50,7 @@ pub(crate) struct Queue {
 struct Pending {
     units: Vec<Prepared>,
     attachments: Vec<(AttachmentId, Vec<u8>, Stored)>,
+    probes: Vec<Probe>,
     /// Since when there has been something that nobody waits for.
     lazy: Option<Instant>,
     stopped: bool,
@@ -55,7 +64,30 @@ pub(crate) struct Batch {
     pub(crate) units: Vec<Prepared>,
     pub(crate) sends: Vec<(Name, u64, Vec<u8>)>,
     pub(crate) progress: Vec<Progress>,
-    attachments: Vec<Stored>,
+    /// Which of the writes are those of each unit; what follows the last is of none.
+    pub(crate) spans: Vec<Range<usize>>,
+    /// What was taken out of it, once it was refused.
+    pub(crate) set_aside: Option<SetAside>,
+    pub(crate) attachments: Vec<Stored>,
+}
+
+/// What a batch holds in the place of units that the store refuses.
+#[derive(Default)]
+pub(crate) struct SetAside {
+    /// Flows whose start is written with it.
+    pub(crate) started: Vec<FlowId>,
+    /// Messages that are written with it and were in no unit.
+    pub(crate) tickets: Vec<u64>,
+}
+
+/// A message that arrived for a flow, as the store keeps it.
+pub(crate) fn arrival_write(flow: FlowId, arrival: Arrival) -> Write {
+    Write::Arrival {
+        flow: flow.0,
+        session: arrival.session.0,
+        number: arrival.number,
+        message: arrival.message,
+    }
 }
 
 impl Queue {
@@ -76,6 +108,16 @@ impl Queue {
     pub(crate) fn store_attachment(&self, id: AttachmentId, bytes: Vec<u8>, stored: Stored) {
         lock(&self.pending).attachments.push((id, bytes, stored));
         self.ready.notify_one();
+    }
+
+    /// Somebody wants to know whether the store can be used.
+    pub(crate) fn probe(&self, probe: Probe) {
+        lock(&self.pending).probes.push(probe);
+        self.ready.notify_one();
+    }
+
+    pub(crate) fn take_probes(&self) -> Vec<Probe> {
+        std::mem::take(&mut lock(&self.pending).probes)
     }
 
     /// There is something that can wait a little.
@@ -100,7 +142,7 @@ impl Queue {
     pub(crate) fn wait(&self) -> bool {
         let mut pending = lock(&self.pending);
         loop {
-            if !pending.units.is_empty() || !pending.attachments.is_empty() {
+            if !pending.units.is_empty() || !pending.attachments.is_empty() || !pending.probes.is_empty() {
                 return true;
             }
             if pending.stopped {
@@ -146,16 +188,10 @@ impl Desk {
             (None, None) => {}
         }
         let mut tickets = Vec::with_capacity(unit.arrivals.len());
+        let mut arrivals = Vec::new();
         for arrival in unit.arrivals {
             tickets.push(arrival.ticket);
-            if !ends {
-                writes.push(Write::Arrival {
-                    flow: flow.0,
-                    session: arrival.session.0,
-                    number: arrival.number,
-                    message: arrival.message,
-                });
-            }
+            if ends { &mut arrivals } else { &mut writes }.push(arrival_write(flow, arrival));
         }
         if !ends {
             // Written even when empty, so that the numbers of a flow's units have no gap.
@@ -174,6 +210,8 @@ impl Desk {
         }
         let mut prepared = Prepared {
             flow,
+            number: unit.number,
+            arrivals,
             starts,
             writes,
             sends: Vec::with_capacity(unit.sends.len()),
@@ -203,6 +241,27 @@ impl Desk {
         pending.units.push(prepared);
         drop(pending);
         self.queue.ready.notify_one();
+    }
+
+    /// Takes the units of a flow that wait, without making anything of them.
+    pub(crate) fn take_units(&self, flow: FlowId) -> Vec<Prepared> {
+        let mut pending = lock(&self.queue.pending);
+        if !pending.units.iter().any(|unit| unit.flow == flow) {
+            return Vec::new();
+        }
+        let (taken, left) =
+            std::mem::take(&mut pending.units).into_iter().partition(|unit| unit.flow == flow);
+        pending.units = left;
+        taken
+    }
+
+    /// Forgets what a unit that is set aside showed to other flows.
+    pub(crate) fn withdraw(&self, unit: &Prepared) {
+        let mut recent = lock(&self.recent);
+        for transaction in &unit.recorded {
+            recent.withdraw(&transaction.id());
+        }
+        recent.end(unit.flow);
     }
 
     fn prepare(
@@ -295,15 +354,18 @@ impl Desk {
         let mut writes =
             Vec::with_capacity(units.iter().map(|unit| unit.writes.len() + unit.sends.len()).sum());
         let mut sends = Vec::new();
+        let mut spans = Vec::with_capacity(units.len());
         {
             let mut outbound = lock(&self.outbound);
             for unit in &mut units {
+                let first = writes.len();
                 writes.append(&mut unit.writes);
                 for (peer, message) in unit.sends.drain(..) {
                     let number = outbound.number(&peer, message.len());
                     writes.push(Write::Send { peer: peer.clone(), number, message: message.clone() });
                     sends.push((peer, number, message));
                 }
+                spans.push(first..writes.len());
             }
             for (peer, up_to) in outbound.take_acknowledged() {
                 writes.push(Write::Acknowledged { peer, up_to });
@@ -320,7 +382,7 @@ impl Desk {
         if writes.is_empty() && units.is_empty() {
             return None;
         }
-        Some(Batch { writes, units, sends, progress, attachments: stored })
+        Some(Batch { writes, units, sends, progress, spans, set_aside: None, attachments: stored })
     }
 
     /// A batch is durable: memory that stood for it is given up, and those who wait are told.
@@ -365,9 +427,16 @@ impl Desk {
                 inbound.durable(progress);
             }
         }
+        let set_aside = batch.set_aside.take().unwrap_or_default();
+        for ticket in set_aside.tickets {
+            self.settle(ticket);
+        }
         let mut finished = Vec::new();
         {
             let mut watch = lock(&self.watch);
+            for flow in set_aside.started {
+                watch.started(flow);
+            }
             for unit in &batch.units {
                 if unit.starts {
                     watch.started(unit.flow);

@@ -104,13 +104,18 @@ impl Recent {
             own.recorded.remove(&id);
             own.kept.remove(&id);
         }
-        if let Some(slot) = self.submitted.get_mut(&id) {
+        self.withdraw(&id);
+        self.cache(transaction);
+    }
+
+    /// The unit that records a transaction is not on its way any more.
+    pub(crate) fn withdraw(&mut self, id: &TransactionId) {
+        if let Some(slot) = self.submitted.get_mut(id) {
             slot.1 -= 1;
             if slot.1 == 0 {
-                self.submitted.remove(&id);
+                self.submitted.remove(id);
             }
         }
-        self.cache(transaction);
     }
 
     /// A kept transaction or part of an attachment is durable.

@@ -74,7 +74,7 @@ impl World {
             },
             http: HttpSection { listen: Some("127.0.0.1:0".parse().expect("an address")) },
             database: DatabaseSection::default(),
-            flows: FlowsSection { threads: 4, limit: 0 },
+            flows: FlowsSection { threads: 4, ..FlowsSection::default() },
             oracle: OracleSection::default(),
         }
     }

@@ -567,7 +567,7 @@ impl Network {
             Ok(Delivered::Late) | Err(DeliveryError::Undecodable(_) | DeliveryError::Foreign(_)) => {
                 state.pending.push_back(Pending::Late(from.clone(), number));
             }
-            Err(DeliveryError::Flooded(_) | DeliveryError::Trouble(_)) => {
+            Err(DeliveryError::Trouble(_)) => {
                 drop(state);
                 node.underway.remove(&(from.clone(), number));
             }

@@ -12,8 +12,9 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tally_ops::connections::{Place, Places};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
@@ -48,7 +49,8 @@ struct Shared<N: NodeService> {
     routes: Routes<N>,
     http: http2::Builder<TokioExecutor>,
     handshake_limit: Duration,
-    places: Arc<Semaphore>,
+    login_limit: Duration,
+    places: Places,
     refusals: Arc<Semaphore>,
     limit: usize,
     figures: Arc<Figures>,
@@ -56,9 +58,15 @@ struct Shared<N: NodeService> {
 }
 
 /// Whether a connection has a place, and the place.
-enum Place {
-    Served { _permit: OwnedSemaphorePermit },
-    Refused { _permit: OwnedSemaphorePermit },
+enum Admission {
+    Served {
+        place: Arc<Place>,
+        /// Another needs the place.
+        wanted: Arc<Notify>,
+    },
+    Refused {
+        _permit: OwnedSemaphorePermit,
+    },
 }
 
 impl<N: NodeService> Connections<N> {
@@ -83,7 +91,8 @@ impl<N: NodeService> Connections<N> {
             routes,
             http,
             handshake_limit: settings.handshake_limit,
-            places: Arc::new(Semaphore::new(settings.connections)),
+            login_limit: settings.login_limit,
+            places: Places::new(settings.connections, settings.strangers_per_address),
             refusals: Arc::new(Semaphore::new(REFUSED_AT_ONCE)),
             limit: settings.connections,
             figures,
@@ -102,10 +111,10 @@ impl<N: NodeService> Connections<N> {
                 accepted = listener.accept() => accepted,
             };
             match accepted {
-                Ok((stream, peer)) => match self.shared.place() {
-                    Some(place) => {
+                Ok((stream, peer)) => match self.shared.admit(peer) {
+                    Some(admission) => {
                         let shared = self.shared.clone();
-                        self.tasks.spawn(shared.connection(stream, peer, place));
+                        self.tasks.spawn(shared.connection(stream, peer, admission));
                     }
                     // Too many even to say so: closing is all that is left.
                     None => drop(stream),
@@ -137,16 +146,34 @@ fn is_of_one_connection(error: &io::Error) -> bool {
 }
 
 impl<N: NodeService> Shared<N> {
-    fn place(&self) -> Option<Place> {
-        if let Ok(permit) = self.places.clone().try_acquire_owned() {
-            return Some(Place::Served { _permit: permit });
+    fn admit(&self, peer: SocketAddr) -> Option<Admission> {
+        let wanted = Arc::new(Notify::new());
+        let close = wanted.clone();
+        if let Some(entered) = self.places.enter(peer.ip(), move || close.notify_one()) {
+            if entered.evicted {
+                count(&self.figures.connections_refused);
+            }
+            return Some(Admission::Served { place: Arc::new(entered.place), wanted });
         }
         count(&self.figures.connections_refused);
-        self.refusals.clone().try_acquire_owned().ok().map(|permit| Place::Refused { _permit: permit })
+        self.refusals.clone().try_acquire_owned().ok().map(|permit| Admission::Refused { _permit: permit })
     }
 
-    async fn connection(self: Arc<Self>, stream: TcpStream, peer: SocketAddr, place: Place) {
+    async fn connection(self: Arc<Self>, stream: TcpStream, peer: SocketAddr, admission: Admission) {
         let _present = Present::new(&self.figures);
+        match admission {
+            Admission::Refused { .. } => self.talk(stream, peer, None).await,
+            Admission::Served { place, wanted } => tokio::select! {
+                () = self.talk(stream, peer, Some(place)) => {}
+                () = wanted.notified() => {
+                    tracing::debug!(%peer, "a connection without a login was closed for a newer one");
+                }
+            },
+        }
+    }
+
+    /// Serves a connection, or refuses its calls when it has no place.
+    async fn talk(self: Arc<Self>, stream: TcpStream, peer: SocketAddr, place: Option<Arc<Place>>) {
         // Answers are small and wanted at once. Failing to set it costs time, nothing else.
         let _ = stream.set_nodelay(true);
         let stream = match timeout(self.handshake_limit, self.acceptor.accept(stream)).await {
@@ -154,10 +181,11 @@ impl<N: NodeService> Shared<N> {
             Ok(Err(error)) => return tracing::debug!(%peer, %error, "TLS handshake failed"),
             Err(_) => return tracing::debug!(%peer, "TLS handshake took too long"),
         };
-        let refused = matches!(place, Place::Refused { .. });
-        let calls = Calls { shared: self.clone(), peer, refused };
+        let refused = place.is_none();
+        let calls = Calls { shared: self.clone(), peer, place: place.clone() };
         let mut connection = pin!(self.http.serve_connection(TokioIo::new(stream), calls));
-        let mut patience = pin!(sleep(REFUSED_FOR));
+        let mut patience = pin!(sleep(if refused { REFUSED_FOR } else { self.login_limit }));
+        let mut is_known = false;
         let mut stopped = self.stopping.stopped();
         let mut closing = false;
         loop {
@@ -172,7 +200,12 @@ impl<N: NodeService> Shared<N> {
                     closing = true;
                     connection.as_mut().graceful_shutdown();
                 }
-                () = &mut patience, if refused => return,
+                () = &mut patience, if !is_known => {
+                    is_known = place.as_ref().is_some_and(|place| place.is_known());
+                    if !is_known {
+                        return;
+                    }
+                }
             }
         }
     }
@@ -182,7 +215,8 @@ impl<N: NodeService> Shared<N> {
 struct Calls<N: NodeService> {
     shared: Arc<Shared<N>>,
     peer: SocketAddr,
-    refused: bool,
+    /// `None` when its calls are refused.
+    place: Option<Arc<Place>>,
 }
 
 impl<N: NodeService> hyper::service::Service<Request<Incoming>> for Calls<N> {
@@ -190,8 +224,8 @@ impl<N: NodeService> hyper::service::Service<Request<Incoming>> for Calls<N> {
     type Error = Infallible;
     type Future = Answer;
 
-    fn call(&self, request: Request<Incoming>) -> Answer {
-        if self.refused {
+    fn call(&self, mut request: Request<Incoming>) -> Answer {
+        let Some(place) = &self.place else {
             return Answer::refused(Refusal::new(
                 RefusalCode::ConnectionsExceeded,
                 format!(
@@ -199,7 +233,10 @@ impl<N: NodeService> hyper::service::Service<Request<Incoming>> for Calls<N> {
                     self.shared.limit
                 ),
             ));
-        }
+        };
+        place.is_active();
+        // Whoever verifies the call's token says that the connection is known.
+        request.extensions_mut().insert(place.clone());
         count(&self.shared.figures.calls);
         self.shared.routes.answer(self.peer, request)
     }

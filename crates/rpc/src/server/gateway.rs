@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
+use tally_ops::connections::Place;
 use tokio::sync::Semaphore;
 use tonic::{Request, Response, Status, Streaming};
 
@@ -58,6 +59,9 @@ impl<N: NodeService> Gateway<N> {
         let context = CallContext::of(request)?;
         let authorization = request.metadata().get("authorization").map(|value| value.as_bytes());
         let user = self.gate.admit(authorization).map_err(status)?;
+        if let Some(place) = request.extensions().get::<Arc<Place>>() {
+            place.known();
+        }
         Ok((user, context))
     }
 

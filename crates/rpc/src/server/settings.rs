@@ -20,8 +20,11 @@ pub struct Settings {
     pub attachment_limit: usize,
     /// Attachments received at once; more uploads wait: 8.
     pub uploads_at_once: usize,
-    /// Open connections: 1,024. A few more are told why they are refused.
+    /// Open connections: 1,024. When there are more, the oldest that has not logged in is closed; if all have, a few more
+    /// are told why they are refused.
     pub connections: usize,
+    /// Open connections from one address that have not logged in: 512. One more closes the oldest of them.
+    pub strangers_per_address: usize,
     /// Open calls of one connection: 1,024. A client holds back more by itself.
     pub streams_per_connection: u32,
     /// Items that wait for a client that follows something before it is too slow: 1,024.
@@ -30,6 +33,8 @@ pub struct Settings {
     pub flows_per_stream: usize,
     /// How long a client has for the TLS handshake: 10 s.
     pub handshake_limit: Duration,
+    /// How long a connection may be open before a call on it was made with a valid token: 60 s.
+    pub login_limit: Duration,
     /// A client that does not answer a ping within as long again is gone: 20 s.
     pub ping_every: Duration,
     /// How long calls have to end once the server is told to stop: 10 s.
@@ -49,10 +54,12 @@ impl Settings {
             attachment_limit: 10 << 20,
             uploads_at_once: 8,
             connections: 1024,
+            strangers_per_address: 512,
             streams_per_connection: 1024,
             feed_items: 1024,
             flows_per_stream: 1024,
             handshake_limit: Duration::from_secs(10),
+            login_limit: Duration::from_secs(60),
             ping_every: Duration::from_secs(20),
             drain_limit: Duration::from_secs(10),
             clock: Clock::system(),

@@ -216,6 +216,57 @@ async fn a_connection_too_many_is_told_so() {
 }
 
 #[tokio::test]
+async fn connections_without_a_login_keep_no_user_out() {
+    let server = Running::with(|settings| settings.connections = 8).await;
+    let user = server.admin().await;
+    user.node_info().await.unwrap();
+    let mut silent = Vec::new();
+    for _ in 0..50 {
+        silent.push(TcpStream::connect(&server.address).await.unwrap());
+    }
+    let second = server.connect("teller", "staple").await.unwrap();
+    second.query_vault(&crate::VaultQuery::default()).await.unwrap();
+    user.node_info().await.unwrap();
+    // The oldest of them were closed.
+    let mut nothing = [0; 1];
+    assert!(matches!(silent[0].read(&mut nothing).await, Ok(0) | Err(_)));
+    assert!(server.figures.connections_refused() >= 43);
+}
+
+#[tokio::test]
+async fn one_address_cannot_take_all_places_of_strangers() {
+    let server = Running::with(|settings| settings.strangers_per_address = 2).await;
+    let mut silent = Vec::new();
+    for _ in 0..5 {
+        silent.push(TcpStream::connect(&server.address).await.unwrap());
+    }
+    let mut nothing = [0; 1];
+    for first in &mut silent[..3] {
+        assert!(matches!(first.read(&mut nothing).await, Ok(0) | Err(_)));
+    }
+    assert_eq!(server.figures.connections_refused(), 3);
+    server.admin().await.node_info().await.unwrap();
+}
+
+#[tokio::test]
+async fn who_does_not_log_in_in_time_is_closed_and_who_does_stays() {
+    let limit = Duration::from_millis(300);
+    let server = Running::with(|settings| settings.login_limit = limit).await;
+    let user = server.admin().await;
+    user.node_info().await.unwrap();
+    // Without a handshake, and with one and nothing after it.
+    let stream = TcpStream::connect(&server.address).await.unwrap();
+    let connector = tokio_rustls::TlsConnector::from(TLS.1.clone());
+    let mut shaken = connector.connect("localhost".try_into().unwrap(), stream).await.unwrap();
+    let mut said = Vec::new();
+    let closed = tokio::time::timeout(Duration::from_secs(5), shaken.read_to_end(&mut said)).await;
+    assert!(closed.is_ok(), "it was closed");
+    tokio::time::sleep(limit).await;
+    user.node_info().await.unwrap();
+    assert_eq!(server.figures.logins(), 1, "on the same connection");
+}
+
+#[tokio::test]
 async fn without_tls_there_is_nothing_here() {
     let server = Running::new().await;
     let mut stream = TcpStream::connect(&server.address).await.unwrap();

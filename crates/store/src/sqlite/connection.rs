@@ -2,7 +2,7 @@
 
 use super::STEPS;
 use crate::{Result, SqliteOptions, StoreError, migration};
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 
 /// "TALY": which program the file belongs to (SQLite file format, section 1.3.12).
 const APPLICATION: i32 = 0x5441_4c59;
@@ -77,6 +77,21 @@ pub(super) fn reader(options: &SqliteOptions) -> Result<Connection> {
     let connection = connect(options, options.cache_mib.max(1).saturating_mul(1024 / 8))?;
     connection.execute_batch("PRAGMA query_only = ON").map_err(error)?;
     Ok(connection)
+}
+
+/// Reads the beginning of every table with a connection of its own, which has no page in memory.
+pub(super) fn glance(options: &SqliteOptions) -> Result<()> {
+    let connection = connect(options, 256)?;
+    let mut tables = connection
+        .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")
+        .map_err(error)?;
+    let names: Vec<String> =
+        tables.query_map([], |row| row.get(0)).and_then(Iterator::collect).map_err(error)?;
+    for name in names {
+        let sql = format!("SELECT 1 FROM \"{name}\" LIMIT 1");
+        connection.query_row(&sql, [], |_| Ok(())).optional().map_err(error)?;
+    }
+    Ok(())
 }
 
 fn pragma<T: rusqlite::types::FromSql>(connection: &Connection, name: &str) -> Result<T> {
