@@ -2,9 +2,10 @@
 
 mod hospital;
 mod schedule;
+mod starts;
 mod turn;
 
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -17,6 +18,8 @@ use crate::service::{Host, Trouble};
 use crate::{FlowError, FlowId, Message, MessageError, Registry, SessionId};
 
 pub use hospital::{ControlError, FlowState, View};
+use starts::Asked;
+pub use starts::Begun;
 
 /// Bounds on what others can make this node keep.
 #[derive(Clone, Debug)]
@@ -124,8 +127,10 @@ pub struct Engine {
 struct Flows {
     by_id: HashMap<FlowId, Arc<Cell>>,
     sessions: HashMap<SessionId, FlowId>,
-    /// Ended, and not yet durably so.
-    ending: HashSet<FlowId>,
+    /// Ended, and not yet durably so; how it began, unless a session began it.
+    ending: HashMap<FlowId, Option<Begun>>,
+    /// Those of which the host is being asked whether it knows them.
+    asked: HashMap<FlowId, Asked>,
 }
 
 /// A flow's right to run, see [`Engine::next`].
@@ -185,31 +190,7 @@ impl Engine {
     /// Is this flow under way, or has it ended without that being durable yet?
     pub fn holds(&self, flow: FlowId) -> bool {
         let flows = lock(&self.flows);
-        flows.by_id.contains_key(&flow) || flows.ending.contains(&flow)
-    }
-
-    /// Starts a flow. Starting the same flow again changes nothing.
-    ///
-    /// # Errors
-    /// The flow is not installed, there are too many flows, or it is not known whether it was started before.
-    pub fn start(&self, start: Start) -> Result<Started, StartError> {
-        self.registry.has(&start.name, start.version)?;
-        if self.holds(start.flow) || self.host.is_known(start.flow)? {
-            return Ok(Started::Before);
-        }
-        let mut flows = lock(&self.flows);
-        // Another thread may have been quicker with the same request.
-        if flows.by_id.contains_key(&start.flow) || flows.ending.contains(&start.flow) {
-            return Ok(Started::Before);
-        }
-        if flows.by_id.len() >= self.limits.flows {
-            return Err(StartError::Refused(FlowError::Busy { limit: self.limits.flows as u64 }));
-        }
-        let cell = self.cell(start);
-        flows.by_id.insert(cell.id, cell.clone());
-        drop(flows);
-        self.schedule(&cell);
-        Ok(Started::New)
+        flows.by_id.contains_key(&flow) || flows.ending.contains_key(&flow)
     }
 
     /// Takes up a flow of the journal. It runs over its journal at its next turn.
@@ -364,7 +345,7 @@ impl Engine {
             Ok(_) => None,
         };
         if let Some(error) = refusal {
-            flows.ending.insert(flow);
+            flows.ending.insert(flow, None);
             drop(flows);
             let own = *from == self.me.name;
             let says = if own { message.session.answering() } else { message.session };
@@ -392,7 +373,11 @@ impl Engine {
 
     /// The outcome of a flow is durable.
     pub fn forget(&self, flow: FlowId) {
-        lock(&self.flows).ending.remove(&flow);
+        let mut flows = lock(&self.flows);
+        flows.ending.remove(&flow);
+        if let Some(asked) = flows.asked.get_mut(&flow) {
+            asked.ended = true;
+        }
     }
 
     fn find(&self, flow: FlowId) -> Option<Arc<Cell>> {

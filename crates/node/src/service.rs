@@ -42,15 +42,24 @@ impl Service {
     /// Starts a flow; answers its id, name and version.
     fn begin(&self, caller: &Caller, start: StartFlow) -> Result<(FlowId, Started), Refusal> {
         let registry = self.core.engine().registry();
-        let arguments = serde_json::Value::Object(start.arguments);
-        let arguments =
-            registry.arguments_from_json(&start.flow, &arguments).map_err(|error| match error {
-                FlowError::UnknownFlow { .. } => Refusal::new(RefusalCode::FlowUnknown, error.to_string()),
-                error => Refusal::new(RefusalCode::ArgumentsInvalid, error.to_string()),
-            })?;
+        let json = serde_json::Value::Object(start.arguments);
+        let arguments = registry.arguments_from_json(&start.flow, &json).map_err(|error| match error {
+            FlowError::UnknownFlow { .. } => Refusal::new(RefusalCode::FlowUnknown, error.to_string()),
+            error => Refusal::new(RefusalCode::ArgumentsInvalid, error.to_string()),
+        })?;
+        let name = start.flow.clone();
         let request =
             Request { user: caller.user.to_string(), request: start.request_id, flow: start.flow, arguments };
-        self.core.start(request).map_err(|error| unavailable(&error))
+        match self.core.start(request) {
+            // Begun before an upgrade that encodes the arguments in another way.
+            Err(Unavailable::Reused { id, flow, version, arguments })
+                if flow == name
+                    && registry.arguments_in_version(&flow, version, &json).as_ref() == Ok(&arguments) =>
+            {
+                Ok((id, Started::Before))
+            }
+            result => result.map_err(|error| unavailable(&error)),
+        }
     }
 
     /// Reads from the database on a thread that may wait for it.
@@ -87,6 +96,7 @@ impl Service {
 fn unavailable(error: &Unavailable) -> Refusal {
     let code = match error {
         Unavailable::Store(_) | Unavailable::Start(StartError::Trouble(_)) => RefusalCode::StoreUnavailable,
+        Unavailable::Reused { .. } => RefusalCode::RequestIdReused,
         Unavailable::Overloaded(_) | Unavailable::Start(StartError::Refused(FlowError::Busy { .. })) => {
             RefusalCode::Overloaded
         }

@@ -12,7 +12,8 @@ pub struct StartFlow {
     pub flow: String,
     /// The flow's arguments.
     pub arguments: Map<String, Value>,
-    /// Chosen by the client: the same user's start with the same id is the same start. At most 128 bytes of visible
+    /// Chosen by the client: the same user's start with the same id is the same start, and one of another flow or with
+    /// other arguments is refused ([`RefusalCode::RequestIdReused`](crate::RefusalCode::RequestIdReused)). At most 128 bytes of visible
     /// ASCII. `None` starts a flow of its own.
     pub request_id: Option<String>,
 }

@@ -6,10 +6,13 @@
 //! `synchronous_commit = on`: the batch is on the server's disk when `apply` returns.
 
 mod apply;
+mod backup;
 mod error;
 mod link;
 mod schema;
 mod tls;
+
+pub(crate) use backup::{back_up, restore};
 
 use crate::batch::Batch;
 use crate::meter::Meter;
@@ -33,6 +36,7 @@ use tally_contracts::{AttachmentId, Name, PublicKey, StateRef, TransactionId};
 pub(crate) const STEPS: &[Step] = &[
     Step { schema: 1, sql: include_str!("../migrations/postgres/0001_base.sql") },
     Step { schema: 2, sql: include_str!("../migrations/postgres/0002_find_more.sql") },
+    Step { schema: 3, sql: include_str!("../migrations/postgres/0003_restored.sql") },
 ];
 
 /// A store in a schema of a PostgreSQL server, version 13 or later.

@@ -7,7 +7,7 @@ use std::task::{Poll, Waker};
 
 use tally_contracts::Timestamp;
 
-use super::{Engine, Turn, lock};
+use super::{Begun, Engine, Turn, lock};
 use crate::cell::{Cell, State, Status, Waiting};
 use crate::journal::{Origin, Outcome, Unit};
 use crate::message::{Body, encode};
@@ -202,7 +202,7 @@ impl Engine {
             for session in &state.sessions {
                 flows.sessions.remove(&session.hears);
             }
-            flows.ending.insert(cell.id);
+            flows.ending.insert(cell.id, Begun::by_user(cell, state));
         }
         lock(&self.wanting_room).remove(&cell.id);
     }

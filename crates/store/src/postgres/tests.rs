@@ -70,8 +70,8 @@ fn refuses_schemas_that_are_not_its_own() {
     run("foreign_one", "CREATE SCHEMA foreign_one; CREATE TABLE theirs (id INTEGER)");
     assert!(matches!(open("foreign_one"), Err(StoreError::Foreign { .. })));
     drop(open("newer").unwrap());
-    run("newer", "INSERT INTO schema_version (version) VALUES (3)");
-    assert!(matches!(open("newer"), Err(StoreError::Newer { found: 3, known: 2 })));
+    run("newer", "INSERT INTO schema_version (version) VALUES (4)");
+    assert!(matches!(open("newer"), Err(StoreError::Newer { found: 4, known: 3 })));
 }
 
 #[test]
@@ -256,4 +256,53 @@ fn encrypted_connections_check_the_server() {
     assert!(matches!(&refused, Err(StoreError::Configuration { .. })), "{refused:?}");
     let socket = PostgresOptions { ca: own, ..administrator };
     assert!(matches!(Place::new(&socket).map(drop), Err(StoreError::Configuration { .. })));
+}
+
+/// SQLite to PostgreSQL, while a node runs on it to another schema, and back to SQLite: the same rows each time.
+#[test]
+fn backups_go_from_one_database_to_the_other() {
+    use crate::backup::{BackupError, back_up, restore};
+    use crate::{Database, Sqlite, SqliteOptions};
+    let directory = tempfile::tempdir().unwrap();
+    let place = |name: &str| directory.path().join(name);
+    let node = tally_contracts::Name::new("PartyA", "London", "GB").unwrap();
+    let (taken, at) = (Timestamp::from_millis(7), Timestamp::from_millis(8));
+    let file = SqliteOptions::new(place("node.db"));
+    let rows = rusqlite::Connection::open(&file.path).unwrap();
+    rows.execute_batch(crate::sqlite::STEPS[0].sql).unwrap();
+    rows.execute_batch(SCHEMA_1).unwrap();
+    rows.execute_batch("PRAGMA application_id = 0x54414c59; PRAGMA user_version = 1;").unwrap();
+    drop(Sqlite::open(&file).unwrap());
+    let first = back_up(&Database::Sqlite(file), &node, taken, &place("1.backup")).unwrap();
+
+    let server = Database::Postgres(options("restored_one"));
+    assert_eq!(restore(&server, &node, at, &place("1.backup")).unwrap(), first);
+    let store = open("restored_one").unwrap();
+    let running = restore(&server, &node, at, &place("1.backup"));
+    assert!(matches!(running, Err(BackupError::Store(StoreError::InUse { .. }))), "{running:?}");
+    // Taken while the node runs; one row more, the mark of the first restoring.
+    let second = back_up(&server, &node, taken, &place("2.backup")).unwrap();
+    assert_eq!((second.rows, second.schema), (first.rows + 1, first.schema));
+    let mark = crate::Restored { taken, at };
+    assert_eq!(store.queues().unwrap().restored, Some(mark));
+    store.apply(&[Write::Recovered]).unwrap();
+    assert_eq!(store.queues().unwrap().restored, None);
+    // It has more than the backup, and takes more: numbers go on where they were.
+    check_migrated(&store);
+    drop(store);
+    let full = restore(&server, &node, at, &place("1.backup"));
+    assert!(matches!(full, Err(BackupError::NotEmpty { .. })), "{full:?}");
+
+    let again = Database::Postgres(options("restored_two"));
+    let mut damaged = std::fs::read(place("2.backup")).unwrap();
+    let last = damaged.len() - 1;
+    damaged[last] ^= 1;
+    std::fs::write(place("damaged.backup"), damaged).unwrap();
+    let refused = restore(&again, &node, at, &place("damaged.backup"));
+    assert!(matches!(refused, Err(BackupError::Damaged { .. })), "{refused:?}");
+    restore(&again, &node, at, &place("2.backup")).unwrap();
+    check_migrated(&open("restored_two").unwrap());
+    let back = SqliteOptions::new(place("back.db"));
+    restore(&Database::Sqlite(back.clone()), &node, at, &place("2.backup")).unwrap();
+    check_migrated(&Sqlite::open(&back).unwrap());
 }
