@@ -34,7 +34,7 @@ use tally_contracts::{AttachmentId, Name, PublicKey, StateRef, TransactionId};
 pub(crate) const STEPS: &[Step] = &[
     Step { schema: 1, sql: include_str!("../migrations/sqlite/0001_base.sql") },
     Step { schema: 2, sql: include_str!("../migrations/sqlite/0002_find_more.sql") },
-    Step { schema: 3, sql: include_str!("../migrations/sqlite/0003_restored.sql") },
+    Step { schema: 3, sql: include_str!("../migrations/sqlite/0003_operation.sql") },
 ];
 
 /// How long to wait for the lock of a process that has just ended: a program that it was starting holds its files until

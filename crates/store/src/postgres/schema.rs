@@ -2,6 +2,8 @@
 
 use super::link::{Link, Place};
 use crate::migration::{self, Step};
+use crate::row::Row;
+use crate::session::one;
 use crate::{Needs, Result, StoreError};
 
 /// How long to wait for a schema that another session has.
@@ -58,6 +60,22 @@ pub(super) fn take(link: &mut Link, place: &Place) -> Result<bool> {
             Ok(true)
         }
     }
+}
+
+/// Writes into the schema that this process goes on from it; answers what it calls itself there.
+pub(super) fn own(link: &mut Link) -> Result<Vec<u8>> {
+    link.run(
+        "BEGIN; DELETE FROM owner; INSERT INTO owner (instance) VALUES (uuid_send(gen_random_uuid())); COMMIT",
+    )?;
+    owner(link)
+}
+
+/// The process that went on from the schema last.
+pub(super) fn owner(link: &mut Link) -> Result<Vec<u8>> {
+    let owner = one(link, "SELECT instance FROM owner", &[], |columns| {
+        Row::new("owner", columns).bytes(0).map(<[u8]>::to_vec)
+    })?;
+    owner.ok_or_else(|| StoreError::row("owner", "1", "it is missing"))
 }
 
 /// What a schema of the server holds.

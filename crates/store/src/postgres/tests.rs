@@ -161,6 +161,28 @@ fn a_session_that_the_server_ends_is_replaced() {
     assert_eq!(store.unfinished_flows(None, 10).unwrap().len(), 2);
 }
 
+/// A process that lost its session, and comes back when another one has gone on and is gone again, remembers a database
+/// that is no more: it is refused, and for good.
+#[test]
+fn a_process_that_was_replaced_does_not_go_on() {
+    let first = open("replaced").unwrap();
+    first.apply(&[flow(1)]).unwrap();
+    let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+               WHERE application_name = 'tally replaced' AND pid <> pg_backend_pid()";
+    run("replaced", end);
+    let second = open("replaced").unwrap();
+    second.apply(&[flow(2)]).unwrap();
+    // The first call finds that the session is lost, the next ones that another process has the schema.
+    for _ in 0..2 {
+        let refused = first.apply(&[flow(3)]);
+        assert!(matches!(&refused, Err(error) if error.is_transient()), "{refused:?}");
+    }
+    drop(second);
+    let refused = first.apply(&[flow(3)]);
+    assert!(matches!(&refused, Err(StoreError::InUse { .. })), "{refused:?}");
+    assert_eq!(open("replaced").unwrap().unfinished_flows(None, 10).unwrap().len(), 2);
+}
+
 /// SIGKILL of the server while batches are applied: nothing acknowledged is lost, nothing is there in part.
 #[test]
 fn a_killed_server_loses_nothing_that_it_acknowledged() {
@@ -280,9 +302,9 @@ fn backups_go_from_one_database_to_the_other() {
     let store = open("restored_one").unwrap();
     let running = restore(&server, &node, at, &place("1.backup"));
     assert!(matches!(running, Err(BackupError::Store(StoreError::InUse { .. }))), "{running:?}");
-    // Taken while the node runs; one row more, the mark of the first restoring.
+    // Taken while the node runs; two rows more, the mark of the first restoring and the process that has it.
     let second = back_up(&server, &node, taken, &place("2.backup")).unwrap();
-    assert_eq!((second.rows, second.schema), (first.rows + 1, first.schema));
+    assert_eq!((second.rows, second.schema), (first.rows + 2, first.schema));
     let mark = crate::Restored { taken, at };
     assert_eq!(store.queues().unwrap().restored, Some(mark));
     store.apply(&[Write::Recovered]).unwrap();
