@@ -1,5 +1,6 @@
 //! Which flow runs when: starts, messages, timers, and the turns of flows.
 
+mod drain;
 mod hospital;
 mod schedule;
 mod starts;
@@ -17,6 +18,8 @@ use crate::message::Body;
 use crate::service::{Host, Trouble};
 use crate::{FlowError, FlowId, Message, MessageError, Registry, SessionId};
 
+pub use drain::Drain;
+use drain::Draining;
 pub use hospital::{ControlError, FlowState, View};
 use starts::Asked;
 pub use starts::Begun;
@@ -83,6 +86,9 @@ pub enum StartError {
     /// It cannot be known now whether the flow was started before.
     #[error(transparent)]
     Trouble(#[from] Trouble),
+    /// The node begins nothing new, see [`Engine::drain`].
+    #[error("the node is being drained and begins no new flows; ask again later with the same request id")]
+    Draining,
 }
 
 /// What became of a start.
@@ -131,6 +137,7 @@ struct Flows {
     ending: HashMap<FlowId, Option<Begun>>,
     /// Those of which the host is being asked whether it knows them.
     asked: HashMap<FlowId, Asked>,
+    draining: Draining,
 }
 
 /// A flow's right to run, see [`Engine::next`].
@@ -353,12 +360,19 @@ impl Engine {
             return Ok(Delivered::Taken(flow));
         }
         let cell = self.cell(start);
+        let waits = flows.draining.on && *from != self.me.name;
         {
             let mut state = cell.state();
+            if waits {
+                state.status = Status::Paused;
+            }
             let length = arrival.message.len();
             let session = state.hearing(message.session).expect("it answers this session");
             session.keep(0, message.body, message.last, length);
             state.arrivals.push(arrival);
+        }
+        if waits {
+            flows.draining.waiting.insert(flow);
         }
         flows.sessions.insert(message.session, flow);
         flows.by_id.insert(flow, cell.clone());

@@ -11,7 +11,7 @@ use tally_flows::{
     RestoreError, Saved, SessionId, Start, StartError, Started,
 };
 use tally_messaging::{Cause, Position, QueueId, Refusal};
-use tally_store::{FlowStatus, Produced, SavedFlow, Store, StoreError, Write};
+use tally_store::{FlowStatus, Produced, Restored, SavedFlow, Store, StoreError, Write};
 
 use crate::desk::commit::Batch;
 use crate::desk::watch::{Event, Follower, Step};
@@ -127,6 +127,7 @@ pub struct Core {
     engine: Engine,
     post: OnceLock<Arc<dyn Post>>,
     own: QueueId,
+    restored: Option<Restored>,
     /// Messages of this node to itself that are not taken yet.
     loopback: Mutex<VecDeque<(u64, Bytes)>>,
     trackers: Mutex<Vec<Tracker>>,
@@ -152,6 +153,7 @@ impl Core {
             engine,
             post: OnceLock::new(),
             own: QueueId(queues.own),
+            restored: queues.restored,
             loopback: Mutex::default(),
             trackers: Mutex::default(),
             refused: AtomicBool::new(false),
@@ -210,6 +212,11 @@ impl Core {
     /// The name of this node's outbound queues.
     pub fn queue(&self) -> QueueId {
         self.own
+    }
+
+    /// The mark of a restored backup, as it was when the node was opened.
+    pub fn restored(&self) -> Option<Restored> {
+        self.restored
     }
 
     /// Its flows.

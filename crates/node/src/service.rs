@@ -9,8 +9,9 @@ use bytes::Bytes;
 use tally_contracts::{AttachmentId, SignedTransaction, Timestamp, TransactionId};
 use tally_flows::{ControlError, FlowError, FlowId, Origin, StartError, Started};
 use tally_rpc::{
-    Caller, Feed, FlowDescription, FlowEnd, FlowEvent, FlowInfo, FlowPage, FlowQuery, NetworkMap, NodeInfo,
-    NodeService, Refusal, RefusalCode, StartFlow, TransactionInfo, VaultPage, VaultQuery, VaultUpdate,
+    Caller, Drain, Feed, FlowDescription, FlowEnd, FlowEvent, FlowInfo, FlowPage, FlowQuery, NetworkMap,
+    NodeInfo, NodeService, Refusal, RefusalCode, StartFlow, TransactionInfo, VaultPage, VaultQuery,
+    VaultUpdate,
 };
 use tokio::sync::oneshot;
 
@@ -96,6 +97,7 @@ impl Service {
 fn unavailable(error: &Unavailable) -> Refusal {
     let code = match error {
         Unavailable::Store(_) | Unavailable::Start(StartError::Trouble(_)) => RefusalCode::StoreUnavailable,
+        Unavailable::Start(StartError::Draining) => RefusalCode::Unavailable,
         Unavailable::Reused { .. } => RefusalCode::RequestIdReused,
         Unavailable::Overloaded(_) | Unavailable::Start(StartError::Refused(FlowError::Busy { .. })) => {
             RefusalCode::Overloaded
@@ -290,6 +292,26 @@ impl NodeService for Service {
 
     async fn node_info(&self, _: &Caller) -> Result<NodeInfo, Refusal> {
         Ok(self.about.node())
+    }
+
+    async fn drain(&self, _: &Caller, change: Option<bool>) -> Result<Drain, Refusal> {
+        let engine = self.core.engine();
+        match change {
+            Some(true) => engine.drain(),
+            Some(false) => engine.resume(),
+            None => {}
+        }
+        let drain = engine.drained();
+        if change.is_some() {
+            tracing::warn!(draining = drain.draining, under_way = drain.under_way, "draining was changed");
+        }
+        let count = |count: usize| count as u64;
+        Ok(Drain {
+            draining: drain.draining,
+            under_way: count(drain.under_way),
+            for_a_person: count(drain.for_a_person),
+            waiting: count(drain.waiting),
+        })
     }
 
     async fn network_map(&self, _: &Caller) -> Result<NetworkMap, Refusal> {

@@ -83,6 +83,19 @@ pub enum FlowState {
     Failed,
 }
 
+/// How far a node is drained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drain {
+    /// Nothing new begins: starts are refused, flows of peers wait. A restart ends it.
+    pub draining: bool,
+    /// Flows that go on by themselves; with none left the node is drained.
+    pub under_way: u64,
+    /// Flows that wait for a person: paused or held.
+    pub for_a_person: u64,
+    /// Flows of peers that wait until draining is over.
+    pub waiting: u64,
+}
+
 /// A flow of this node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowInfo {

@@ -81,6 +81,9 @@ impl Engine {
         if known? || ended || flows.holds(start.flow) {
             return Ok(Started::Before);
         }
+        if flows.draining.on {
+            return Err(StartError::Draining);
+        }
         if flows.by_id.len() >= self.limits.flows {
             return Err(StartError::Refused(FlowError::Busy { limit: self.limits.flows as u64 }));
         }

@@ -199,6 +199,7 @@ impl Engine {
         {
             let mut flows = lock(&self.flows);
             flows.by_id.remove(&cell.id);
+            flows.no_longer_waits(cell.id);
             for session in &state.sessions {
                 flows.sessions.remove(&session.hears);
             }
