@@ -104,7 +104,8 @@ impl Clients {
                 Self::follow(asked, core)
             }
             Err(
-                error @ (Unavailable::Start(tally_flows::StartError::Refused(_)) | Unavailable::Reused { .. }),
+                error
+                @ (Unavailable::Start(tally_flows::StartError::Refused(_)) | Unavailable::Reused { .. }),
             ) => {
                 panic!("order {index} is refused: {error}: {:?}", asked.order)
             }
