@@ -1,8 +1,10 @@
 //! Which flow runs when: starts, messages, timers, and the turns of flows.
 
+mod drain;
 mod hospital;
 mod schedule;
 pub(crate) mod shares;
+mod starts;
 mod turn;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -18,7 +20,11 @@ use crate::service::{Host, Trouble};
 use crate::{FlowError, FlowId, Message, MessageError, Registry, SessionId};
 use shares::Shares;
 
+pub use drain::Drain;
+use drain::Draining;
 pub use hospital::{ControlError, FlowState, View};
+use starts::Asked;
+pub use starts::Begun;
 
 /// Bounds on what others can make this node keep.
 #[derive(Clone, Debug)]
@@ -102,6 +108,9 @@ pub enum StartError {
     /// It cannot be known now whether the flow was started before.
     #[error(transparent)]
     Trouble(#[from] Trouble),
+    /// The node begins nothing new, see [`Engine::drain`].
+    #[error("the node is being drained and begins no new flows; ask again later with the same request id")]
+    Draining,
 }
 
 /// What became of a start.
@@ -153,6 +162,9 @@ struct Flows {
     sessions: HashMap<SessionId, FlowId>,
     /// Ended, and not yet durably so; without a cell those that never ran.
     ending: HashMap<FlowId, Option<Arc<Cell>>>,
+    /// Those of which the host is being asked whether it knows them.
+    asked: HashMap<FlowId, Asked>,
+    draining: Draining,
 }
 
 /// A flow's right to run, see [`Engine::next`].
@@ -232,30 +244,6 @@ impl Engine {
     pub fn holds(&self, flow: FlowId) -> bool {
         let flows = lock(&self.flows);
         flows.by_id.contains_key(&flow) || flows.ending.contains_key(&flow)
-    }
-
-    /// Starts a flow. Starting the same flow again changes nothing.
-    ///
-    /// # Errors
-    /// The flow is not installed, there are too many flows, or it is not known whether it was started before.
-    pub fn start(&self, start: Start) -> Result<Started, StartError> {
-        self.registry.has(&start.name, start.version)?;
-        if self.holds(start.flow) || self.host.is_known(start.flow)? {
-            return Ok(Started::Before);
-        }
-        let mut flows = lock(&self.flows);
-        // Another thread may have been quicker with the same request.
-        if flows.by_id.contains_key(&start.flow) || flows.ending.contains_key(&start.flow) {
-            return Ok(Started::Before);
-        }
-        if flows.by_id.len() >= self.limits.flows {
-            return Err(StartError::Refused(FlowError::Busy { limit: self.limits.flows as u64 }));
-        }
-        let cell = self.cell(start);
-        flows.by_id.insert(cell.id, cell.clone());
-        drop(flows);
-        self.schedule(&cell);
-        Ok(Started::New)
     }
 
     /// Takes up a flow of the journal. It runs over its journal at its next turn.
@@ -487,14 +475,21 @@ impl Engine {
             return Ok(Delivered::Taken(flow));
         }
         let cell = self.cell(start);
+        let waits = flows.draining.on && *from != self.me.name;
         {
             let mut state = cell.state();
+            if waits {
+                state.status = Status::Paused;
+            }
             let length = arrival.message.len();
             let session = state.hearing(message.session).expect("it answers this session");
             session.keep(0, message.body, message.last, length);
             state.heard = Some(now);
             state.arrivals.push(arrival);
             self.charge(&mut state);
+        }
+        if waits {
+            flows.draining.waiting.insert(flow);
         }
         flows.sessions.insert(message.session, flow);
         flows.by_id.insert(flow, cell.clone());
@@ -543,7 +538,11 @@ impl Engine {
 
     /// The outcome of a flow is durable.
     pub fn forget(&self, flow: FlowId) {
-        lock(&self.flows).ending.remove(&flow);
+        let mut flows = lock(&self.flows);
+        flows.ending.remove(&flow);
+        if let Some(asked) = flows.asked.get_mut(&flow) {
+            asked.ended = true;
+        }
     }
 
     fn find(&self, flow: FlowId) -> Option<Arc<Cell>> {

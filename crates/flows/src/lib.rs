@@ -30,8 +30,8 @@ mod tests;
 
 pub use context::{Context, Session};
 pub use engine::{
-    ControlError, Delivered, DeliveryError, Engine, FlowState, Limits, RestoreError, StartError, Started,
-    Turn, View,
+    Begun, ControlError, Delivered, DeliveryError, Drain, Engine, FlowState, Limits, RestoreError,
+    StartError, Started, Turn, View,
 };
 pub use error::FlowError;
 pub use id::{FlowId, IdError, SessionId};

@@ -161,6 +161,19 @@ impl Registry {
         (self.installed(name, version)?.from_json)(value)
     }
 
+    /// Arguments given as JSON, encoded for a version of a flow.
+    ///
+    /// # Errors
+    /// The flow or version is not installed; arguments that are missing, unknown or not of their type.
+    pub fn arguments_in_version(
+        &self,
+        name: &str,
+        version: u32,
+        value: &serde_json::Value,
+    ) -> Result<Vec<u8>, FlowError> {
+        (self.installed(name, version)?.from_json)(value)
+    }
+
     /// A flow's output as JSON.
     ///
     /// # Errors

@@ -13,11 +13,12 @@ use std::sync::{Arc, Mutex, OnceLock};
 use bytes::Bytes;
 use tally_contracts::{AttachmentId, Name, Party, StateRef, Timestamp, TransactionId};
 use tally_flows::{
-    Arrival, Delivered, DeliveryError, Engine, FlowError, FlowId, Limits, Mark, Origin, Outcome, Registry,
+    Arrival, Begun, Delivered, DeliveryError, Engine, FlowError, FlowId, Limits, Mark, Origin, Outcome,
+    Registry,
     RestoreError, Saved, SessionId, Start, StartError, Started,
 };
 use tally_messaging::{Cause, Position, QueueId, Refusal};
-use tally_store::{FlowStatus, Produced, SavedFlow, Store, StoreError, Write};
+use tally_store::{FlowStatus, Produced, Restored, SavedFlow, Store, StoreError, Write};
 
 use crate::desk::commit::Batch;
 use crate::desk::watch::{Event, Follower, Step};
@@ -89,6 +90,19 @@ pub enum Unavailable {
     /// The flow is refused.
     #[error(transparent)]
     Start(#[from] StartError),
+    /// The user gave this request id to another start before.
+    #[error("this request id was used before, for another start of {flow}; nothing was started")]
+    Reused {
+        /// Its id.
+        id: FlowId,
+        /// The flow that was started then.
+        flow: String,
+        /// The version of its code. Where it is not the newest one, the arguments of the two starts may be the same in
+        /// another encoding.
+        version: u32,
+        /// Its arguments, encoded as that version does.
+        arguments: Vec<u8>,
+    },
 }
 
 /// What is known of a flow.
@@ -124,6 +138,7 @@ pub struct Core {
     engine: Engine,
     post: OnceLock<Arc<dyn Post>>,
     own: QueueId,
+    restored: Option<Restored>,
     /// Messages of this node to itself that are not taken yet.
     loopback: Mutex<VecDeque<(u64, Bytes)>>,
     trackers: Mutex<Vec<Tracker>>,
@@ -151,6 +166,7 @@ impl Core {
             engine,
             post: OnceLock::new(),
             own: QueueId(queues.own),
+            restored: queues.restored,
             loopback: Mutex::default(),
             trackers: Mutex::default(),
             refused: AtomicBool::new(false),
@@ -229,6 +245,11 @@ impl Core {
         self.own
     }
 
+    /// The mark of a restored backup, as it was when the node was opened.
+    pub fn restored(&self) -> Option<Restored> {
+        self.restored
+    }
+
     /// Its flows.
     pub fn engine(&self) -> &Engine {
         &self.engine
@@ -302,7 +323,9 @@ impl Core {
         store.check()
     }
 
-    /// Starts a flow for a user. It is durable once a follower hears so.
+    /// Starts a flow for a user. It is durable once a follower hears so. A request id that the user gave before answers
+    /// with the flow that was started then, if that was the same flow with the same arguments. Ids of two users have
+    /// nothing to do with each other.
     ///
     /// # Errors
     /// See [`Unavailable`]. Nothing was started.
@@ -314,19 +337,49 @@ impl Core {
             Some(id) => FlowId::of_request(&request.user, id),
             None => FlowId::of_request("", &tally_crypto::hash(&seed).to_string()),
         };
-        let started = self.engine.start(Start {
-            flow,
+        let asked = Begun {
             name: name.into(),
             version,
             arguments: request.arguments,
             origin: Origin::User { name: request.user },
-            seed,
-            at: self.desk.now(),
-        })?;
-        if started == Started::New {
-            self.desk.meters.started.increment();
+        };
+        let Begun { name, version, arguments, origin } = asked.clone();
+        let started =
+            self.engine.start(Start { flow, name, version, arguments, origin, seed, at: self.desk.now() })?;
+        match started {
+            Started::New => self.desk.meters.started.increment(),
+            Started::Before => {
+                let begun = self.begun(flow)?;
+                if begun != asked {
+                    return Err(Unavailable::Reused {
+                        id: flow,
+                        flow: begun.name.to_string(),
+                        version: begun.version,
+                        arguments: begun.arguments,
+                    });
+                }
+            }
         }
         Ok((flow, started))
+    }
+
+    /// How a flow began that was started before.
+    fn begun(&self, flow: FlowId) -> Result<Begun, Unavailable> {
+        if let Some(begun) = self.engine.begun(flow) {
+            return Ok(begun);
+        }
+        // The engine holds a flow until its end is durable, so the store has this one.
+        let unreadable = |reason: String| Unavailable::Store(format!("flow {flow}: {reason}"));
+        let row = tokio::task::block_in_place(|| self.store().flow(flow.0))
+            .map_err(|error| Unavailable::Store(full_text(&error)))?
+            .ok_or_else(|| unreadable("it was started before and is not there".to_owned()))?;
+        let origin = borsh::from_slice(&row.flow.origin).map_err(|error| unreadable(error.to_string()))?;
+        Ok(Begun {
+            name: row.flow.name.into(),
+            version: row.flow.version,
+            arguments: row.flow.arguments,
+            origin,
+        })
     }
 
     /// What is known of a flow; `None` when it was never started.
@@ -735,3 +788,6 @@ fn journal_of(start: Start, saved: SavedFlow) -> Result<Saved, OpenError> {
         },
     })
 }
+
+#[cfg(test)]
+mod tests;

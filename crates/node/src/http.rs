@@ -63,6 +63,11 @@ async fn is_ready(State(seen): State<Seen>) -> impl IntoResponse {
     if !seen.ready.load(Ordering::Relaxed) {
         return (StatusCode::SERVICE_UNAVAILABLE, "starting\n".to_owned());
     }
+    let drain = seen.core.engine().drained();
+    if drain.draining {
+        let under_way = drain.under_way;
+        return (StatusCode::SERVICE_UNAVAILABLE, format!("draining: {under_way} flows are under way\n"));
+    }
     if let Err(error) = seen.core.available() {
         return (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n"));
     }

@@ -24,6 +24,7 @@ mod peers;
 mod process;
 mod service;
 mod settings;
+mod users;
 
 pub use core::{Core, Known, OpenError, Post, Request, Unavailable, VaultChange};
 pub use desk::watch::{Event, Follower, Step};

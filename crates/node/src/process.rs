@@ -13,7 +13,7 @@ use tally_identity::{Changes, Identity, IdentityError, MapError, NetworkMap, sys
 use tally_messaging::{Messaging, Node as MessagingNode, Settings as MessagingSettings};
 use tally_ops::metrics::MetricError;
 use tally_ops::shutdown::Shutdown;
-use tally_rpc::{NetworkNotary, NetworkParty, NodeInfo, NotaryKind, Server, Users, UsersError};
+use tally_rpc::{NetworkNotary, NetworkParty, NodeInfo, NotaryKind, Server, UsersError};
 use tally_store::StoreError;
 use tokio::sync::oneshot;
 
@@ -24,11 +24,14 @@ use crate::metrics::{ClientMeters, Meters};
 use crate::peers::{Certificates, Desk, Mail, Map};
 use crate::service::{About, Service};
 use crate::settings::{FILE, Settings, SettingsError};
+use crate::users::UsersFile;
 
 /// How long a stopping node waits for a database that takes nothing.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How often timers of flows are looked at.
 const TICK: Duration = Duration::from_millis(5);
+/// How often the users' file is looked at.
+const USERS: Duration = Duration::from_secs(1);
 
 /// Why a node cannot run.
 #[derive(Debug, thiserror::Error)]
@@ -181,7 +184,8 @@ impl Running {
             }
             Some(_) => {}
         }
-        let users = Users::read(&directory.join(&settings.rpc.users_file))?;
+        let mut users_file = UsersFile::new(directory.join(&settings.rpc.users_file));
+        let users = users_file.read()?;
         if let tally_store::Database::Sqlite(options) = settings.database(directory)
             && let Some(parent) = options.path.parent()
         {
@@ -210,6 +214,13 @@ impl Running {
         let limits = settings.flows.limits();
         let meters = Meters::new(tally_ops::metrics::Registry::new())?;
         let core = Arc::new(Core::open(parts, tally_protocols::registry(), limits, meters)?);
+        if let Some(restored) = core.restored() {
+            tracing::warn!(
+                taken_ms = restored.taken.as_millis(),
+                restored_ms = restored.at.as_millis(),
+                "the database was restored from a backup; what this node and its peers did since is not in it"
+            );
+        }
         let mail = Arc::new(Mail::default());
         core.join(mail.clone());
 
@@ -249,6 +260,7 @@ impl Running {
         rpc.strangers_per_address = rpc.strangers_per_address.min(shares.clients / 2);
         let server = runtime.block_on(Server::bind(rpc, tls.rpc_server(), users, service))?;
         let health = server.health();
+        let admission = server.admission();
         let clients = ClientMeters::new(core.meters().registry(), server.figures())?;
         let ready = Arc::new(AtomicBool::new(false));
         let registry = core.meters().registry().clone();
@@ -297,6 +309,15 @@ impl Running {
                         std::thread::park_timeout(TICK);
                         core.tick();
                         core.resume();
+                    }
+                })?
+            },
+            {
+                let stopping = stopping.clone();
+                spawn("users", move || {
+                    while !stopping.load(Ordering::Relaxed) {
+                        std::thread::park_timeout(USERS);
+                        users_file.refresh(&admission);
                     }
                 })?
             },

@@ -9,8 +9,9 @@ use bytes::Bytes;
 use tally_contracts::{AttachmentId, SignedTransaction, Timestamp, TransactionId};
 use tally_flows::{ControlError, FlowError, FlowId, Origin, StartError, Started};
 use tally_rpc::{
-    Caller, Feed, FlowDescription, FlowEnd, FlowEvent, FlowInfo, FlowPage, FlowQuery, NetworkMap, NodeInfo,
-    NodeService, Refusal, RefusalCode, StartFlow, TransactionInfo, VaultPage, VaultQuery, VaultUpdate,
+    Caller, Drain, Feed, FlowDescription, FlowEnd, FlowEvent, FlowInfo, FlowPage, FlowQuery, NetworkMap,
+    NodeInfo, NodeService, Refusal, RefusalCode, StartFlow, TransactionInfo, VaultPage, VaultQuery,
+    VaultUpdate,
 };
 use tokio::sync::oneshot;
 
@@ -42,15 +43,24 @@ impl Service {
     /// Starts a flow; answers its id, name and version.
     fn begin(&self, caller: &Caller, start: StartFlow) -> Result<(FlowId, Started), Refusal> {
         let registry = self.core.engine().registry();
-        let arguments = serde_json::Value::Object(start.arguments);
-        let arguments =
-            registry.arguments_from_json(&start.flow, &arguments).map_err(|error| match error {
-                FlowError::UnknownFlow { .. } => Refusal::new(RefusalCode::FlowUnknown, error.to_string()),
-                error => Refusal::new(RefusalCode::ArgumentsInvalid, error.to_string()),
-            })?;
+        let json = serde_json::Value::Object(start.arguments);
+        let arguments = registry.arguments_from_json(&start.flow, &json).map_err(|error| match error {
+            FlowError::UnknownFlow { .. } => Refusal::new(RefusalCode::FlowUnknown, error.to_string()),
+            error => Refusal::new(RefusalCode::ArgumentsInvalid, error.to_string()),
+        })?;
+        let name = start.flow.clone();
         let request =
             Request { user: caller.user.to_string(), request: start.request_id, flow: start.flow, arguments };
-        self.core.start(request).map_err(|error| unavailable(&error))
+        match self.core.start(request) {
+            // Begun before an upgrade that encodes the arguments in another way.
+            Err(Unavailable::Reused { id, flow, version, arguments })
+                if flow == name
+                    && registry.arguments_in_version(&flow, version, &json).as_ref() == Ok(&arguments) =>
+            {
+                Ok((id, Started::Before))
+            }
+            result => result.map_err(|error| unavailable(&error)),
+        }
     }
 
     /// Reads from the database on a thread that may wait for it.
@@ -87,6 +97,8 @@ impl Service {
 fn unavailable(error: &Unavailable) -> Refusal {
     let code = match error {
         Unavailable::Store(_) | Unavailable::Start(StartError::Trouble(_)) => RefusalCode::StoreUnavailable,
+        Unavailable::Start(StartError::Draining) => RefusalCode::Unavailable,
+        Unavailable::Reused { .. } => RefusalCode::RequestIdReused,
         Unavailable::Overloaded(_) | Unavailable::Start(StartError::Refused(FlowError::Busy { .. })) => {
             RefusalCode::Overloaded
         }
@@ -280,6 +292,26 @@ impl NodeService for Service {
 
     async fn node_info(&self, _: &Caller) -> Result<NodeInfo, Refusal> {
         Ok(self.about.node())
+    }
+
+    async fn drain(&self, _: &Caller, change: Option<bool>) -> Result<Drain, Refusal> {
+        let engine = self.core.engine();
+        match change {
+            Some(true) => engine.drain(),
+            Some(false) => engine.resume(),
+            None => {}
+        }
+        let drain = engine.drained();
+        if change.is_some() {
+            tracing::warn!(draining = drain.draining, under_way = drain.under_way, "draining was changed");
+        }
+        let count = |count: usize| count as u64;
+        Ok(Drain {
+            draining: drain.draining,
+            under_way: count(drain.under_way),
+            for_a_person: count(drain.for_a_person),
+            waiting: count(drain.waiting),
+        })
     }
 
     async fn network_map(&self, _: &Caller) -> Result<NetworkMap, Refusal> {

@@ -140,6 +140,10 @@ pub enum DatabaseSection {
         /// Connections for reads; the node takes one more for writing.
         #[serde(default = "readers")]
         readers: u32,
+        /// PEM file with the authorities that may have signed the server's certificate. A server of another machine
+        /// needs it: connections are then encrypted, and the server's name is checked.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ca: Option<PathBuf>,
     },
 }
 
@@ -273,9 +277,10 @@ impl Settings {
                 options.cache_mib = *cache_mib;
                 Database::Sqlite(options)
             }
-            DatabaseSection::Postgres { url, schema, readers } => {
+            DatabaseSection::Postgres { url, schema, readers, ca } => {
                 let mut options = PostgresOptions::new(url, schema);
                 options.readers = *readers;
+                options.ca = ca.as_ref().map(|ca| directory.join(ca));
                 Database::Postgres(options)
             }
         }

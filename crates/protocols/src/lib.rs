@@ -33,6 +33,7 @@ pub mod cash;
 pub mod check;
 pub mod finalise;
 pub mod iou;
+mod moment;
 pub mod notarise;
 pub mod oracle;
 pub mod ping;

@@ -44,11 +44,11 @@ pub use convert::NotUnderstood;
 pub use feed::{Feed, FeedClosed, FeedReader};
 pub use permissions::{Permission, Permissions, UnknownPermission};
 pub use refusal::{Refusal, RefusalCode};
-pub use server::{Clock, Figures, Health, Server, ServerError, Settings};
+pub use server::{Admission, Clock, Figures, Health, Server, ServerError, Settings};
 pub use service::{Caller, NodeService};
 pub use types::{
-    FlowDescription, FlowEnd, FlowEvent, FlowFailure, FlowInfo, FlowPage, FlowQuery, FlowState, FlowStep,
-    NetworkMap, NetworkNotary, NetworkParty, NodeInfo, NotaryKind, Outcome, SortBy, StartFlow, StateStatus,
-    TransactionInfo, VaultPage, VaultQuery, VaultState, VaultUpdate,
+    Drain, FlowDescription, FlowEnd, FlowEvent, FlowFailure, FlowInfo, FlowPage, FlowQuery, FlowState,
+    FlowStep, NetworkMap, NetworkNotary, NetworkParty, NodeInfo, NotaryKind, Outcome, SortBy, StartFlow,
+    StateStatus, TransactionInfo, VaultPage, VaultQuery, VaultState, VaultUpdate,
 };
 pub use users::{User, Users, UsersError, hash_password};

@@ -19,15 +19,17 @@ pub enum Permission {
     NetworkRead,
     /// `attachments:write`: store attachments.
     AttachmentsWrite,
-    /// `node:read`: read what the node is and which flows it has.
+    /// `node:read`: read what the node is, which flows it has, and how far it is drained.
     NodeRead,
+    /// `node:operate`: drain the node, and resume.
+    NodeOperate,
 }
 
 /// A text is no permission.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is no permission; there are `flow:<name>`, `flow:*`, `vault:read`, `flows:read`, `flows:operate`, \
-     `network:read`, `attachments:write` and `node:read`"
+     `network:read`, `attachments:write`, `node:read` and `node:operate`"
 )]
 pub struct UnknownPermission(pub String);
 
@@ -43,6 +45,7 @@ impl FromStr for Permission {
             "network:read" => Self::NetworkRead,
             "attachments:write" => Self::AttachmentsWrite,
             "node:read" => Self::NodeRead,
+            "node:operate" => Self::NodeOperate,
             other => match other.strip_prefix("flow:") {
                 Some(flow) if !flow.is_empty() && !flow.contains(|c: char| c == '*' || c.is_whitespace()) => {
                     Self::Flow(flow.to_owned())
@@ -64,6 +67,7 @@ impl fmt::Display for Permission {
             Self::NetworkRead => "network:read",
             Self::AttachmentsWrite => "attachments:write",
             Self::NodeRead => "node:read",
+            Self::NodeOperate => "node:operate",
         })
     }
 }
@@ -105,6 +109,7 @@ mod tests {
             "network:read",
             "attachments:write",
             "node:read",
+            "node:operate",
         ] {
             assert_eq!(
                 text.parse::<Permission>().map(|permission| permission.to_string()),

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use crate::feed::Feed;
 use crate::refusal::Refusal;
 use crate::types::{
-    FlowDescription, FlowEnd, FlowEvent, FlowInfo, FlowPage, FlowQuery, NetworkMap, NodeInfo, StartFlow,
-    TransactionInfo, VaultPage, VaultQuery, VaultUpdate,
+    Drain, FlowDescription, FlowEnd, FlowEvent, FlowInfo, FlowPage, FlowQuery, NetworkMap, NodeInfo,
+    StartFlow, TransactionInfo, VaultPage, VaultQuery, VaultUpdate,
 };
 
 /// Who makes a call. The server has checked the token and the permission already.
@@ -129,6 +129,13 @@ pub trait NodeService: Send + Sync + 'static {
 
     /// Who this node is and how it does.
     fn node_info(&self, caller: &Caller) -> impl Future<Output = Result<NodeInfo, Refusal>> + Send;
+
+    /// Begins nothing new (`true`), begins new flows again (`false`), or changes nothing; says how far the node is drained.
+    fn drain(
+        &self,
+        caller: &Caller,
+        change: Option<bool>,
+    ) -> impl Future<Output = Result<Drain, Refusal>> + Send;
 
     /// The network as this node knows it.
     fn network_map(&self, caller: &Caller) -> impl Future<Output = Result<NetworkMap, Refusal>> + Send;

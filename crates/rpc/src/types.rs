@@ -12,7 +12,8 @@ pub struct StartFlow {
     pub flow: String,
     /// The flow's arguments.
     pub arguments: Map<String, Value>,
-    /// Chosen by the client: the same user's start with the same id is the same start. At most 128 bytes of visible
+    /// Chosen by the client: the same user's start with the same id is the same start, and one of another flow or with
+    /// other arguments is refused ([`RefusalCode::RequestIdReused`](crate::RefusalCode::RequestIdReused)). At most 128 bytes of visible
     /// ASCII. `None` starts a flow of its own.
     pub request_id: Option<String>,
 }
@@ -80,6 +81,19 @@ pub enum FlowState {
     Completed,
     /// It ended with a failure, or was killed.
     Failed,
+}
+
+/// How far a node is drained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drain {
+    /// Nothing new begins: starts are refused, flows of peers wait. A restart ends it.
+    pub draining: bool,
+    /// Flows that go on by themselves; with none left the node is drained.
+    pub under_way: u64,
+    /// Flows that wait for a person: paused or held.
+    pub for_a_person: u64,
+    /// Flows of peers that wait until draining is over.
+    pub waiting: u64,
 }
 
 /// A flow of this node.

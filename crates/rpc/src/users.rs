@@ -125,6 +125,11 @@ impl User {
         &self.name
     }
 
+    /// Whether the password, and its salt, are those of another user of this name.
+    pub(crate) fn has_password_of(&self, other: &Self) -> bool {
+        self.hash == other.hash
+    }
+
     /// What the user may do.
     pub fn permissions(&self) -> &Permissions {
         &self.permissions
@@ -222,6 +227,11 @@ impl Users {
     /// The users, in the order of the file.
     pub fn iter(&self) -> impl Iterator<Item = &User> {
         self.users.iter().map(|user| &**user)
+    }
+
+    /// The user of this name.
+    pub(crate) fn find(&self, name: &str) -> Option<&Arc<User>> {
+        self.by_name.get(name).and_then(|&index| self.users.get(index))
     }
 
     /// The user with this password, if there is one. Takes tens of milliseconds and 19 MiB, the same for a wrong

@@ -69,6 +69,8 @@ pub(crate) struct Batch<'a> {
     pub(crate) attachments: Vec<(AttachmentId, &'a [u8])>,
     /// Sorted by state.
     pub(crate) spent: Vec<Spent<'a>>,
+    /// The mark of a restored backup goes.
+    pub(crate) recovered: bool,
 }
 
 /// What becomes of a flow in this batch.
@@ -168,6 +170,7 @@ impl<'a> Batch<'a> {
                 Write::Consumed { state, by, requester, at } => {
                     batch.spent.push(Spent { state: *state, by: *by, requester, at: *at });
                 }
+                Write::Recovered => batch.recovered = true,
             }
         }
         batch

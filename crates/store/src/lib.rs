@@ -12,8 +12,10 @@
 //! | `write`, `read`, `query` | what goes in and comes out |
 //! | `batch` | a batch, sorted by table and freed of what it takes back itself |
 //! | `reads`, `select` | every read, written once over `session` |
+//! | [`backup`] | a copy of a database in one file, and a database made from it |
 //! | `sqlite`, `postgres` | connections, schema steps, writing |
 
+pub mod backup;
 mod batch;
 #[cfg(feature = "contract")]
 pub mod contract;
@@ -40,8 +42,8 @@ pub use options::{Database, Needs, PostgresOptions, SqliteOptions};
 pub use postgres::Postgres;
 pub use query::{MAX_PAGE_SIZE, MAX_REFERENCES, Sort, StateQuery, Status};
 pub use read::{
-    Coin, CoinCursor, Consumption, FlowPage, FlowQuery, FlowRow, FlowStatus, Outbound, Queues, SavedArrival,
-    SavedFlow, StatePage, Usage, VaultState,
+    Coin, CoinCursor, Consumption, FlowPage, FlowQuery, FlowRow, FlowStatus, Outbound, Queues, Restored,
+    SavedArrival, SavedFlow, StatePage, Usage, VaultState,
 };
 pub use sqlite::Sqlite;
 pub use write::{FlowKey, Mark, NewFlow, Produced, QueueKey, Recorded, SessionKey, Write};

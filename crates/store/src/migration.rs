@@ -17,6 +17,12 @@ pub(crate) fn missing(steps: &'static [Step], found: i64) -> Result<&'static [St
     steps.get(found as usize..).ok_or(StoreError::Newer { found, known })
 }
 
+/// The steps that lead from nothing to schema `schema`.
+pub(crate) fn until(steps: &'static [Step], schema: u32) -> Result<&'static [Step]> {
+    let known = steps.last().map_or(0, |step| step.schema);
+    steps.get(..schema as usize).ok_or(StoreError::Newer { found: schema, known })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -25,7 +31,7 @@ mod tests {
     fn steps_are_dense_and_alike() {
         for steps in [crate::sqlite::STEPS, crate::postgres::STEPS] {
             let schemas: Vec<u32> = steps.iter().map(|step| step.schema).collect();
-            assert_eq!(schemas, (1..=2).collect::<Vec<_>>());
+            assert_eq!(schemas, (1..=3).collect::<Vec<_>>());
         }
     }
 
@@ -34,10 +40,10 @@ mod tests {
         let steps = crate::sqlite::STEPS;
         let rest =
             |found| missing(steps, found).map(|steps| steps.iter().map(|s| s.schema).collect::<Vec<_>>());
-        assert_eq!(rest(0).unwrap(), [1, 2]);
-        assert_eq!(rest(1).unwrap(), [2]);
-        assert_eq!(rest(2).unwrap(), [0; 0]);
-        assert!(matches!(rest(3), Err(StoreError::Newer { found: 3, known: 2 })));
+        assert_eq!(rest(0).unwrap(), [1, 2, 3]);
+        assert_eq!(rest(2).unwrap(), [3]);
+        assert_eq!(rest(3).unwrap(), [0; 0]);
+        assert!(matches!(rest(4), Err(StoreError::Newer { found: 4, known: 3 })));
         assert!(matches!(rest(-1), Err(StoreError::Row { .. })));
     }
 }

@@ -6,10 +6,13 @@
 //! `synchronous_commit = on`: the batch is on the server's disk when `apply` returns.
 
 mod apply;
+mod backup;
 mod error;
 mod link;
 mod schema;
 mod tls;
+
+pub(crate) use backup::{back_up, restore};
 
 use crate::batch::Batch;
 use crate::meter::Meter;
@@ -33,12 +36,15 @@ use tally_contracts::{AttachmentId, Name, PublicKey, StateRef, TransactionId};
 pub(crate) const STEPS: &[Step] = &[
     Step { schema: 1, sql: include_str!("../migrations/postgres/0001_base.sql") },
     Step { schema: 2, sql: include_str!("../migrations/postgres/0002_find_more.sql") },
+    Step { schema: 3, sql: include_str!("../migrations/postgres/0003_operation.sql") },
 ];
 
 /// A store in a schema of a PostgreSQL server, version 13 or later.
 pub struct Postgres {
     options: PostgresOptions,
     place: Place,
+    /// What this process calls itself in the database.
+    instance: Vec<u8>,
     /// `None` when the connection was lost: the next batch connects anew.
     writer: Mutex<Option<Writer>>,
     readers: Pool<Link>,
@@ -62,11 +68,13 @@ impl Postgres {
         // Now that sessions of a process before this one are gone.
         schema::check_connections(&mut link, options.needs())?;
         schema::migrate(&mut link, &place, STEPS)?;
+        let instance = schema::own(&mut link)?;
         let writer = Writer::new(link)?;
         let readers = (0..options.readers.max(1)).map(|_| place.reader()).collect::<Result<_>>()?;
         Ok(Self {
             options: options.clone(),
             place,
+            instance,
             writer: Mutex::new(Some(writer)),
             readers: Pool::new(readers),
             meter: Meter::default(),
@@ -80,6 +88,13 @@ impl Postgres {
             // Most likely our own session, which the server has not missed yet.
             let reason = format!("another session holds the schema {}", self.options.schema);
             return Err(StoreError::Busy(reason.into()));
+        }
+        // Another process may have had the schema meanwhile and be gone again. What this one remembers is then older than
+        // the database.
+        if schema::owner(&mut link)? != self.instance {
+            return Err(StoreError::InUse {
+                what: format!("the schema {}, from which another process has gone on,", self.options.schema),
+            });
         }
         Writer::new(link)
     }

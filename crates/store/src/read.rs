@@ -85,6 +85,18 @@ pub struct Queues {
     pub outbound: BTreeMap<Name, Outbound>,
     /// What we hold of each peer's queues.
     pub inbound: BTreeMap<(Name, QueueKey), u64>,
+    /// The database was restored from a backup, and the node has not recovered what happened since: all of the above may
+    /// be behind what peers know.
+    pub restored: Option<Restored>,
+}
+
+/// The mark that restoring a backup leaves; see [`Write::Recovered`](crate::Write::Recovered).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Restored {
+    /// When the backup was taken.
+    pub taken: Timestamp,
+    /// When it was restored.
+    pub at: Timestamp,
 }
 
 /// How far the queue to a peer has come.

@@ -3,8 +3,8 @@
 use crate::cursor::{Fingerprint, Position};
 use crate::query::page_size;
 use crate::read::{
-    Coin, CoinCursor, Consumption, FlowPage, FlowQuery, FlowRow, FlowStatus, Outbound, Queues, SavedArrival,
-    SavedFlow,
+    Coin, CoinCursor, Consumption, FlowPage, FlowQuery, FlowRow, FlowStatus, Outbound, Queues, Restored,
+    SavedArrival, SavedFlow,
 };
 use crate::row::{Row, hex, state_ref, state_ref_bytes};
 use crate::select::{self, Space};
@@ -258,6 +258,10 @@ pub(crate) fn queues(session: &mut dyn Session) -> Result<Queues> {
         let row = Row::new("received", columns);
         queues.inbound.insert((row.name(1)?, row.array(2)?), row.unsigned(3)?);
         Ok(())
+    })?;
+    queues.restored = one(session, "SELECT taken, at FROM restored", &[], |columns| {
+        let row = Row::new("restored", columns);
+        Ok(Restored { taken: row.time(0)?, at: row.time(1)? })
     })?;
     Ok(queues)
 }

@@ -130,6 +130,23 @@ impl PostgresServer {
         format!("host={host} port={} user={role} password={password} dbname=postgres", self.port)
     }
 
+    /// Runs SQL as the superuser.
+    ///
+    /// # Errors
+    /// [`ServerError::Failed`] with what the server said.
+    pub fn run(&self, sql: &str) -> Result<(), ServerError> {
+        let mut psql = command(&self.binaries.join("psql"), self.user);
+        psql.args([
+            "--no-psqlrc",
+            "--quiet",
+            "--set=ON_ERROR_STOP=1",
+            "--username=tally",
+            "--dbname=postgres",
+        ]);
+        psql.args(["--port", &self.port.to_string(), "--host"]).arg(self.directory.path());
+        run("psql", psql.args(["--command", sql]).current_dir(self.directory.path()))
+    }
+
     /// The server's process, while it runs.
     pub fn process(&self) -> Option<u32> {
         self.server().as_ref().map(Child::id)

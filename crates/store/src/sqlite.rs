@@ -4,7 +4,10 @@
 //! `apply` returns. One connection writes; the others read, each from the snapshot of its statement.
 
 mod apply;
+mod backup;
 mod connection;
+
+pub(crate) use backup::{back_up, restore};
 
 use crate::batch::Batch;
 use crate::meter::Meter;
@@ -25,14 +28,20 @@ use std::fs::{File, TryLockError};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tally_contracts::{AttachmentId, Name, PublicKey, StateRef, TransactionId};
 
 /// The schema's history.
 pub(crate) const STEPS: &[Step] = &[
     Step { schema: 1, sql: include_str!("../migrations/sqlite/0001_base.sql") },
     Step { schema: 2, sql: include_str!("../migrations/sqlite/0002_find_more.sql") },
+    Step { schema: 3, sql: include_str!("../migrations/sqlite/0003_operation.sql") },
 ];
+
+/// How long to wait for the lock of a process that has just ended: a program that it was starting holds its files until
+/// it runs.
+const PATIENCE: Duration = Duration::from_millis(500);
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// A store in one file.
 pub struct Sqlite {
@@ -55,7 +64,7 @@ impl Sqlite {
     /// [`StoreError::Newer`] and others.
     pub fn open(options: &SqliteOptions) -> Result<Self> {
         let lock = lock(options)?;
-        let writer = Writer::new(connection::writer(options)?)?;
+        let writer = Writer::new(connection::writer(options, STEPS)?)?;
         let readers =
             (0..options.readers.max(1)).map(|_| connection::reader(options)).collect::<Result<_>>()?;
         Ok(Self {
@@ -104,10 +113,16 @@ fn lock(options: &SqliteOptions) -> Result<File> {
         StoreError::Unreachable(format!("the lock file {}: {error}", path.display()).into())
     };
     let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(unreachable)?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(StoreError::InUse { what: path.display().to_string() }),
-        Err(TryLockError::Error(error)) => Err(unreachable(error)),
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) if Instant::now() < deadline => std::thread::sleep(PAUSE),
+            Err(TryLockError::WouldBlock) => {
+                return Err(StoreError::InUse { what: path.display().to_string() });
+            }
+            Err(TryLockError::Error(error)) => return Err(unreachable(error)),
+        }
     }
 }
 
@@ -121,7 +136,7 @@ impl Store for Sqlite {
             let mut place = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
             let writer = match &mut *place {
                 Some(writer) => writer,
-                none => none.insert(Writer::new(connection::writer(&self.options)?)?),
+                none => none.insert(Writer::new(connection::writer(&self.options, STEPS)?)?),
             };
             let result = writer.apply(&batch);
             let lost = matches!(

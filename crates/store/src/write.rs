@@ -128,6 +128,8 @@ pub enum Write {
         /// When.
         at: Timestamp,
     },
+    /// What a restored backup lacked is here: the mark of [`Queues::restored`](crate::Queues::restored) goes.
+    Recovered,
 }
 
 /// A flow that begins.

@@ -40,7 +40,7 @@ mod verify;
 
 use crate::connection::ConnectionArguments;
 use anyhow::Context as _;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use std::io::Read as _;
 use std::process::ExitCode;
 use tally_ops::shutdown::Shutdown;
@@ -127,6 +127,48 @@ enum Command {
     /// Measure this machine, each stage and the whole network
     #[command(subcommand)]
     Bench(bench::Bench),
+}
+
+/// Commands that are about nodes, and the options of a settlement network that mean something to them.
+const OF_NODES: &[(&str, &[&str])] =
+    &[("node", &["passphrase_file"]), ("flow", &[]), ("vault", &[]), ("rpc", &[])];
+
+impl Arguments {
+    /// Reads the command line; ends the process with help, or with what is wrong.
+    pub fn read() -> Self {
+        Self::from_matches(Self::interface().get_matches())
+    }
+
+    /// The command line, without the options of settlement where a command is about nodes.
+    fn interface() -> clap::Command {
+        let mut interface = Self::command();
+        let options: Vec<clap::Arg> = ConnectionArguments::options();
+        for (name, own) in OF_NODES {
+            let foreign = options.iter().filter(|option| !own.contains(&option.get_id().as_str()));
+            // An option that the command has itself is not inherited.
+            interface = interface.mut_subcommand(name, |command| {
+                foreign.fold(command, |command, option| command.arg(option.clone().hide(true)))
+            });
+        }
+        interface
+    }
+
+    fn from_matches(matches: clap::ArgMatches) -> Self {
+        let about_nodes = matches.subcommand_name().and_then(|name| {
+            let (name, own) = OF_NODES.iter().find(|(of_nodes, _)| *of_nodes == name)?;
+            let options = ConnectionArguments::options();
+            let given = options.iter().find(|option| {
+                let id = option.get_id().as_str();
+                !own.contains(&id) && matches.value_source(id) == Some(clap::parser::ValueSource::CommandLine)
+            })?;
+            Some((name, given.get_long().unwrap_or_default().to_owned()))
+        });
+        if let Some((name, option)) = about_nodes {
+            let text = format!("--{option} is about a settlement network; `tally {name}` does not take it");
+            Self::command().error(clap::error::ErrorKind::ArgumentConflict, text).exit();
+        }
+        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
 }
 
 #[derive(Debug, Subcommand)]

@@ -101,6 +101,12 @@ pub struct Connection {
 }
 
 impl ConnectionArguments {
+    /// The options, as the command line has them.
+    pub(crate) fn options() -> Vec<clap::Arg> {
+        let command = <Self as clap::Args>::augment_args(clap::Command::new("options"));
+        command.get_arguments().cloned().collect()
+    }
+
     /// The network's directory.
     ///
     /// # Errors

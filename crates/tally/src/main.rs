@@ -1,6 +1,5 @@
 //! `tally`: the command line of Tallystick.
 
-use clap::Parser;
 use std::process::ExitCode;
 
 /// Most of what passes through the program is made by one thread and let go of by another.
@@ -8,5 +7,5 @@ use std::process::ExitCode;
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
-    tally::command::run(tally::command::Arguments::parse())
+    tally::command::run(tally::command::Arguments::read())
 }

@@ -57,7 +57,8 @@ impl Database {
     }
 
     fn section(&self, schema: &str) -> DatabaseSection {
-        let postgres = |url: String| DatabaseSection::Postgres { url, schema: schema.to_owned(), readers: 4 };
+        let postgres =
+            |url: String| DatabaseSection::Postgres { url, schema: schema.to_owned(), readers: 4, ca: None };
         match self {
             Self::Sqlite => DatabaseSection::default(),
             Self::Postgres(url) => postgres(url.clone()),

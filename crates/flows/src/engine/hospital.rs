@@ -242,6 +242,7 @@ impl Engine {
         change: impl FnOnce(&mut Status) -> Result<(), ControlError>,
     ) -> Result<(), ControlError> {
         let cell = self.find(flow).ok_or(ControlError::Unknown(flow))?;
+        lock(&self.flows).no_longer_waits(flow);
         {
             let mut state = cell.state();
             if state.status == Status::Ended {

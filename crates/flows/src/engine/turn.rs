@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tally_contracts::Timestamp;
 
-use super::{Engine, Turn, lock};
+use super::{Begun, Engine, Turn, lock};
 use crate::cell::{Cell, State, Status, Waiting};
 use crate::journal::{Origin, Outcome, Unit};
 use crate::message::{Body, encode};
@@ -207,6 +207,7 @@ impl Engine {
         {
             let mut flows = lock(&self.flows);
             flows.by_id.remove(&cell.id);
+            flows.no_longer_waits(cell.id);
             for session in &state.sessions {
                 flows.sessions.remove(&session.hears);
             }

@@ -339,3 +339,63 @@ fn bad_messages_change_nothing() {
     world.settle();
     assert_eq!(world.units(), units);
 }
+
+/// Draining: starts are refused, what is under way ends, what peers begin waits and is not lost over a restart.
+#[test]
+fn a_drained_node_ends_what_is_under_way_and_begins_nothing() {
+    let mut world = World::new(registry);
+    let bob = |world: &World| world.node("Bob").engine.drained();
+    // Under way at Bob: his own, waiting for Alice, who waits for him.
+    let own = world.start("Bob", "Ask", &json!({ "to": "Alice answer" })).expect("a start");
+    world.node("Bob").engine.drain();
+    assert!(bob(&world).draining && !bob(&world).is_empty());
+    let refused = world.start("Bob", "Ask", &json!({ "to": "Alice look" })).expect_err("nothing new begins");
+    assert!(refused.to_string().contains("drained"), "{refused}");
+    // The same request as before is answered.
+    assert_eq!(world.start("Bob", "Ask", &json!({ "to": "Alice answer" })), Ok(own));
+    let asked = world.start("Alice", "Ask", &json!({ "to": "Bob wait" })).expect("a start");
+    world.settle();
+    assert_eq!(world.outcome("Bob", own), Some(Ok(borsh::to_vec("yes").expect("bytes"))));
+    assert_eq!(world.outcome("Alice", asked), None);
+    assert_eq!(bob(&world).under_way, 1, "its end is not known to be durable");
+    world.node("Bob").engine.forget(own);
+    let drained = bob(&world);
+    assert!(drained.is_empty(), "{drained:?}");
+    assert_eq!((drained.under_way, drained.for_a_person, drained.waiting), (0, 0, 1));
+    assert_eq!(world.node("Bob").engine.views(None, 10)[0].state, FlowState::Paused);
+
+    // What waits begins when draining is over.
+    world.node("Bob").engine.resume();
+    world.settle();
+    let view = &world.node("Bob").engine.views(None, 10)[0];
+    assert_eq!((&view.state, bob(&world).waiting), (&FlowState::Running, 0));
+
+    // It is durable: a restart ends draining, and begins it too.
+    world.node("Bob").engine.drain();
+    let asked = world.start("Alice", "Ask", &json!({ "to": "Bob answer" })).expect("a start");
+    world.settle();
+    assert_eq!(world.outcome("Alice", asked), None);
+    world.restart("Bob", registry);
+    world.settle();
+    assert_eq!(world.outcome("Alice", asked), Some(Ok(borsh::to_vec("yes").expect("bytes"))));
+}
+
+/// A person who pauses or kills what waits decides about it.
+#[test]
+fn what_a_person_decided_is_not_undone_when_draining_is_over() {
+    let world = World::new(registry);
+    world.node("Bob").engine.drain();
+    world.start("Alice", "Ask", &json!({ "to": "Bob answer" })).expect("a start");
+    world.settle();
+    let engine = &world.node("Bob").engine;
+    let waiting = engine.views(None, 10)[0].flow;
+    engine.pause(waiting).expect("it is under way");
+    assert_eq!((engine.drained().waiting, engine.drained().for_a_person), (0, 1));
+    engine.resume();
+    world.settle();
+    assert_eq!(engine.view(waiting).map(|view| view.state), Some(FlowState::Paused));
+    engine.kill(waiting).expect("it is under way");
+    world.settle();
+    engine.forget(waiting);
+    assert_eq!(engine.drained(), crate::Drain::default());
+}

@@ -7,7 +7,7 @@ use tally_contracts::{Name, Timestamp};
 use super::world::party;
 use crate::{
     Context, Engine, Flow, FlowError, FlowId, Host, Limits, Origin, Performed, Registry, Request, Start,
-    Trouble, Unit,
+    Started, Trouble, Unit,
 };
 
 /// Makes everything durable at once, and looks what the engine then says.
@@ -16,6 +16,8 @@ struct AtOnce {
     engine: OnceLock<Weak<Engine>>,
     /// For each flow that ended: whether it was under way with its end durable.
     ended: Mutex<Vec<bool>>,
+    /// Started and run to its end while somebody else asks whether it was started.
+    quicker: Mutex<Option<Start>>,
 }
 
 impl Host for AtOnce {
@@ -42,6 +44,15 @@ impl Host for AtOnce {
     }
 
     fn is_known(&self, _: FlowId) -> Result<bool, Trouble> {
+        let quicker = self.quicker.lock().unwrap().take();
+        if let Some(start) = quicker {
+            let engine = self.engine.get().and_then(Weak::upgrade).expect("it runs");
+            let now = start.at;
+            assert_eq!(engine.start(start).unwrap(), Started::New);
+            let turn = engine.next().unwrap();
+            engine.run(turn, now);
+        }
+        // As a database answers that was read before the flow was written.
         Ok(false)
     }
 }
@@ -60,25 +71,47 @@ impl Flow for Brief {
     }
 }
 
-#[test]
-fn a_flow_whose_end_is_durable_is_not_under_way() {
+fn engine() -> (Arc<AtOnce>, Arc<Engine>) {
     let host = Arc::new(AtOnce::default());
     let registry = Registry::new().flow::<Brief>();
     let engine = Arc::new(Engine::new(registry, Limits::default(), party("Alice"), NetworkId::from_bytes([0x4e; 32]), host.clone()));
     host.engine.set(Arc::downgrade(&engine)).unwrap();
-    let now = Timestamp::from_millis(1);
-    let start = Start {
+    (host, engine)
+}
+
+const NOW: Timestamp = Timestamp::from_millis(1);
+
+fn start() -> Start {
+    Start {
         flow: FlowId([1; 16]),
         name: Brief::NAME.into(),
         version: Brief::VERSION,
         arguments: Vec::new(),
         origin: Origin::User { name: "test".to_owned() },
         seed: [0; 32],
-        at: now,
-    };
-    engine.start(start).unwrap();
+        at: NOW,
+    }
+}
+
+#[test]
+fn a_flow_whose_end_is_durable_is_not_under_way() {
+    let (host, engine) = engine();
+    engine.start(start()).unwrap();
     let turn = engine.next().unwrap();
-    engine.run(turn, now);
+    engine.run(turn, NOW);
     assert_eq!(*host.ended.lock().unwrap(), [false]);
     assert_eq!(engine.unfinished(), 0);
+}
+
+/// Two threads bring one request: the second asks the database before the first has written anything, and is answered
+/// when the first is done.
+#[test]
+fn what_began_and_ended_while_the_host_was_asked_does_not_begin_again() {
+    let (host, engine) = engine();
+    *host.quicker.lock().unwrap() = Some(start());
+    assert_eq!(engine.start(start()).unwrap(), Started::Before);
+    assert!(engine.next().is_none(), "it runs once");
+    assert_eq!(host.ended.lock().unwrap().len(), 1);
+    // Nothing of it is kept: asked again, the host's answer alone counts.
+    assert_eq!(engine.start(start()).unwrap(), Started::New);
 }

@@ -20,7 +20,8 @@ pub struct BondIssueArguments {
     pub isin: Isin,
     /// How much this node will repay.
     pub nominal: Amount,
-    /// From when on, in milliseconds since the Unix epoch.
+    /// From when on. In JSON a date (its beginning in UTC), a time of RFC 3339, or milliseconds since the Unix epoch.
+    #[serde(deserialize_with = "crate::moment::deserialize")]
     pub maturity: Timestamp,
     /// Who keeps the register; this node if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -39,7 +40,7 @@ impl Flow for BondIssue {
     const ARGUMENTS: &'static [(&'static str, &'static str)] = &[
         ("isin", "the paper, such as XS0000000009"),
         ("nominal", "how much this node will repay, such as 1000.00 USD"),
-        ("maturity", "from when on, in milliseconds since 1970-01-01 UTC"),
+        ("maturity", "from when on: 2027-12-31, 2027-12-31T17:00:00Z, or milliseconds since 1970-01-01 UTC"),
         ("agent", "who keeps the register and signs all transfers; this node if absent"),
         ("notary", "the notary of the holdings; the network's first if absent"),
     ];

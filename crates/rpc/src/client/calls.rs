@@ -6,7 +6,7 @@ use futures_util::stream;
 use super::streams::{FlowEnds, FlowStarts, FlowWatch, VaultTrack};
 use super::{Client, ClientError};
 use crate::types::{
-    FlowDescription, FlowEnd, FlowInfo, FlowPage, FlowQuery, NetworkMap, NodeInfo, StartFlow,
+    Drain, FlowDescription, FlowEnd, FlowInfo, FlowPage, FlowQuery, NetworkMap, NodeInfo, StartFlow,
     TransactionInfo, VaultPage, VaultQuery,
 };
 use crate::wire;
@@ -136,6 +136,13 @@ impl Client {
     pub async fn node_info(&self) -> Result<NodeInfo, ClientError> {
         let call = |mut node: super::Node, request| async move { node.node_info(request).await };
         Ok(self.call(|| wire::NodeInfoRequest {}, self.0.settings.deadline, call).await?.try_into()?)
+    }
+
+    /// Begins nothing new (`true`), begins new flows again (`false`), or changes nothing; how far the node is drained.
+    pub async fn drain(&self, change: Option<bool>) -> Result<Drain, ClientError> {
+        let call = |mut node: super::Node, request| async move { node.drain(request).await };
+        let message = || wire::DrainRequest { draining: change };
+        Ok(self.call(message, self.0.settings.deadline, call).await?.into())
     }
 
     /// The network as the node knows it.

@@ -1,5 +1,5 @@
 use super::{NotUnderstood, json};
-use crate::types::{NetworkMap, NetworkNotary, NetworkParty, NodeInfo, NotaryKind};
+use crate::types::{Drain, NetworkMap, NetworkNotary, NetworkParty, NodeInfo, NotaryKind};
 use crate::wire;
 
 fn kind_number(kind: Option<NotaryKind>) -> i32 {
@@ -17,6 +17,20 @@ fn kind(field: &'static str, number: i32) -> Result<Option<NotaryKind>, NotUnder
         Ok(wire::NotaryKind::NonValidating) => Ok(Some(NotaryKind::NonValidating)),
         Ok(wire::NotaryKind::Validating) => Ok(Some(NotaryKind::Validating)),
         Err(_) => Err(NotUnderstood { field, what: number.to_string() }),
+    }
+}
+
+impl From<Drain> for wire::DrainResponse {
+    fn from(drain: Drain) -> Self {
+        let Drain { draining, under_way, for_a_person, waiting } = drain;
+        Self { draining, under_way, for_a_person, waiting }
+    }
+}
+
+impl From<wire::DrainResponse> for Drain {
+    fn from(drain: wire::DrainResponse) -> Self {
+        let wire::DrainResponse { draining, under_way, for_a_person, waiting } = drain;
+        Self { draining, under_way, for_a_person, waiting }
     }
 }
 

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 use super::settings::Clock;
+use super::stopping::Stopped;
 use super::throttle::Throttle;
 use crate::permissions::Permission;
 use crate::refusal::{Refusal, RefusalCode};
@@ -20,7 +21,9 @@ const TOKENS_LIMIT: usize = 100_000;
 
 #[derive(Debug)]
 pub(crate) struct Gate {
-    users: Users,
+    users: RwLock<Arc<Users>>,
+    /// Told whenever the users are others.
+    replaced: watch::Sender<()>,
     token_lifetime: Duration,
     clock: Clock,
     /// By the hash of the token: what is in memory opens nothing, and how long a look-up takes tells nothing.
@@ -46,7 +49,8 @@ pub(crate) struct Token {
 impl Gate {
     pub(crate) fn new(users: Users, token_lifetime: Duration, at_once: usize, clock: Clock) -> Self {
         Self {
-            users,
+            users: RwLock::new(Arc::new(users)),
+            replaced: watch::Sender::new(()),
             token_lifetime,
             clock,
             tokens: RwLock::default(),
@@ -54,6 +58,42 @@ impl Gate {
             verifications: Arc::new(Semaphore::new(at_once.max(1))),
             waiting: AtomicUsize::new(0),
         }
+    }
+
+    /// These are the users from now on. Who is no longer one of them, or has another password, is out at once: tokens
+    /// open nothing, and what was followed ends. Others keep their tokens, and may what the new users may.
+    pub(crate) fn replace(&self, users: Users) {
+        let users = Arc::new(users);
+        {
+            // Both under one lock: no token is issued in between to a user of before.
+            let mut tokens = self.tokens.write().unwrap_or_else(PoisonError::into_inner);
+            *self.users.write().unwrap_or_else(PoisonError::into_inner) = users.clone();
+            tokens.retain(|_, session| match users.find(session.user.name()) {
+                Some(user) if user.has_password_of(&session.user) => {
+                    session.user = user.clone();
+                    true
+                }
+                _ => false,
+            });
+        }
+        self.replaced.send_replace(());
+    }
+
+    fn users(&self) -> Arc<Users> {
+        self.users.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Is done once this user is removed or has another password or other permissions.
+    pub(crate) fn left(self: &Arc<Self>, user: &Arc<User>) -> Stopped {
+        let mut replaced = self.replaced.subscribe();
+        let (gate, user) = (self.clone(), user.clone());
+        Box::pin(async move {
+            while gate.users().find(user.name()).is_some_and(|now| **now == *user) {
+                if replaced.changed().await.is_err() {
+                    return;
+                }
+            }
+        })
     }
 
     /// A token for the user with this password.
@@ -74,7 +114,7 @@ impl Gate {
         let verified = tokio::task::spawn_blocking(move || {
             // Neither the turn nor the count of failures depends on whether the client still waits.
             let _turn = turn;
-            let user = gate.users.verify(&name, &password);
+            let user = gate.users().verify(&name, &password);
             match &user {
                 Some(_) => gate.throttle().succeeded(&name, address),
                 None => {
@@ -97,6 +137,10 @@ impl Gate {
         let now = (self.clock)();
         let session = Session { user, expires: now + self.token_lifetime };
         let mut tokens = self.tokens.write().unwrap_or_else(PoisonError::into_inner);
+        // The users may have been replaced while the password was verified.
+        if !self.users().find(session.user.name()).is_some_and(|now| **now == *session.user) {
+            return Err(Refusal::new(RefusalCode::BadCredentials, "the user or the password is wrong"));
+        }
         // Amortised: after a sweep the table may double before the next.
         if tokens.len() == tokens.capacity() || tokens.len() >= TOKENS_LIMIT {
             tokens.retain(|_, session| session.expires > now);
@@ -176,6 +220,11 @@ impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+/// Why what a user followed has ended.
+pub(crate) fn left() -> Refusal {
+    Refusal::new(RefusalCode::TokenUnknown, "the user was removed or changed; log in again")
 }
 
 fn internal() -> Refusal {

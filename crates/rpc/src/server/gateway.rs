@@ -11,7 +11,7 @@ use super::dispatch::{CallContext, typed_status};
 use super::figures::{Figures, count};
 use super::gate::{Gate, require};
 use super::settings::Settings;
-use super::stopping::Stopping;
+use super::stopping::{Stopped, Stopping};
 use super::streams::{self, Followed, Outgoing, StreamLimits};
 use crate::convert::{status, text};
 use crate::feed::{Feed, FeedReader};
@@ -37,14 +37,14 @@ pub(crate) struct Gateway<N> {
 impl<N: NodeService> Gateway<N> {
     pub(super) fn new(
         node: Arc<N>,
-        gate: Gate,
+        gate: Arc<Gate>,
         settings: &Settings,
         figures: Arc<Figures>,
         stopping: Stopping,
     ) -> Self {
         Self {
             node,
-            gate: Arc::new(gate),
+            gate,
             uploads: Semaphore::new(settings.uploads_at_once.max(1)),
             message_limit: settings.message_limit,
             attachment_limit: settings.attachment_limit,
@@ -76,11 +76,24 @@ impl<N: NodeService> Gateway<N> {
         Ok((Caller { user: user.name().clone(), address: context.peer }, context))
     }
 
+    /// The caller of something that is followed, and when the user is no longer let in.
+    fn follower<T>(
+        &self,
+        request: &Request<T>,
+        permission: &Permission,
+    ) -> Result<(Caller, CallContext, Stopped), Status> {
+        let (user, context) = self.user(request)?;
+        require(&user, permission).map_err(status)?;
+        let left = self.gate.left(&user);
+        Ok((Caller { user: user.name().clone(), address: context.peer }, context, left))
+    }
+
     fn follow<T, W>(
         &self,
         first: Option<W>,
         reader: FeedReader<T>,
         context: CallContext,
+        left: Stopped,
         is_last: fn(&T) -> bool,
     ) -> Outgoing<W>
     where
@@ -92,6 +105,7 @@ impl<N: NodeService> Gateway<N> {
             context,
             is_last,
             stopped: self.stopping.stopped(),
+            left,
             figures: self.figures.clone(),
         };
         streams::follow(first, followed)
@@ -152,20 +166,20 @@ impl<N: NodeService> wire::node_server::Node for Gateway<N> {
         let (user, context) = self.user(&request)?;
         let starts = request.into_inner();
         let limits = StreamLimits { message: self.message_limit, flows: self.flows_per_stream };
-        let stopped = self.stopping.stopped();
-        let ends = streams::run_flows(self.node.clone(), user, context, starts, limits, stopped);
+        let (stopped, left) = (self.stopping.stopped(), self.gate.left(&user));
+        let ends = streams::run_flows(self.node.clone(), user, context, starts, limits, [stopped, left]);
         Ok(Response::new(ends))
     }
 
     type WatchFlowStream = Outgoing<wire::FlowEvent>;
 
     async fn watch_flow(&self, request: Request<wire::WatchFlowRequest>) -> Answer<Self::WatchFlowStream> {
-        let (caller, context) = self.caller(&request, &Permission::FlowsRead)?;
+        let (caller, context, left) = self.follower(&request, &Permission::FlowsRead)?;
         let (feed, reader) = Feed::pair(self.feed_items);
         let flow_id = flow_id(request.into_inner().flow_id)?;
         self.node.watch_flow(&caller, flow_id, feed).await.map_err(status)?;
         let is_last = |event: &FlowEvent| matches!(event, FlowEvent::Ended(_));
-        Ok(Response::new(self.follow(None, reader, context, is_last)))
+        Ok(Response::new(self.follow(None, reader, context, left, is_last)))
     }
 
     async fn get_flow(&self, request: Request<wire::GetFlowRequest>) -> Answer<wire::Flow> {
@@ -226,11 +240,11 @@ impl<N: NodeService> wire::node_server::Node for Gateway<N> {
     type TrackVaultStream = Outgoing<wire::VaultEvent>;
 
     async fn track_vault(&self, request: Request<wire::QueryVaultRequest>) -> Answer<Self::TrackVaultStream> {
-        let (caller, context) = self.caller(&request, &Permission::VaultRead)?;
+        let (caller, context, left) = self.follower(&request, &Permission::VaultRead)?;
         let query = VaultQuery::try_from(request.into_inner()).map_err(status)?;
         let (feed, reader) = Feed::pair(self.feed_items);
         let page = self.node.track_vault(&caller, query, feed).await.map_err(status)?;
-        Ok(Response::new(self.follow(Some(page.into()), reader, context, |_| false)))
+        Ok(Response::new(self.follow(Some(page.into()), reader, context, left, |_| false)))
     }
 
     async fn get_transaction(
@@ -282,6 +296,14 @@ impl<N: NodeService> wire::node_server::Node for Gateway<N> {
         let (caller, _) = self.caller(&request, &Permission::NodeRead)?;
         let info = self.node.node_info(&caller).await.map_err(status)?;
         Ok(Response::new(info.into()))
+    }
+
+    async fn drain(&self, request: Request<wire::DrainRequest>) -> Answer<wire::DrainResponse> {
+        let change = request.get_ref().draining;
+        let permission = if change.is_some() { Permission::NodeOperate } else { Permission::NodeRead };
+        let (caller, _) = self.caller(&request, &permission)?;
+        let drain = self.node.drain(&caller, change).await.map_err(status)?;
+        Ok(Response::new(drain.into()))
     }
 
     async fn network_map(

@@ -60,6 +60,19 @@ pub struct Server<N: NodeService> {
     settings: Settings,
     figures: Arc<Figures>,
     stop: Stop,
+    gate: Arc<Gate>,
+}
+
+/// Who is let in, for changing that while the server runs.
+#[derive(Clone, Debug)]
+pub struct Admission(Arc<Gate>);
+
+impl Admission {
+    /// Replaces the users. Who is no longer one of them, or has another password, is out at once: tokens open nothing, and
+    /// what was followed ends. Others keep their tokens, with the permissions that they have now.
+    pub fn replace(&self, users: Users) {
+        self.0.replace(users);
+    }
 }
 
 /// Tells health checks whether the node serves.
@@ -90,10 +103,11 @@ impl<N: NodeService> Server<N> {
         let mut tls = ServerConfig::clone(&tls);
         tls.alpn_protocols = vec![b"h2".to_vec()];
 
-        let gate = Gate::new(users, settings.token_lifetime, settings.logins_at_once, settings.clock.clone());
+        let clock = settings.clock.clone();
+        let gate = Arc::new(Gate::new(users, settings.token_lifetime, settings.logins_at_once, clock));
         let figures = Arc::<Figures>::default();
         let stop = Stop::new();
-        let gateway = Gateway::new(node, gate, &settings, figures.clone(), stop.stopping());
+        let gateway = Gateway::new(node, gate.clone(), &settings, figures.clone(), stop.stopping());
         let reporter = HealthReporter::new();
         let health = Health(reporter.clone());
         health.set_serving(false).await;
@@ -107,7 +121,7 @@ impl<N: NodeService> Server<N> {
             .with(HealthServer::new(HealthService::from_health_reporter(reporter)))
             .with(description().build_v1().map_err(broken)?)
             .with(description().build_v1alpha().map_err(broken)?);
-        Ok(Self { listener, address, tls: Arc::new(tls), routes, health, settings, figures, stop })
+        Ok(Self { listener, address, tls: Arc::new(tls), routes, health, settings, figures, stop, gate })
     }
 
     /// Where the server listens.
@@ -118,6 +132,11 @@ impl<N: NodeService> Server<N> {
     /// What to tell health checks.
     pub fn health(&self) -> Health {
         self.health.clone()
+    }
+
+    /// To replace the users.
+    pub fn admission(&self) -> Admission {
+        Admission(self.gate.clone())
     }
 
     /// What the server has done so far.

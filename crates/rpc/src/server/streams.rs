@@ -12,6 +12,7 @@ use tonic::{Status, Streaming};
 
 use super::dispatch::{CallContext, typed_status};
 use super::figures::{Figures, count};
+use super::gate::left;
 use super::gateway::permitted;
 use super::stopping::{Stopped, stopping};
 use crate::convert::status;
@@ -33,6 +34,8 @@ pub(super) struct Followed<T> {
     pub(super) context: CallContext,
     pub(super) is_last: fn(&T) -> bool,
     pub(super) stopped: Stopped,
+    /// The user is no longer let in.
+    pub(super) left: Stopped,
     pub(super) figures: Arc<Figures>,
 }
 
@@ -42,6 +45,7 @@ impl<T> Followed<T> {
             tokio::select! {
                 biased;
                 () = &mut self.stopped => Err(stopping()),
+                () = &mut self.left => Err(left()),
                 item = poll_fn(|context| self.reader.poll_take(context)) => item,
             }
         };
@@ -101,7 +105,7 @@ pub(super) fn run_flows<N: NodeService>(
     context: CallContext,
     starts: Streaming<wire::RunFlowsRequest>,
     limits: StreamLimits,
-    stopped: Stopped,
+    [stopped, left]: [Stopped; 2],
 ) -> Outgoing<wire::RunFlowsResponse> {
     let caller = Caller { user: user.name().clone(), address: context.peer };
     let runs = Runs {
@@ -110,6 +114,7 @@ pub(super) fn run_flows<N: NodeService>(
         caller,
         starts: Starts::Come(Box::new(starts)),
         stopped,
+        left,
         running: FuturesUnordered::new(),
         limits,
         run: run_one,
@@ -129,8 +134,8 @@ enum Starts {
     Come(Box<Streaming<wire::RunFlowsRequest>>),
     /// The client has sent its last.
     Ended,
-    /// The server takes no more; the client may have sent some.
-    Stopped,
+    /// The server takes no more, for this reason; the client may have sent some.
+    Stopped(Refusal),
 }
 
 struct Runs<N, F, R> {
@@ -139,6 +144,7 @@ struct Runs<N, F, R> {
     caller: Caller,
     starts: Starts,
     stopped: Stopped,
+    left: Stopped,
     running: FuturesUnordered<F>,
     limits: StreamLimits,
     run: R,
@@ -153,7 +159,7 @@ where
     async fn last(&mut self) -> Option<Result<wire::RunFlowsResponse, Status>> {
         match (self.running.next().await, &self.starts) {
             (Some(answer), _) => Some(Ok(answer)),
-            (None, Starts::Stopped) => Some(Err(status(stopping()))),
+            (None, Starts::Stopped(refusal)) => Some(Err(status(refusal.clone()))),
             (None, _) => None,
         }
     }
@@ -166,7 +172,11 @@ where
                     biased;
                     Some(answer) = self.running.next() => return Some(Ok(answer)),
                     () = &mut self.stopped => {
-                        self.starts = Starts::Stopped;
+                        self.starts = Starts::Stopped(stopping());
+                        continue;
+                    }
+                    () = &mut self.left => {
+                        self.starts = Starts::Stopped(left());
                         continue;
                     }
                     start = starts.message() => start,

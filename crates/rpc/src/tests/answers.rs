@@ -34,6 +34,11 @@ async fn every_call_says_what_the_node_says() {
 
     assert_eq!(client.node_info().await.unwrap(), node_info());
     assert_eq!(client.network_map().await.unwrap(), network_map());
+    for change in [None, Some(true), Some(false)] {
+        let drain = client.drain(change).await.unwrap();
+        assert_eq!((drain.draining, drain.under_way), (change == Some(true), 1));
+        assert_eq!((drain.for_a_person, drain.waiting), (2, 3));
+    }
 }
 
 #[tokio::test]

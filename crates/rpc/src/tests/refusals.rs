@@ -87,6 +87,7 @@ async fn every_call_but_login_needs_a_token() {
         download_attachment(wire::DownloadAttachmentRequest::default()),
         node_info(wire::NodeInfoRequest {}),
         network_map(wire::NetworkMapRequest {}),
+        drain(wire::DrainRequest { draining: None }),
     );
 }
 
@@ -118,6 +119,8 @@ async fn a_missing_permission_is_refused_by_its_name() {
     assert_eq!(said(guest.attachment("x", 0).await.map(drop)), "vault:read");
     assert_eq!(said(guest.node_info().await.map(drop)), "node:read");
     assert_eq!(said(guest.network_map().await.map(drop)), "network:read");
+    assert_eq!(said(guest.drain(None).await.map(drop)), "node:read");
+    assert_eq!(said(guest.drain(Some(true)).await.map(drop)), "node:operate");
 
     let teller = server.connect("teller", "staple").await.unwrap();
     teller.run_flow(&echo("x")).await.unwrap();

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use serde_json::{Value, json};
 use tally_rpc::{
-    Caller, Feed, FeedClosed, FlowDescription, FlowEnd, FlowEvent, FlowFailure, FlowInfo, FlowPage,
+    Caller, Drain, Feed, FeedClosed, FlowDescription, FlowEnd, FlowEvent, FlowFailure, FlowInfo, FlowPage,
     FlowQuery, FlowState, FlowStep, NetworkMap, NetworkNotary, NetworkParty, NodeInfo, NodeService,
     NotaryKind, Outcome, Refusal, RefusalCode, StartFlow, StateStatus, TransactionInfo, VaultPage,
     VaultQuery, VaultState, VaultUpdate,
@@ -329,6 +329,10 @@ impl NodeService for FakeNode {
 
     async fn node_info(&self, _caller: &Caller) -> Result<NodeInfo, Refusal> {
         Ok(node_info())
+    }
+
+    async fn drain(&self, _caller: &Caller, change: Option<bool>) -> Result<Drain, Refusal> {
+        Ok(Drain { draining: change == Some(true), under_way: 1, for_a_person: 2, waiting: 3 })
     }
 
     async fn network_map(&self, _caller: &Caller) -> Result<NetworkMap, Refusal> {

@@ -5,6 +5,7 @@ use super::tls::Connector;
 use crate::session::{Columns, Mistyped, Session, Value};
 use crate::{PostgresOptions, Result, StoreError};
 use bytes::BytesMut;
+use futures_util::TryStreamExt as _;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -109,16 +110,16 @@ fn check_encryption(config: &Config, encrypted: bool) -> Result<()> {
         if !sockets {
             return Ok(());
         }
-        "ca asks for encryption, and url leads to a socket of this machine, which has none; remove ca"
+        "database.ca asks for encryption, and url leads to a socket of this machine, which has none; remove ca"
     } else if config.get_ssl_mode() == SslMode::Require {
-        "url asks for sslmode=require; name the authorities that sign the server's certificate: ca"
+        "url asks for sslmode=require; name the file with the authorities that sign the server's certificate: database.ca"
     } else {
         let addresses = config.get_hostaddrs().iter().all(IpAddr::is_loopback);
         let named = !config.get_hostaddrs().is_empty() || config.get_hosts().iter().all(local);
         if addresses && named {
             return Ok(());
         }
-        "url leads to another machine; name the authorities that sign the server's certificate: ca"
+        "url leads to another machine; name the file with the authorities that sign the server's certificate: database.ca"
     };
     Err(StoreError::Configuration { reason: reason.to_owned() })
 }
@@ -153,6 +154,25 @@ impl Link {
                 client.query(&statement, values).await
             })
             .map_err(error)
+    }
+
+    /// Hands each row of an answer to `each` as it comes, until it fails. The statement is not kept.
+    pub(super) fn stream(
+        &mut self,
+        sql: &str,
+        values: &[Value<'_>],
+        each: &mut dyn FnMut(&dyn Columns) -> Result<()>,
+    ) -> Result<()> {
+        let Self { client, runtime, .. } = self;
+        runtime.block_on(async {
+            let statement = client.prepare(sql).await.map_err(error)?;
+            let rows = client.query_raw(&statement, values.iter().copied()).await.map_err(error)?;
+            let mut rows = std::pin::pin!(rows);
+            while let Some(row) = rows.try_next().await.map_err(error)? {
+                each(&row)?;
+            }
+            Ok(())
+        })
     }
 
     /// Runs statements as one transaction, without waiting for an answer between them.

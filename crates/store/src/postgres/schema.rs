@@ -2,6 +2,8 @@
 
 use super::link::{Link, Place};
 use crate::migration::{self, Step};
+use crate::row::Row;
+use crate::session::one;
 use crate::{Needs, Result, StoreError};
 
 /// How long to wait for a schema that another session has.
@@ -60,8 +62,40 @@ pub(super) fn take(link: &mut Link, place: &Place) -> Result<bool> {
     }
 }
 
-/// Makes the schema if it is missing and brings it to the latest version.
-pub(super) fn migrate(link: &mut Link, place: &Place, steps: &'static [Step]) -> Result<()> {
+/// Writes into the schema that this process goes on from it; answers what it calls itself there.
+pub(super) fn own(link: &mut Link) -> Result<Vec<u8>> {
+    link.run(
+        "BEGIN; DELETE FROM owner; INSERT INTO owner (instance) VALUES (uuid_send(gen_random_uuid())); COMMIT",
+    )?;
+    owner(link)
+}
+
+/// The process that went on from the schema last.
+pub(super) fn owner(link: &mut Link) -> Result<Vec<u8>> {
+    let owner = one(link, "SELECT instance FROM owner", &[], |columns| {
+        Row::new("owner", columns).bytes(0).map(<[u8]>::to_vec)
+    })?;
+    owner.ok_or_else(|| StoreError::row("owner", "1", "it is missing"))
+}
+
+/// What a schema of the server holds.
+pub(super) struct State {
+    /// It is there.
+    pub(super) exists: bool,
+    /// Tables, indexes and the like.
+    pub(super) relations: i64,
+    /// The latest of the steps that it was brought to; `None` when it is no store's.
+    pub(super) version: Option<i64>,
+}
+
+impl State {
+    pub(super) fn foreign(&self, place: &Place) -> StoreError {
+        StoreError::Foreign { what: format!("the schema {}", place.schema) }
+    }
+}
+
+/// Looks what is there.
+pub(super) fn look(link: &mut Link, place: &Place) -> Result<State> {
     let sql = "SELECT (SELECT count(*) FROM information_schema.schemata WHERE schema_name = $1), \
                (SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
                 WHERE n.nspname = $1::name), \
@@ -69,34 +103,43 @@ pub(super) fn migrate(link: &mut Link, place: &Place, steps: &'static [Step]) ->
                 WHERE n.nspname = $1::name AND c.relname = 'schema_version')";
     let rows = link.query(sql, &[&place.schema])?;
     let count = |column: usize| rows.first().and_then(|row| row.try_get::<_, i64>(column).ok()).unwrap_or(0);
-    let (exists, relations, versioned) = (count(0) > 0, count(1), count(2) > 0);
-    if relations > 0 && !versioned {
-        return Err(StoreError::Foreign { what: format!("the schema {}", place.schema) });
-    }
-    let found: i64 = if versioned {
+    let version = if count(2) > 0 {
         let rows = link.query("SELECT max(version) FROM schema_version", &[])?;
-        rows.first().and_then(|row| row.try_get(0).ok()).unwrap_or(0)
+        Some(rows.first().and_then(|row| row.try_get(0).ok()).unwrap_or(0))
     } else {
-        0
+        None
     };
-    for step in migration::missing(steps, found)? {
-        let create = match (step.schema, exists) {
-            (1, false) => format!("CREATE SCHEMA \"{}\";", place.schema),
-            _ => String::new(),
-        };
-        let table = if step.schema == 1 {
-            "CREATE TABLE schema_version (version BIGINT PRIMARY KEY, at TIMESTAMPTZ NOT NULL DEFAULT now());"
-        } else {
-            ""
-        };
-        let Step { schema, sql } = step;
-        let version = format!("INSERT INTO schema_version (version) VALUES ({schema});");
-        link.run(&format!("BEGIN; {create} {table} {sql} {version} COMMIT")).map_err(|error| {
+    Ok(State { exists: count(0) > 0, relations: count(1), version })
+}
+
+/// The SQL of a step, without a transaction around it. `exists`: the schema is there before the first step.
+pub(super) fn statements(place: &Place, step: &Step, exists: bool) -> String {
+    let create = match (step.schema, exists) {
+        (1, false) => format!("CREATE SCHEMA \"{}\";", place.schema),
+        _ => String::new(),
+    };
+    let table = if step.schema == 1 {
+        "CREATE TABLE schema_version (version BIGINT PRIMARY KEY, at TIMESTAMPTZ NOT NULL DEFAULT now());"
+    } else {
+        ""
+    };
+    let Step { schema, sql } = step;
+    format!("{create} {table} {sql} INSERT INTO schema_version (version) VALUES ({schema});")
+}
+
+/// Makes the schema if it is missing and brings it to the latest version.
+pub(super) fn migrate(link: &mut Link, place: &Place, steps: &'static [Step]) -> Result<()> {
+    let state = look(link, place)?;
+    if state.relations > 0 && state.version.is_none() {
+        return Err(state.foreign(place));
+    }
+    for step in migration::missing(steps, state.version.unwrap_or(0))? {
+        link.run(&format!("BEGIN; {} COMMIT", statements(place, step, state.exists))).map_err(|error| {
             // The failed statement left the transaction open.
             let _ = link.run("ROLLBACK");
             match error {
                 other if other.is_transient() => other,
-                other => StoreError::Migration { to: *schema, source: Box::new(other) },
+                other => StoreError::Migration { to: step.schema, source: Box::new(other) },
             }
         })?;
     }

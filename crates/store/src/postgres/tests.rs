@@ -70,8 +70,8 @@ fn refuses_schemas_that_are_not_its_own() {
     run("foreign_one", "CREATE SCHEMA foreign_one; CREATE TABLE theirs (id INTEGER)");
     assert!(matches!(open("foreign_one"), Err(StoreError::Foreign { .. })));
     drop(open("newer").unwrap());
-    run("newer", "INSERT INTO schema_version (version) VALUES (3)");
-    assert!(matches!(open("newer"), Err(StoreError::Newer { found: 3, known: 2 })));
+    run("newer", "INSERT INTO schema_version (version) VALUES (4)");
+    assert!(matches!(open("newer"), Err(StoreError::Newer { found: 4, known: 3 })));
 }
 
 #[test]
@@ -159,6 +159,28 @@ fn a_session_that_the_server_ends_is_replaced() {
     assert!(matches!(&lost, Err(StoreError::Unreachable(_))), "{lost:?}");
     store.apply(&[flow(2)]).unwrap();
     assert_eq!(store.unfinished_flows(None, 10).unwrap().len(), 2);
+}
+
+/// A process that lost its session, and comes back when another one has gone on and is gone again, remembers a database
+/// that is no more: it is refused, and for good.
+#[test]
+fn a_process_that_was_replaced_does_not_go_on() {
+    let first = open("replaced").unwrap();
+    first.apply(&[flow(1)]).unwrap();
+    let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+               WHERE application_name = 'tally replaced' AND pid <> pg_backend_pid()";
+    run("replaced", end);
+    let second = open("replaced").unwrap();
+    second.apply(&[flow(2)]).unwrap();
+    // The first call finds that the session is lost, the next ones that another process has the schema.
+    for _ in 0..2 {
+        let refused = first.apply(&[flow(3)]);
+        assert!(matches!(&refused, Err(error) if error.is_transient()), "{refused:?}");
+    }
+    drop(second);
+    let refused = first.apply(&[flow(3)]);
+    assert!(matches!(&refused, Err(StoreError::InUse { .. })), "{refused:?}");
+    assert_eq!(open("replaced").unwrap().unfinished_flows(None, 10).unwrap().len(), 2);
 }
 
 /// SIGKILL of the server while batches are applied: nothing acknowledged is lost, nothing is there in part.
@@ -256,4 +278,53 @@ fn encrypted_connections_check_the_server() {
     assert!(matches!(&refused, Err(StoreError::Configuration { .. })), "{refused:?}");
     let socket = PostgresOptions { ca: own, ..administrator };
     assert!(matches!(Place::new(&socket).map(drop), Err(StoreError::Configuration { .. })));
+}
+
+/// SQLite to PostgreSQL, while a node runs on it to another schema, and back to SQLite: the same rows each time.
+#[test]
+fn backups_go_from_one_database_to_the_other() {
+    use crate::backup::{BackupError, back_up, restore};
+    use crate::{Database, Sqlite, SqliteOptions};
+    let directory = tempfile::tempdir().unwrap();
+    let place = |name: &str| directory.path().join(name);
+    let node = tally_contracts::Name::new("PartyA", "London", "GB").unwrap();
+    let (taken, at) = (Timestamp::from_millis(7), Timestamp::from_millis(8));
+    let file = SqliteOptions::new(place("node.db"));
+    let rows = rusqlite::Connection::open(&file.path).unwrap();
+    rows.execute_batch(crate::sqlite::STEPS[0].sql).unwrap();
+    rows.execute_batch(SCHEMA_1).unwrap();
+    rows.execute_batch("PRAGMA application_id = 0x54414c59; PRAGMA user_version = 1;").unwrap();
+    drop(Sqlite::open(&file).unwrap());
+    let first = back_up(&Database::Sqlite(file), &node, taken, &place("1.backup")).unwrap();
+
+    let server = Database::Postgres(options("restored_one"));
+    assert_eq!(restore(&server, &node, at, &place("1.backup")).unwrap(), first);
+    let store = open("restored_one").unwrap();
+    let running = restore(&server, &node, at, &place("1.backup"));
+    assert!(matches!(running, Err(BackupError::Store(StoreError::InUse { .. }))), "{running:?}");
+    // Taken while the node runs; two rows more, the mark of the first restoring and the process that has it.
+    let second = back_up(&server, &node, taken, &place("2.backup")).unwrap();
+    assert_eq!((second.rows, second.schema), (first.rows + 2, first.schema));
+    let mark = crate::Restored { taken, at };
+    assert_eq!(store.queues().unwrap().restored, Some(mark));
+    store.apply(&[Write::Recovered]).unwrap();
+    assert_eq!(store.queues().unwrap().restored, None);
+    // It has more than the backup, and takes more: numbers go on where they were.
+    check_migrated(&store);
+    drop(store);
+    let full = restore(&server, &node, at, &place("1.backup"));
+    assert!(matches!(full, Err(BackupError::NotEmpty { .. })), "{full:?}");
+
+    let again = Database::Postgres(options("restored_two"));
+    let mut damaged = std::fs::read(place("2.backup")).unwrap();
+    let last = damaged.len() - 1;
+    damaged[last] ^= 1;
+    std::fs::write(place("damaged.backup"), damaged).unwrap();
+    let refused = restore(&again, &node, at, &place("damaged.backup"));
+    assert!(matches!(refused, Err(BackupError::Damaged { .. })), "{refused:?}");
+    restore(&again, &node, at, &place("2.backup")).unwrap();
+    check_migrated(&open("restored_two").unwrap());
+    let back = SqliteOptions::new(place("back.db"));
+    restore(&Database::Sqlite(back.clone()), &node, at, &place("2.backup")).unwrap();
+    check_migrated(&Sqlite::open(&back).unwrap());
 }

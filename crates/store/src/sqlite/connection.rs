@@ -1,6 +1,6 @@
 //! Opening a file, its schema, and what its errors mean.
 
-use super::STEPS;
+use crate::migration::Step;
 use crate::{Result, SqliteOptions, StoreError, migration};
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 
@@ -29,8 +29,8 @@ fn connect(options: &SqliteOptions, cache_kib: u32) -> Result<Connection> {
     Ok(connection)
 }
 
-/// The connection that writes, with the file at the latest schema.
-pub(super) fn writer(options: &SqliteOptions) -> Result<Connection> {
+/// The connection that writes, with the file at the schema of the last of these steps.
+pub(super) fn writer(options: &SqliteOptions, steps: &'static [Step]) -> Result<Connection> {
     let cache_kib = options.cache_mib.max(1).saturating_mul(1024);
     let what = || options.path.display().to_string();
     // The first look into the file: its beginning is not that of a database.
@@ -57,7 +57,7 @@ pub(super) fn writer(options: &SqliteOptions) -> Result<Connection> {
             "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = {LOG_PAGES}; PRAGMA foreign_keys = OFF;"
         ))
         .map_err(error)?;
-    for step in migration::missing(STEPS, found)? {
+    for step in migration::missing(steps, found)? {
         let failed = |source: rusqlite::Error| match error(source) {
             transient if transient.is_transient() => transient,
             other => StoreError::Migration { to: step.schema, source: Box::new(other) },
@@ -92,6 +92,16 @@ pub(super) fn glance(options: &SqliteOptions) -> Result<()> {
         connection.query_row(&sql, [], |_| Ok(())).optional().map_err(error)?;
     }
     Ok(())
+}
+
+/// The schema that the connection sees.
+pub(super) fn schema(connection: &Connection, options: &SqliteOptions) -> Result<i64> {
+    let application: i32 = pragma(connection, "application_id")?;
+    let found: i64 = pragma(connection, "user_version")?;
+    if application != APPLICATION || found == 0 {
+        return Err(StoreError::Foreign { what: options.path.display().to_string() });
+    }
+    Ok(found)
 }
 
 fn pragma<T: rusqlite::types::FromSql>(connection: &Connection, name: &str) -> Result<T> {

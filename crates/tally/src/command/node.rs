@@ -1,6 +1,8 @@
 //! `tally node …`: making and running a node.
 
 mod accept;
+mod backup;
+mod drain;
 mod init;
 mod publish;
 mod run;
@@ -19,6 +21,14 @@ pub(super) enum Node {
     Publish(publish::Publish),
     /// Run a node until SIGTERM
     Run(run::Run),
+    /// Copy a node's database into one file, also while the node runs
+    Backup(backup::Backup),
+    /// Make a node's database from a backup of it, in an empty place
+    Restore(backup::Restore),
+    /// Begin no new flows, and finish those under way
+    Drain(drain::Drain),
+    /// Begin new flows again after a drain
+    Resume(drain::Resume),
 }
 
 impl Node {
@@ -28,6 +38,10 @@ impl Node {
             Self::Accept(command) => command.run(connection),
             Self::Publish(command) => command.run(connection),
             Self::Run(command) => command.run(),
+            Self::Backup(command) => command.run(),
+            Self::Restore(command) => command.run(),
+            Self::Drain(command) => command.run(),
+            Self::Resume(command) => command.run(),
         }
     }
 }

@@ -112,7 +112,7 @@ impl Plan {
                 DatabaseChoice::Postgres { url } => {
                     let schema = schema(&home.label(), &schemas);
                     schemas.push(schema.clone());
-                    DatabaseSection::Postgres { url: url.clone(), schema, readers: 4 }
+                    DatabaseSection::Postgres { url: url.clone(), schema, readers: 4, ca: None }
                 }
             };
             let settings = Settings {

@@ -7,6 +7,7 @@ mod commands;
 mod crash;
 mod disk;
 mod load;
+mod operations;
 mod refusals;
 #[path = "../common/said.rs"]
 mod said;

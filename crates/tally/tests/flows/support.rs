@@ -141,9 +141,19 @@ impl Node {
 
     /// Waits until it serves; false when it ended instead.
     pub(crate) fn ready(&mut self) -> bool {
+        self.first_line().starts_with("ready ")
+    }
+
+    /// Waits until it serves; where it tells its health.
+    pub(crate) fn http(&mut self) -> Option<String> {
+        let line = self.first_line();
+        line.split_whitespace().find_map(|word| word.strip_prefix("http=").map(str::to_owned))
+    }
+
+    fn first_line(&mut self) -> String {
         let mut line = String::new();
         self.out.read_line(&mut line).unwrap();
-        line.starts_with("ready ")
+        line
     }
 
     pub(crate) fn log(&self) -> String {

@@ -103,7 +103,10 @@ impl Clients {
                 asked.flow = Some(flow);
                 Self::follow(asked, core)
             }
-            Err(Unavailable::Start(tally_flows::StartError::Refused(error))) => {
+            Err(
+                error
+                @ (Unavailable::Start(tally_flows::StartError::Refused(_)) | Unavailable::Reused { .. }),
+            ) => {
                 panic!("order {index} is refused: {error}: {:?}", asked.order)
             }
             Err(_) => false,

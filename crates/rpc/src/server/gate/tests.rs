@@ -61,3 +61,65 @@ fn a_missing_permission_is_named() {
     assert_eq!(refusal.code, RefusalCode::PermissionMissing);
     assert!(refusal.reason.contains("flow:CashPay") && refusal.reason.contains("teller"), "{refusal}");
 }
+
+#[tokio::test]
+async fn who_is_no_longer_a_user_is_out_at_once() {
+    let gate = gate(Duration::from_secs(60), Clock::system());
+    let bearer = |token: Token| format!("Bearer {}", token.text);
+    let first = bearer(login(&gate, "teller", "staple").await.unwrap());
+    let followed = gate.left(&gate.admit(Some(first.as_bytes())).unwrap());
+    let teller = gate.users().find("teller").unwrap().as_ref().clone();
+    // The same users again: nothing changes.
+    gate.replace(Users::new([teller.clone()]).unwrap());
+    assert_eq!(admit(&gate, &first), Ok("teller".to_owned()));
+    let mut followed = followed;
+    assert!(!is_done(&mut followed).await);
+
+    // Other permissions: the token stays and opens less; what was followed under the old ones ends.
+    let less = User::with_hash("teller", hash_of(&teller), Permissions::Only([Permission::NodeRead].into()));
+    gate.replace(Users::new([less.unwrap()]).unwrap());
+    let user = gate.admit(Some(first.as_bytes())).unwrap();
+    assert!(require(&user, &Permission::VaultRead).is_err());
+    assert!(is_done(&mut followed).await);
+
+    // Another password, also the same one hashed anew: the old tokens go.
+    let other = User::new("teller", "staple", Permissions::All).unwrap();
+    gate.replace(Users::new([other]).unwrap());
+    assert_eq!(admit(&gate, &first), Err(RefusalCode::TokenUnknown));
+    let second = bearer(login(&gate, "teller", "staple").await.unwrap());
+    assert_eq!(admit(&gate, &second), Ok("teller".to_owned()));
+
+    // Removed, and somebody else is let in.
+    let clerk = User::new("clerk", "paper", Permissions::All).unwrap();
+    gate.replace(Users::new([clerk]).unwrap());
+    assert_eq!(admit(&gate, &second), Err(RefusalCode::TokenUnknown));
+    assert_eq!(login(&gate, "teller", "staple").await.err(), Some(RefusalCode::BadCredentials));
+    login(&gate, "clerk", "paper").await.unwrap();
+}
+
+/// A login under way when its user is removed comes too late.
+#[tokio::test]
+async fn no_token_is_issued_to_a_user_of_before() {
+    let gate = gate(Duration::from_secs(60), Clock::system());
+    let user = gate.users().find("teller").unwrap().clone();
+    gate.replace(Users::new([]).unwrap());
+    assert_eq!(gate.issue(user).map_err(|refusal| refusal.code).err(), Some(RefusalCode::BadCredentials));
+    assert!(gate.tokens.read().unwrap().is_empty());
+}
+
+fn hash_of(user: &User) -> String {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("users.toml");
+    Users::new([user.clone()]).unwrap().write(&path).unwrap();
+    let text = std::fs::read_to_string(path).unwrap();
+    text.split('"').find(|part| part.starts_with("$argon2id$")).unwrap().to_owned()
+}
+
+/// Whether something is done that needs nothing more to happen.
+async fn is_done(stopped: &mut Stopped) -> bool {
+    tokio::select! {
+        biased;
+        () = stopped => true,
+        () = std::future::ready(()) => false,
+    }
+}

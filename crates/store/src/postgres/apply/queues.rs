@@ -58,5 +58,8 @@ pub(super) fn write<'a>(
         ];
         requests.push(RECEIVE, values);
     }
+    if batch.recovered {
+        requests.push("DELETE FROM restored", Vec::new());
+    }
     Ok(())
 }

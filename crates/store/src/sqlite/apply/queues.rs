@@ -36,5 +36,8 @@ pub(super) fn write(connection: &Connection, interned: &mut Interned, batch: &Ba
                    ON CONFLICT (peer, queue) DO UPDATE SET up_to = max(up_to, excluded.up_to)";
         changes(&mut prepare(connection, sql)?, params![peer, queue, signed("a number", *up_to)?])?;
     }
+    if batch.recovered {
+        changes(&mut prepare(connection, "DELETE FROM restored")?, [])?;
+    }
     Ok(())
 }

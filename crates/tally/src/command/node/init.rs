@@ -47,6 +47,10 @@ pub(in crate::command) struct Init {
     /// This node's schema on the PostgreSQL server
     #[arg(long, value_name = "NAME", requires = "postgres_url")]
     postgres_schema: Option<String>,
+    /// The authorities that may have signed the PostgreSQL server's certificate (PEM); a server of another machine
+    /// needs it
+    #[arg(long, value_name = "FILE", requires = "postgres_url")]
+    postgres_ca: Option<PathBuf>,
 }
 
 impl Init {
@@ -79,7 +83,10 @@ impl Init {
             rpc: RpcSection { listen: self.rpc, users_file: "users.toml".into(), threads: 0 },
             http: HttpSection { listen: self.http },
             database: match (self.postgres_url, self.postgres_schema) {
-                (Some(url), Some(schema)) => DatabaseSection::Postgres { url, schema, readers: 4 },
+                (Some(url), Some(schema)) => {
+                    let ca = self.postgres_ca.as_deref().map(absolute).transpose()?;
+                    DatabaseSection::Postgres { url, schema, readers: 4, ca }
+                }
                 _ => DatabaseSection::default(),
             },
             flows: FlowsSection::default(),
