@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tally_contracts::{AttachmentId, Name, PublicKey, SignedTransaction, StateRef, TransactionId};
+use tally_contracts::{AttachmentId, Name, PublicKey, SignedTransaction, StateRef, Timestamp, TransactionId};
 use tally_store::{
+    Consent,
     Coin, CoinCursor, Consumption, FlowKey, FlowPage, FlowQuery, FlowRow, Queues, Result, SavedFlow, Sqlite,
     SqliteOptions, StatePage, StateQuery, Store, StoreError, Usage, VaultState, Write,
 };
@@ -382,6 +383,10 @@ impl Store for Disk {
 
     fn consumed(&self, states: &[StateRef]) -> Result<Vec<Option<Consumption>>> {
         self.reads()?.consumed(states)
+    }
+
+    fn consents(&self, since: Timestamp) -> Result<Vec<Consent>> {
+        self.reads()?.consents(since)
     }
 
     fn usage(&self) -> Usage {

@@ -2,8 +2,9 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use tally_contracts::{AttachmentId, Name, PublicKey, StateRef, TransactionId};
+use tally_contracts::{AttachmentId, Name, PublicKey, StateRef, Timestamp, TransactionId};
 use tally_store::{
+    Consent,
     Coin, CoinCursor, Consumption, FlowKey, FlowPage, FlowQuery, FlowRow, Queues, Result, SavedFlow, Sqlite,
     StatePage, StateQuery, Store, Usage, VaultState, Write,
 };
@@ -101,6 +102,10 @@ impl Store for Spy {
 
     fn consumed(&self, states: &[StateRef]) -> Result<Vec<Option<Consumption>>> {
         self.store.consumed(states)
+    }
+
+    fn consents(&self, since: Timestamp) -> Result<Vec<Consent>> {
+        self.store.consents(since)
     }
 
     fn usage(&self) -> Usage {
