@@ -142,6 +142,7 @@ pub(crate) enum Answer {
     Rate(Option<Rate>),
     Done,
     Refused(FlowError),
+    Issuers(Option<Vec<Name>>),
 }
 
 impl Step {
@@ -180,7 +181,9 @@ impl Answer {
             Response::Known(known) => Self::Known(known.clone()),
             Response::Committed(committed) => Self::Committed(committed.clone()),
             Response::Rate(rate) => Self::Rate(rate.clone()),
+            Response::Issuers(names) => Self::Issuers(names.clone()),
             Response::Done => Self::Done,
+            Response::Later(_) => unreachable!("a flow that waits has no answer"),
             Response::Refused(error) => Self::Refused(error.clone()),
         }
     }
@@ -196,6 +199,7 @@ impl Answer {
             Self::Known(known) => Response::Known(known),
             Self::Committed(committed) => Response::Committed(committed),
             Self::Rate(rate) => Response::Rate(rate),
+            Self::Issuers(names) => Response::Issuers(names),
             Self::Done => Response::Done,
             Self::Refused(error) => Response::Refused(error),
         })
@@ -226,7 +230,7 @@ impl Answer {
     }
 }
 
-const VERBS: [&str; 16] = [
+const VERBS: [&str; 18] = [
     "find a party",
     "list the notaries",
     "sign",
@@ -243,6 +247,8 @@ const VERBS: [&str; 16] = [
     "say an exchange rate",
     "keep a part of an attachment",
     "put an attachment together",
+    "say whose cash it takes",
+    "agree to a proposal",
 ];
 
 fn verb(request: u8) -> &'static str {
@@ -269,6 +275,8 @@ impl Request {
             Self::Rate { .. } => 13,
             Self::KeepPart(_) => 14,
             Self::Attach { .. } => 15,
+            Self::Issuers => 16,
+            Self::Consent(_) => 17,
         }
     }
 

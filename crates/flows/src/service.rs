@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use borsh::{BorshDeserialize, BorshSerialize};
+use tally_contracts::bond::Terms;
 use tally_contracts::limits::ATTACHMENT_BYTES;
 use tally_contracts::{
-    Attachment, AttachmentId, Name, Party, PublicKey, SignedTransaction, StateAndRef, StateRef, TimeWindow,
+    Amount, Attachment, AttachmentId, Name, Party, PublicKey, SignedTransaction, StateAndRef, StateRef, TimeWindow,
     Timestamp, TransactionId, TransactionSignature,
 };
 
@@ -27,7 +28,7 @@ pub enum Request {
         transaction: TransactionId,
     },
     /// Choose unconsumed states of an asset that are worth at least `quantity` and hold them for this flow.
-    /// Answered by [`Response::States`].
+    /// Answered by [`Response::States`], or by [`Response::Later`] while other flows hold what is wanted.
     Select(Selection),
     /// Find states of the vault. Answered by [`Response::States`].
     Find(Filter),
@@ -67,6 +68,43 @@ pub enum Request {
         /// Of how many parts it consists.
         parts: u32,
     },
+    /// Whose cash may be chosen when a user names no issuer, by the node's configuration? Answered by
+    /// [`Response::Issuers`].
+    Issuers,
+    /// Does this node agree to what another node proposes, by its configuration? What is agreed to counts against the
+    /// configuration's limits. Answered by [`Response::Done`], or refused.
+    Consent(Proposal),
+}
+
+/// What another node wants this one to pay for, see [`Request::Consent`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Proposal {
+    /// To buy a bond.
+    Purchase(Purchase),
+    /// To repay a bond of this node in the cash of another issuer.
+    Redemption {
+        /// Who holds the bond.
+        holder: Party,
+        /// What is due.
+        due: Amount,
+        /// Whose cash is asked for.
+        cash_of: Party,
+    },
+}
+
+/// A bond that is offered to a buyer, verified with its history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Purchase {
+    /// Who sells.
+    pub seller: Party,
+    /// The bond.
+    pub terms: Terms,
+    /// How much of it.
+    pub nominal: Amount,
+    /// For how much.
+    pub price: Amount,
+    /// In whose cash.
+    pub cash_of: Party,
 }
 
 /// A part of an attachment that is on its way here; nobody has verified it yet.
@@ -121,6 +159,8 @@ pub struct Selection {
     pub quantity: u64,
     /// Only states of this notary.
     pub notary: Option<Name>,
+    /// Whether to wait, for as long as the node's configuration says, while other flows hold what is missing.
+    pub wait: bool,
 }
 
 /// Which states to find, see [`Request::Find`]. A field that is absent does not restrict.
@@ -205,7 +245,11 @@ pub enum Response {
     Attachment(Option<Attachment>),
     Committed(Committed),
     Rate(Option<Rate>),
+    Issuers(Option<Vec<Name>>),
     Done,
+    /// Nothing yet: the flow waits and asks again when [`Engine::wake`](crate::Engine::wake) is called for it, at this
+    /// time at the latest. Not journaled.
+    Later(Timestamp),
     Refused(FlowError),
 }
 
@@ -228,6 +272,15 @@ pub enum LedgerWrite {
         by: TransactionId,
         /// Who asked for it.
         requester: Name,
+    },
+    /// A consent of the node's configuration was used by this flow.
+    Consent {
+        /// Which consent.
+        rule: String,
+        /// How much of it, in minor units.
+        quantity: u64,
+        /// When.
+        at: Timestamp,
     },
     /// A part of an attachment that is not complete yet.
     KeepPart(AttachmentPart),

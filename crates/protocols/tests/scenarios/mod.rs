@@ -55,6 +55,7 @@ fn a_bond(network: &mut Network) {
 
 fn a_market(network: &mut Network) {
     cash_at_bob(network);
+    network.agree_to_par(&name("Bob"), &name("Alice"), "USD".parse().unwrap());
     a_bond(network);
 }
 
