@@ -10,6 +10,7 @@ use tally_flows::{
     Arrival, Delivered, DeliveryError, Engine, FlowId, Limits, Mark, Origin, Outcome, Registry, RestoreError,
     Saved, SessionId, Start, StartError, Started,
 };
+use tally_protocols::consent::DAY;
 use tally_messaging::{Cause, Position, QueueId, Refusal};
 use tally_store::{FlowStatus, Produced, SavedFlow, Store, StoreError, Write};
 
@@ -153,6 +154,8 @@ impl Core {
             for ((peer, queue), up_to) in &queues.inbound {
                 inbound.restore(peer.clone(), QueueId(*queue), *up_to);
             }
+            let since = core.desk.now().saturating_sub(DAY);
+            lock(&core.desk.consents).restore(store.consents(since)?);
             let mut vault = lock(&core.desk.vault);
             for (state, flow) in store.locks()? {
                 vault.hold(FlowId(flow), state);
@@ -420,6 +423,7 @@ impl Core {
         match self.engine.next() {
             Some(turn) => {
                 self.engine.run(turn, self.desk.now());
+                self.wake_waiting();
                 true
             }
             None => false,
@@ -450,6 +454,14 @@ impl Core {
         Ok(true)
     }
 
+    /// Runs the flows for whose states there may be enough now.
+    fn wake_waiting(&self) {
+        let ready = lock(&self.desk.vault).take_ready();
+        for flow in ready {
+            self.engine.wake(flow);
+        }
+    }
+
     fn release(&self, mut batch: Batch) {
         for unit in &batch.units {
             if let Some(outcome) = &unit.outcome {
@@ -461,6 +473,7 @@ impl Core {
             }
         }
         self.desk.settle_batch(&mut batch);
+        self.wake_waiting();
         let me = &self.desk.parts.me.name;
         let mut sends = Vec::with_capacity(batch.sends.len());
         for (peer, number, bytes) in batch.sends {

@@ -1,6 +1,7 @@
 //! What the flows of a node ask of it, answered from its store, keys and network map.
 
 pub(crate) mod commit;
+pub(crate) mod consents;
 pub(crate) mod inbound;
 mod notary;
 mod outbound;
@@ -10,25 +11,29 @@ mod tests;
 mod vault;
 pub(crate) mod watch;
 
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tally_contracts::{
     Attachment, AttachmentId, Contracts, Name, Party, PublicKey, SignedTransaction, SigningKey, StateAndRef,
     Timestamp, TransactionId,
 };
 use tally_flows::{
-    AttachmentPart, Filter, FlowError, FlowId, Host, LedgerWrite, Notary as NetworkNotary, Performed, Rate,
-    Request, Response, Trouble, Unit,
+    AttachmentPart, Filter, FlowError, FlowId, Host, LedgerWrite, Notary as NetworkNotary, Performed,
+    Proposal, Rate, Request, Response, Trouble, Unit,
 };
+use tally_protocols::consent::{Policy, Use};
 use tally_store::{StateQuery, Status, Store, StoreError};
 
 use crate::metrics::Meters;
 use commit::Queue;
+use consents::Consents;
 use inbound::Inbound;
 use outbound::Outbound;
 use recent::Recent;
-use vault::Vault;
+use vault::{Asked, Selected, Vault};
 use watch::Watch;
 
 /// Who is on the network.
@@ -67,6 +72,10 @@ pub struct Parts {
     pub entropy: [u8; 32],
     /// Bytes that may wait for one peer before flows have to wait.
     pub queue_bytes: u64,
+    /// What the institution allows without asking a person.
+    pub policy: Policy,
+    /// How long a flow waits for states that other flows hold.
+    pub patience: Duration,
 }
 
 pub(crate) struct Desk {
@@ -76,6 +85,7 @@ pub(crate) struct Desk {
     pub(crate) outbound: Mutex<Outbound>,
     pub(crate) vault: Mutex<Vault>,
     pub(crate) watch: Mutex<Watch>,
+    pub(crate) consents: Mutex<Consents>,
     pub(crate) meters: Meters,
     recent: Mutex<Recent>,
     notary: Mutex<notary::Notary>,
@@ -105,6 +115,7 @@ impl Desk {
             outbound: Mutex::default(),
             vault: Mutex::default(),
             watch: Mutex::default(),
+            consents: Mutex::default(),
             recent: Mutex::default(),
             notary: Mutex::default(),
             is_notary,
@@ -259,7 +270,7 @@ impl Desk {
         loop {
             let page = self.parts.store.states(&query).map_err(trouble)?;
             let mut vault = lock(&self.vault);
-            for state in page.states {
+            for state in page.states.into_iter().filter(|state| state.aside.is_none()) {
                 if found.len() == wanted {
                     break;
                 }
@@ -272,6 +283,33 @@ impl Desk {
                 return Ok(found);
             }
             query.cursor = page.next;
+        }
+    }
+}
+
+impl Desk {
+    /// What the institution's policy says of a proposal.
+    fn consent(&self, flow: FlowId, now: Timestamp, proposal: &Proposal) -> Performed {
+        let parts = &self.parts;
+        let mut consents = lock(&self.consents);
+        let judged = {
+            let used = RefCell::new(&mut *consents);
+            let party = |name: &Name| parts.network.party(name);
+            parts.policy.judge(proposal, now, party, |rule| used.borrow_mut().used(rule, now))
+        };
+        match judged {
+            Err(reason) => {
+                tracing::info!(flow = %flow, reason, "a proposal of another node is refused");
+                Response::Refused(Policy::refusal(&parts.me, proposal)).into()
+            }
+            Ok(None) => Response::Done.into(),
+            Ok(Some(Use { rule, quantity })) => {
+                consents.add(rule.clone(), quantity, now);
+                Performed {
+                    response: Response::Done,
+                    writes: vec![LedgerWrite::Consent { rule, quantity, at: now }],
+                }
+            }
         }
     }
 }
@@ -308,18 +346,19 @@ impl Host for Desk {
             })
             .into(),
             Request::Select(selection) => {
-                let selected = lock(&self.vault)
-                    .select(parts.store.as_ref(), flow, &parts.me.key, selection)
-                    .map_err(trouble)?;
+                let asked = Asked { flow, owner: &parts.me.key, now, patience: parts.patience };
+                let selected =
+                    lock(&self.vault).select(parts.store.as_ref(), &asked, selection).map_err(trouble)?;
                 match selected {
-                    Ok(states) => {
+                    Selected::Later(until) => Response::Later(until).into(),
+                    Selected::States(states) => {
                         let held = states.iter().map(|state| state.reference).collect();
                         Performed {
                             response: Response::States(states),
                             writes: vec![LedgerWrite::Hold(held)],
                         }
                     }
-                    Err(refusal) => Response::Refused(refusal).into(),
+                    Selected::Refused(refusal) => Response::Refused(refusal).into(),
                 }
             }
             Request::Find(filter) => {
@@ -372,6 +411,8 @@ impl Host for Desk {
             Request::Commit(commit) => {
                 lock(&self.notary).commit(parts.store.as_ref(), commit, now).map_err(trouble)?
             }
+            Request::Issuers => Response::Issuers(parts.policy.cash_issuers.clone()).into(),
+            Request::Consent(proposal) => self.consent(flow, now, proposal),
             Request::Rate { base, quote } => Response::Rate((parts.rates)(base, quote)).into(),
         })
     }

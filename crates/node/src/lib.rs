@@ -32,5 +32,5 @@ pub use process::{Addresses, NodeError, Running};
 pub use service::{About, Service};
 pub use settings::{
     DatabaseSection, FILE, FlowsSection, HttpSection, IdentitySection, MessagingSection, NetworkSection,
-    OracleSection, RpcSection, Settings, SettingsError,
+    OracleSection, CashSection, ConsentSection, PurchaseSection, RpcSection, Settings, SettingsError,
 };

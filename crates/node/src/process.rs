@@ -188,6 +188,8 @@ impl Running {
             }),
             entropy,
             queue_bytes: settings.messaging.queue_bytes,
+            policy: settings.policy(&directory.join(FILE))?,
+            patience: Duration::from_millis(settings.cash.wait_ms),
         };
         let mut limits = Limits::default();
         if settings.flows.limit > 0 {

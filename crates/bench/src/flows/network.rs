@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tally_contracts::Name;
 use tally_identity::{NodeSpec, bootstrap, system_now};
 use tally_node::{
-    DatabaseSection, FlowsSection, HttpSection, IdentitySection, MessagingSection, NetworkSection,
+    CashSection, ConsentSection,    DatabaseSection, FlowsSection, HttpSection, IdentitySection, MessagingSection, NetworkSection,
     OracleSection, RpcSection, Settings,
 };
 use tally_rpc::{Permissions, User, Users};
@@ -143,6 +143,8 @@ impl Network {
                 database: layout.database.section(&format!("{prefix}_{}", organisation.to_lowercase())),
                 flows: FlowsSection { threads: layout.flow_threads, limit: 0 },
                 oracle: OracleSection::default(),
+                cash: CashSection::default(),
+                consent: ConsentSection::default(),
             };
             let password =
                 std::fs::read_to_string(&node.passphrase).map_err(FlowsError::file(&node.passphrase))?;

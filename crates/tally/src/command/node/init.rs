@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use tally_crypto::keystore::ScryptCost;
 use tally_identity::NodeKeys;
 use tally_node::{
-    DatabaseSection, FlowsSection, HttpSection, IdentitySection, MessagingSection, NetworkSection,
+    CashSection, ConsentSection,    DatabaseSection, FlowsSection, HttpSection, IdentitySection, MessagingSection, NetworkSection,
     OracleSection, RpcSection, Settings,
 };
 
@@ -84,6 +84,8 @@ impl Init {
             },
             flows: FlowsSection::default(),
             oracle: OracleSection::default(),
+            cash: CashSection::default(),
+            consent: ConsentSection::default(),
         };
         make::write_node(&home, &name, &settings)?;
         let directory = home.root().display();
