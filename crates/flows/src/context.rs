@@ -15,7 +15,9 @@ use tally_contracts::{
 use crate::cell::{Cell, Next, SessionState, Waiting};
 use crate::journal::Step;
 use crate::message::{Body, encode};
-use crate::service::{Commit, Committed, Filter, Notary, Proposal, Rate, Request, Response, Selection, Trouble};
+use crate::service::{
+    Commit, Committed, Filter, Notary, Proposal, Rate, Request, Response, Selection, Trouble,
+};
 use crate::{FlowError, FlowId, Message, SessionId};
 
 /// A flow's only way to the world. Everything here is journaled where it has to be: a flow that runs again gets the

@@ -6,8 +6,8 @@ use borsh::{BorshDeserialize, BorshSerialize};
 use tally_contracts::bond::Terms;
 use tally_contracts::limits::ATTACHMENT_BYTES;
 use tally_contracts::{
-    Amount, Attachment, AttachmentId, Name, Party, PublicKey, SignedTransaction, StateAndRef, StateRef, TimeWindow,
-    Timestamp, TransactionId, TransactionSignature,
+    Amount, Attachment, AttachmentId, Name, Party, PublicKey, SignedTransaction, StateAndRef, StateRef,
+    TimeWindow, Timestamp, TransactionId, TransactionSignature,
 };
 
 use crate::{FlowError, FlowId, Unit};
@@ -76,7 +76,7 @@ pub enum Request {
     Consent(Proposal),
 }
 
-/// What another node wants this one to pay for, see [`Request::Consent`].
+/// What another node wants this one to pay or to do, see [`Request::Consent`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Proposal {
     /// To buy a bond.
@@ -89,6 +89,11 @@ pub enum Proposal {
         due: Amount,
         /// Whose cash is asked for.
         cash_of: Party,
+    },
+    /// To keep the register of bonds of this issuer, and so to sign each transfer of them.
+    Register {
+        /// Who issues them.
+        issuer: Party,
     },
 }
 

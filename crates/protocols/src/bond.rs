@@ -1,8 +1,8 @@
 //! Bonds: issue, transfer, delivery versus payment, redemption.
 //!
-//! Whoever answers agrees by itself to what cannot leave its party worse off: to receive, to keep the register that
-//! the terms say it keeps, to repay what is due in cash of its own. What needs a decision, the buyer's side of a
-//! delivery versus payment and a repayment in others' cash, asks the node's [`Policy`](crate::consent::Policy).
+//! Whoever answers agrees by itself to what cannot leave its party worse off: to receive, to sign as the agent that it
+//! is, to repay what is due in cash of its own. What needs a decision, the buyer's side of a delivery versus payment, a
+//! repayment in others' cash and a new register to keep, asks the node's [`Policy`](crate::consent::Policy).
 
 mod ask;
 mod delivery;

@@ -110,7 +110,8 @@ impl Choice<'_> {
         for state in self.context.find(filter).await? {
             let cash: CashState = state.state.read().map_err(|error| refused(&error))?;
             let is_mine = cash.owner == self.context.me().key;
-            if is_mine && cash.amount.currency() == self.amount.currency() && !issuers.contains(&cash.issuer) {
+            if is_mine && cash.amount.currency() == self.amount.currency() && !issuers.contains(&cash.issuer)
+            {
                 issuers.push(cash.issuer);
             }
         }

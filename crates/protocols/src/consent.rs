@@ -24,6 +24,8 @@ pub struct Policy {
     pub purchases: Vec<PurchaseRule>,
     /// In whose cash, beside this node's own, bonds of this node are repaid.
     pub repay_in: Vec<Name>,
+    /// Of whose bonds this node keeps the register.
+    pub registers_of: Vec<Name>,
 }
 
 /// Which offers of bonds are accepted.
@@ -103,7 +105,7 @@ impl Policy {
         proposal: &Proposal,
         now: Timestamp,
         party: impl Fn(&Name) -> Option<Party>,
-        used: impl Fn(&str) -> u128,
+        used: impl FnOnce(&str) -> u128,
     ) -> Result<Option<Use>, String> {
         let is = |name: &Name, found: &Party| *name == found.name && party(name).as_ref() == Some(found);
         match proposal {
@@ -112,6 +114,13 @@ impl Policy {
                     Ok(None)
                 } else {
                     Err(format!("`repay_in` does not name {cash_of}"))
+                }
+            }
+            Proposal::Register { issuer } => {
+                if self.registers_of.iter().any(|name| is(name, issuer)) {
+                    Ok(None)
+                } else {
+                    Err(format!("`registers_of` does not name {issuer}"))
                 }
             }
             Proposal::Purchase(purchase) => {
@@ -138,6 +147,10 @@ impl Policy {
     /// The refusal of a proposal as the proposer hears it: which setting, and no figure.
     pub fn refusal(me: &Party, proposal: &Proposal) -> FlowError {
         FlowError::refused(match proposal {
+            Proposal::Register { issuer } => format!(
+                "{me} keeps the register of bonds of {issuer} only if [consent] registers_of of its configuration names \
+                 it"
+            ),
             Proposal::Purchase(_) => {
                 format!(
                     "{me} does not agree to buy this: no [[consent.purchase]] of its configuration allows it"

@@ -17,7 +17,7 @@ const KNOWN: &[(&str, &str, &str)] = &[
     ("exit", "bd58e52bfc69e793", "56a26dc3874b726c"),
     ("create an IOU", "9910858591a19574", "99895aafa314c761"),
     ("settle an IOU", "db4ab81ef47d71f6", "7463b9be5a147b33"),
-    ("issue a bond", "7990307f2bd56095", "058bdfaabab64b60"),
+    ("issue a bond", "b79075d4b5630c7a", "058bdfaabab64b60"),
     ("transfer a bond", "33759425a3d8b14c", "9311c5ce8cac890b"),
     ("deliver versus payment", "401d17bf9b1dd6de", "1b51385d270c9318"),
     ("redeem a bond", "2b0fedde1336cff7", "61dc7e2cbc7fc85f"),

@@ -163,7 +163,8 @@ fn a_coin_that_its_notary_has_given_away_is_tried_once() {
     let World { mut network, alice, mallory, .. } = world();
     let dead = network.run(&mallory, "CashIssue", json!({ "amount": "1.00 USD" })).unwrap();
     network.run(&mallory, "CashIssue", json!({ "amount": "2.00 USD" })).unwrap();
-    let taken = network.run(&mallory, "SpendSilently", json!({ "transaction": dead["transaction"] })).unwrap();
+    let taken =
+        network.run(&mallory, "SpendSilently", json!({ "transaction": dead["transaction"] })).unwrap();
     let pay = json!({ "amount": "1.00 USD", "to": alice });
     let conflict = network.run(&mallory, "CashPay", pay.clone()).unwrap_err();
     let FlowError::Conflict { state, consumed_by } = conflict else { panic!("{conflict}") };
@@ -195,9 +196,7 @@ fn offer() -> World {
 #[test]
 fn a_node_buys_nothing_that_its_institution_has_not_allowed() {
     let World { mut network, alice, bob, mallory } = offer();
-    let sell = |price: &str, cash: &Name| {
-        json!({ "isin": ISIN, "nominal": "100.00 USD", "price": price, "buyer": bob, "cash_issuer": cash })
-    };
+    let sell = |price: &str, cash: &Name| json!({ "isin": ISIN, "nominal": "100.00 USD", "price": price, "buyer": bob, "cash_issuer": cash });
     let signed = network.signed(&bob).len();
     let refused = |network: &mut Network, price: &str, cash: &Name| {
         let error = network.run(&mallory, "DeliveryVersusPayment", sell(price, cash)).unwrap_err();
@@ -263,4 +262,15 @@ fn a_bond_is_repaid_in_own_cash_unless_the_institution_says_otherwise() {
     assert_eq!(network.cash(&alice, "USD", &bob), 5_000);
     network.run(&mallory, "BondRedeem", json!({ "isin": ISIN, "currency": "USD" })).unwrap();
     assert_eq!(network.cash(&mallory, "USD", &alice), 5_000);
+}
+
+#[test]
+fn nobody_is_made_an_agent_without_being_asked() {
+    let World { mut network, bob, mallory, .. } = world();
+    let bond = json!({ "isin": ISIN, "nominal": "50.00 USD", "maturity": 0, "agent": bob });
+    let refused = network.run(&mallory, "BondIssue", bond.clone()).unwrap_err().to_string();
+    assert!(refused.contains("registers_of"), "{refused}");
+    assert!(network.signed(&bob).is_empty());
+    network.set_policy(&bob, |policy| policy.registers_of = vec![mallory.clone()]);
+    network.run(&mallory, "BondIssue", bond).unwrap();
 }

@@ -21,6 +21,7 @@ fn world_with(validating: bool) -> World {
     let mut network = Network::new();
     let (alice, bob, carol) = (network.party("Alice"), network.party("Bob"), network.party("Carol"));
     let notary = network.notary("Notary", validating);
+    network.set_policy(&carol, |policy| policy.registers_of = vec![alice.clone()]);
     World { network, alice, bob, carol, notary }
 }
 

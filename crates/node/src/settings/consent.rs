@@ -33,6 +33,9 @@ pub struct ConsentSection {
     /// In whose cash, beside its own, this node repays its bonds.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub repay_in: Vec<Name>,
+    /// Of whose bonds this node keeps the register.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub registers_of: Vec<Name>,
     /// `[[consent.purchase]]`: which bonds this node buys when they are offered.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub purchase: Vec<PurchaseSection>,
@@ -82,6 +85,7 @@ impl Settings {
             cash_issuers: self.cash.issuers.clone(),
             purchases,
             repay_in: self.consent.repay_in.clone(),
+            registers_of: self.consent.registers_of.clone(),
         })
     }
 }

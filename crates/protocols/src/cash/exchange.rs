@@ -55,7 +55,10 @@ impl Flow for CashPayAtRate {
         ("currency", "the currency in which it is paid, such as USD"),
         ("to", "who receives it, such as O=PartyB, L=London, C=GB"),
         ("oracle", "whose rate is used, such as O=Oracle, L=London, C=GB"),
-        ("issuer", "whose cash is paid; if absent, by [cash] issuers, or else this node's own, or the only one"),
+        (
+            "issuer",
+            "whose cash is paid; if absent, by [cash] issuers, or else this node's own, or the only one",
+        ),
         ("notary", "only coins of this notary; the network's first if absent"),
     ];
     type Arguments = CashPayAtRateArguments;

@@ -39,7 +39,10 @@ impl Flow for CashPay {
         ("amount", "how much, such as 100.00 USD"),
         ("to", "who receives it, such as O=PartyB, L=London, C=GB"),
         ("outputs", "in how many coins; 1 if absent"),
-        ("issuer", "whose cash is paid; if absent, by [cash] issuers, or else this node's own, or the only one"),
+        (
+            "issuer",
+            "whose cash is paid; if absent, by [cash] issuers, or else this node's own, or the only one",
+        ),
         ("notary", "only coins of this notary; the network's first if absent"),
     ];
     type Arguments = CashPayArguments;

@@ -61,9 +61,13 @@ fn nothing_is_agreed_to_that_is_not_allowed() {
     let redemption =
         Proposal::Redemption { holder: party("Dealer"), due: usd("1.00"), cash_of: party("Central") };
     assert!(nothing.judge(&redemption, NOW, certified, |_| 0).is_err());
-    let allowing = Policy { repay_in: vec![name("Central")], ..Policy::default() };
+    let register = Proposal::Register { issuer: party("Bank") };
+    assert!(nothing.judge(&register, NOW, certified, |_| 0).is_err());
+    let allowing =
+        Policy { repay_in: vec![name("Central")], registers_of: vec![name("Bank")], ..Policy::default() };
     assert_eq!(allowing.judge(&redemption, NOW, certified, |_| 0), Ok(None));
-    for proposal in [redemption, Proposal::Purchase(purchase())] {
+    assert_eq!(allowing.judge(&register, NOW, certified, |_| 0), Ok(None));
+    for proposal in [redemption, register, Proposal::Purchase(purchase())] {
         let told = Policy::refusal(&party("Buyer"), &proposal).to_string();
         assert!(told.contains("consent"), "{told}");
     }

@@ -188,8 +188,7 @@ impl Host for Memory {
             }
             Request::Issuers => Response::Issuers(state.policy.cash_issuers.clone()).into(),
             Request::Consent(proposal) => {
-                let party =
-                    |name: &Name| state.parties.iter().find(|party| party.name == *name).cloned();
+                let party = |name: &Name| state.parties.iter().find(|party| party.name == *name).cloned();
                 let used = |rule: &str| state.now.used(rule, now.saturating_sub(DAY));
                 match state.policy.judge(proposal, now, party, used) {
                     Err(_) => Response::Refused(Policy::refusal(&self.me, proposal)).into(),

@@ -198,7 +198,8 @@ impl Ledger {
         self.states
             .iter()
             .filter(|(reference, (state, summary))| {
-                self.is_spendable(reference, state) && (filter.references.is_empty() || filter.references.contains(reference))
+                self.is_spendable(reference, state)
+                    && (filter.references.is_empty() || filter.references.contains(reference))
                     && filter.kind.as_ref().is_none_or(|kind| summary.kind == *kind)
                     && filter.asset.as_ref().is_none_or(|asset| summary.asset.as_ref() == Some(asset))
                     && filter.linear_id.is_none_or(|id| summary.linear_id == Some(id))

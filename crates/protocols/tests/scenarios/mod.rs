@@ -26,6 +26,7 @@ pub(crate) fn network(validating: bool, prepare: fn(&mut Network)) -> Network {
     }
     network.notary("Notary", validating);
     network.set_rate(&name("Carol"), "EUR", "USD", 1_250_000_000);
+    network.set_policy(&name("Carol"), |policy| policy.registers_of = vec![name("Alice")]);
     prepare(&mut network);
     network
 }

@@ -15,11 +15,12 @@ use tally_sim::SimClock;
 
 use super::disk::Disk;
 
-/// Every institution buys every other's bonds at par.
+/// Every institution buys every other's bonds at par, and keeps the register of them.
 fn policy(parties: &[Party]) -> Policy {
     let currencies = ["USD", "EUR", "GBP"].map(|code| code.parse().expect("a currency"));
     let rules = parties.iter().flat_map(|issuer| currencies.map(|currency| at_par(&issuer.name, currency)));
-    Policy { purchases: rules.collect(), ..Policy::default() }
+    let registers_of = parties.iter().map(|issuer| issuer.name.clone()).collect();
+    Policy { purchases: rules.collect(), registers_of, ..Policy::default() }
 }
 
 /// What a node's process wants done outside.

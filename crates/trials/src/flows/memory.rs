@@ -7,8 +7,9 @@ use std::time::Instant;
 
 use tally_contracts::{AttachmentId, Name, PublicKey, StateRef, Timestamp, TransactionId};
 use tally_store::{
-    Coin, CoinCursor, Consent, Consumption, FlowKey, FlowPage, FlowQuery, FlowRow, FlowStatus, Outbound, QueueKey,
-    Queues, Result, SavedArrival, SavedFlow, StatePage, StateQuery, Store, Usage, VaultState, Write,
+    Coin, CoinCursor, Consent, Consumption, FlowKey, FlowPage, FlowQuery, FlowRow, FlowStatus, Outbound,
+    QueueKey, Queues, Result, SavedArrival, SavedFlow, StatePage, StateQuery, Store, Usage, VaultState,
+    Write,
 };
 
 use tables::{Flow, INDEX_BITS, Tables, cursor, missing, page_size, parsed, place_of};

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tally_contracts::{AttachmentId, Name, StateRef, Timestamp, TransactionId};
 use tally_store::{
-    Aside, Consent, Consumption, FlowKey, FlowRow, FlowStatus, MAX_PAGE_SIZE, MAX_REFERENCES, Mark, NewFlow, Produced,
-    QueueKey, Recorded, Result, SessionKey, Sort, StatePage, StateQuery, Status, StoreError, VaultState,
-    Write,
+    Aside, Consent, Consumption, FlowKey, FlowRow, FlowStatus, MAX_PAGE_SIZE, MAX_REFERENCES, Mark, NewFlow,
+    Produced, QueueKey, Recorded, Result, SessionKey, Sort, StatePage, StateQuery, Status, StoreError,
+    VaultState, Write,
 };
 
 /// The largest number of a message.
