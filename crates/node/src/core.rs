@@ -10,8 +10,8 @@ use tally_flows::{
     Arrival, Delivered, DeliveryError, Engine, FlowId, Limits, Mark, Origin, Outcome, Registry, RestoreError,
     Saved, SessionId, Start, StartError, Started,
 };
-use tally_protocols::consent::DAY;
 use tally_messaging::{Cause, Position, QueueId, Refusal};
+use tally_protocols::consent::DAY;
 use tally_store::{FlowStatus, Produced, SavedFlow, Store, StoreError, Write};
 
 use crate::desk::commit::Batch;
@@ -456,8 +456,7 @@ impl Core {
 
     /// Runs the flows for whose states there may be enough now.
     fn wake_waiting(&self) {
-        let ready = lock(&self.desk.vault).take_ready();
-        for flow in ready {
+        for flow in self.desk.take_ready() {
             self.engine.wake(flow);
         }
     }

@@ -11,8 +11,7 @@ mod tests;
 mod vault;
 pub(crate) mod watch;
 
-use std::cell::RefCell;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -86,6 +85,8 @@ pub(crate) struct Desk {
     pub(crate) vault: Mutex<Vault>,
     pub(crate) watch: Mutex<Watch>,
     pub(crate) consents: Mutex<Consents>,
+    /// There are flows to wake, see [`Vault::take_ready`]: turns look here instead of waiting for the vault.
+    has_ready: AtomicBool,
     pub(crate) meters: Meters,
     recent: Mutex<Recent>,
     notary: Mutex<notary::Notary>,
@@ -116,6 +117,7 @@ impl Desk {
             vault: Mutex::default(),
             watch: Mutex::default(),
             consents: Mutex::default(),
+            has_ready: AtomicBool::new(false),
             recent: Mutex::default(),
             notary: Mutex::default(),
             is_notary,
@@ -288,16 +290,23 @@ impl Desk {
 }
 
 impl Desk {
+    pub(crate) fn note_ready(&self, vault: &Vault) {
+        if vault.has_ready() {
+            self.has_ready.store(true, Ordering::SeqCst);
+        }
+    }
+
+    /// The flows that wait for states and are to ask again.
+    pub(crate) fn take_ready(&self) -> Vec<FlowId> {
+        if self.has_ready.swap(false, Ordering::SeqCst) { lock(&self.vault).take_ready() } else { Vec::new() }
+    }
+
     /// What the institution's policy says of a proposal.
     fn consent(&self, flow: FlowId, now: Timestamp, proposal: &Proposal) -> Performed {
         let parts = &self.parts;
         let mut consents = lock(&self.consents);
-        let judged = {
-            let used = RefCell::new(&mut *consents);
-            let party = |name: &Name| parts.network.party(name);
-            parts.policy.judge(proposal, now, party, |rule| used.borrow_mut().used(rule, now))
-        };
-        match judged {
+        let party = |name: &Name| parts.network.party(name);
+        match parts.policy.judge(proposal, now, party, |rule| consents.used(rule, now)) {
             Err(reason) => {
                 tracing::info!(flow = %flow, reason, "a proposal of another node is refused");
                 Response::Refused(Policy::refusal(&parts.me, proposal)).into()
@@ -347,8 +356,10 @@ impl Host for Desk {
             .into(),
             Request::Select(selection) => {
                 let asked = Asked { flow, owner: &parts.me.key, now, patience: parts.patience };
-                let selected =
-                    lock(&self.vault).select(parts.store.as_ref(), &asked, selection).map_err(trouble)?;
+                let mut vault = lock(&self.vault);
+                let selected = vault.select(parts.store.as_ref(), &asked, selection).map_err(trouble)?;
+                self.note_ready(&vault);
+                drop(vault);
                 match selected {
                     Selected::Later(until) => Response::Later(until).into(),
                     Selected::States(states) => {
@@ -390,7 +401,9 @@ impl Host for Desk {
                 Performed { response: Response::Done, writes }
             }
             Request::Release(states) => {
-                lock(&self.vault).release(flow, states);
+                let mut vault = lock(&self.vault);
+                vault.release(flow, states);
+                self.note_ready(&vault);
                 Performed { response: Response::Done, writes: vec![LedgerWrite::Release(states.clone())] }
             }
             Request::Attachment(id) => Response::Attachment(self.attachment(flow, *id)?).into(),

@@ -11,11 +11,14 @@ use world::{World, name, output, start};
 const PAYMENTS: usize = 50;
 
 async fn network() -> World {
-    tokio::task::spawn_blocking(|| World::new(&["PartyA", "PartyB", "Notary"], false)).await.expect("a network")
+    tokio::task::spawn_blocking(|| World::new(&["PartyA", "PartyB", "Notary"], false))
+        .await
+        .expect("a network")
 }
 
 async fn sum(client: &Client) -> u64 {
-    let page = client.query_vault(&VaultQuery { page_size: 1000, ..VaultQuery::default() }).await.expect("a page");
+    let page =
+        client.query_vault(&VaultQuery { page_size: 1000, ..VaultQuery::default() }).await.expect("a page");
     assert!(page.states.iter().all(|state| state.locked_by.is_none()), "a flow left something held");
     page.states.iter().filter_map(|state| state.quantity).sum()
 }
@@ -44,7 +47,9 @@ async fn pay_all(client: &Arc<Client>) -> Vec<Outcome> {
 async fn fifty_payments_of_one_coin_all_succeed() {
     let mut world = network().await;
     let a = Arc::new(world.client(0).await);
-    output(a.run_flow(&start("CashIssue", &json!({ "amount": "50.00 USD" }), None)).await.expect("an answer"));
+    output(
+        a.run_flow(&start("CashIssue", &json!({ "amount": "50.00 USD" }), None)).await.expect("an answer"),
+    );
     let outcomes = pay_all(&a).await;
     for outcome in &outcomes {
         assert!(matches!(outcome, Outcome::Completed(_)), "{outcome:?}");
@@ -55,7 +60,10 @@ async fn fifty_payments_of_one_coin_all_succeed() {
     // What does not come back is refused, and at once.
     let more = json!({ "amount": "0.01 USD", "to": name("PartyB").to_string() });
     let refused = a.run_flow(&start("CashPay", &more, None)).await.expect("an answer").outcome;
-    assert!(matches!(&refused, Outcome::Failed(failure) if failure.to_string().contains("insufficient")), "{refused:?}");
+    assert!(
+        matches!(&refused, Outcome::Failed(failure) if failure.to_string().contains("insufficient")),
+        "{refused:?}"
+    );
     drop(a);
     tokio::task::spawn_blocking(move || (0..3).for_each(|index| world.stop(index))).await.expect("an end");
 }
@@ -64,7 +72,9 @@ async fn fifty_payments_of_one_coin_all_succeed() {
 async fn payments_that_wait_go_on_after_a_restart() {
     let mut world = network().await;
     let a = Arc::new(world.client(0).await);
-    output(a.run_flow(&start("CashIssue", &json!({ "amount": "50.00 USD" }), None)).await.expect("an answer"));
+    output(
+        a.run_flow(&start("CashIssue", &json!({ "amount": "50.00 USD" }), None)).await.expect("an answer"),
+    );
     let asked = {
         let a = a.clone();
         tokio::spawn(async move { pay_all(&a).await })

@@ -40,8 +40,8 @@ pub use options::{Database, Needs, PostgresOptions, SqliteOptions};
 pub use postgres::Postgres;
 pub use query::{MAX_PAGE_SIZE, MAX_REFERENCES, Sort, StateQuery, Status};
 pub use read::{
-    Aside, Coin, CoinCursor, Consumption, FlowPage, FlowQuery, FlowRow, FlowStatus, Outbound, Queues, SavedArrival,
-    SavedFlow, StatePage, Usage, VaultState,
+    Aside, Coin, CoinCursor, Consumption, FlowPage, FlowQuery, FlowRow, FlowStatus, Outbound, Queues,
+    SavedArrival, SavedFlow, StatePage, Usage, VaultState,
 };
 pub use sqlite::Sqlite;
 pub use write::{Consent, FlowKey, Mark, NewFlow, Produced, QueueKey, Recorded, SessionKey, Write};

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use tally_contracts::Name;
 use tally_identity::{NodeSpec, bootstrap, system_now};
 use tally_node::{
-    CashSection, ConsentSection,    DatabaseSection, FlowsSection, HttpSection, IdentitySection, MessagingSection, NetworkSection,
-    OracleSection, RpcSection, Settings,
+    CashSection, ConsentSection, DatabaseSection, FlowsSection, HttpSection, IdentitySection,
+    MessagingSection, NetworkSection, OracleSection, RpcSection, Settings,
 };
 use tally_rpc::{Permissions, User, Users};
 use tally_store::server::{PostgresServer, ServerError};

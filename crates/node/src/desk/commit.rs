@@ -360,8 +360,8 @@ impl Desk {
                     recent.attached_durably(unit.flow, id);
                 }
                 vault.consumed(&unit.lost);
-                if unit.outcome.is_some() {
-                    vault.release_all(unit.flow);
+                if let Some(outcome) = &unit.outcome {
+                    vault.release_all(unit.flow, outcome.is_err());
                     recent.end(unit.flow);
                 } else {
                     recent.tidy(unit.flow);
@@ -369,6 +369,7 @@ impl Desk {
             }
             // Change has arrived, or what was held is free.
             vault.wake_first();
+            self.note_ready(&vault);
         }
         {
             let mut notary = lock(&self.notary);

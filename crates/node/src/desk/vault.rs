@@ -10,12 +10,18 @@ use tally_store::{Coin, CoinCursor, Store, StoreError};
 /// Coins read from the store in one go.
 const SHELF: usize = 256;
 
+/// States of failed flows that are remembered.
+const DOUBTFUL: usize = 65_536;
+
 /// States held, and coins at hand.
 #[derive(Default)]
 pub(crate) struct Vault {
     held: HashMap<StateRef, FlowId>,
     of_flow: HashMap<FlowId, Vec<StateRef>>,
     shelves: HashMap<String, Shelf>,
+    /// Held by flows that failed, and chosen last: a peer may have heard from the notary that they are consumed, and told
+    /// this node no more than that the deal failed.
+    doubtful: HashSet<StateRef>,
     /// Flows that wait for what others hold, first come first served.
     waiting: BTreeMap<Line, Waiters>,
     /// Flows that wait and are to ask again.
@@ -124,8 +130,8 @@ impl Vault {
         self.wake_first();
     }
 
-    /// Lets go of all that a flow holds and waits for.
-    pub(crate) fn release_all(&mut self, flow: FlowId) {
+    /// Lets go of all that a flow holds and waits for, which has ended.
+    pub(crate) fn release_all(&mut self, flow: FlowId, failed: bool) {
         self.waiting.retain(|_, waiters| {
             waiters.until.remove(&flow);
             !waiters.until.is_empty()
@@ -133,12 +139,21 @@ impl Vault {
         for state in self.of_flow.remove(&flow).unwrap_or_default() {
             if self.held.get(&state) == Some(&flow) {
                 self.held.remove(&state);
+                if failed {
+                    if self.doubtful.len() == DOUBTFUL {
+                        self.doubtful.clear();
+                    }
+                    self.doubtful.insert(state);
+                }
             }
         }
     }
 
     /// These states are durably consumed.
     pub(crate) fn consumed(&mut self, states: &[StateRef]) {
+        for state in states {
+            self.doubtful.remove(state);
+        }
         for shelf in self.shelves.values_mut().filter(|shelf| !shelf.coins.is_empty()) {
             shelf.gone.extend(states.iter().copied());
         }
@@ -147,6 +162,11 @@ impl Vault {
     /// Has the first flow of each line ask again: coins may have arrived or become free.
     pub(crate) fn wake_first(&mut self) {
         self.ready.extend(self.waiting.values_mut().filter_map(Waiters::first));
+    }
+
+    /// Are there flows that are to ask again?
+    pub(crate) fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
     }
 
     /// The flows that are to ask again.
@@ -241,14 +261,38 @@ impl Vault {
         result
     }
 
-    /// Takes free coins off the shelf until they are enough or all have been seen: the coins, their sum, and the sum of
-    /// those that other flows hold.
+    /// Takes free coins off the shelf until they are enough or all have been seen, doubtful ones last: the coins, their
+    /// sum, and the sum of those that other flows hold.
     fn take(
         &self,
         shelf: &mut Shelf,
         store: &dyn Store,
         asked: &Asked<'_>,
         selection: &Selection,
+    ) -> Result<(Vec<Coin>, u128, u128), StoreError> {
+        let mut doubtful = Vec::new();
+        let taken = self.take_good(shelf, store, asked, selection, &mut doubtful);
+        let mut doubtful = doubtful.into_iter();
+        let taken = taken.map(|(mut coins, mut sum, held)| {
+            while sum < u128::from(selection.quantity)
+                && let Some(coin) = doubtful.next()
+            {
+                sum += u128::from(coin.quantity);
+                coins.push(coin);
+            }
+            (coins, sum, held)
+        });
+        shelf.coins.extend(doubtful);
+        taken
+    }
+
+    fn take_good(
+        &self,
+        shelf: &mut Shelf,
+        store: &dyn Store,
+        asked: &Asked<'_>,
+        selection: &Selection,
+        doubtful: &mut Vec<Coin>,
     ) -> Result<(Vec<Coin>, u128, u128), StoreError> {
         let mut coins = Vec::new();
         let (mut sum, mut held) = (0_u128, 0_u128);
@@ -271,6 +315,10 @@ impl Vault {
                     if *holder != asked.flow {
                         held += u128::from(coin.quantity);
                     }
+                    continue;
+                }
+                if self.doubtful.contains(&coin.reference) {
+                    doubtful.push(coin);
                     continue;
                 }
                 sum += u128::from(coin.quantity);

@@ -12,8 +12,8 @@ use std::str::FromStr;
 use tally_contracts::Name;
 use tally_identity::{Network, NodeSpec, bootstrap, system_now};
 use tally_node::{
-    CashSection, ConsentSection, DatabaseSection, FlowsSection, HttpSection, IdentitySection, MessagingSection, NetworkSection,
-    OracleSection, RpcSection, Settings,
+    CashSection, ConsentSection, DatabaseSection, FlowsSection, HttpSection, IdentitySection,
+    MessagingSection, NetworkSection, OracleSection, RpcSection, Settings,
 };
 use tally_rpc::{Permissions, User, Users};
 use zeroize::Zeroizing;

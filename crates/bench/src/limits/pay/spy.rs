@@ -4,9 +4,8 @@ use std::sync::{Mutex, PoisonError};
 
 use tally_contracts::{AttachmentId, Name, PublicKey, StateRef, Timestamp, TransactionId};
 use tally_store::{
-    Consent,
-    Coin, CoinCursor, Consumption, FlowKey, FlowPage, FlowQuery, FlowRow, Queues, Result, SavedFlow, Sqlite,
-    StatePage, StateQuery, Store, Usage, VaultState, Write,
+    Coin, CoinCursor, Consent, Consumption, FlowKey, FlowPage, FlowQuery, FlowRow, Queues, Result, SavedFlow,
+    Sqlite, StatePage, StateQuery, Store, Usage, VaultState, Write,
 };
 
 /// A store beside which its batches are kept, in order.

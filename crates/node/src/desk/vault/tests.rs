@@ -118,14 +118,14 @@ fn whoever_came_first_gets_the_change_first() {
     assert_eq!(world.gets(2, 30), [coin(2)]);
     assert_eq!(world.woken(), [flow(3)], "there may be more for the next");
     world.waits(3, 30);
-    world.vault.release_all(flow(1));
+    world.vault.release_all(flow(1), false);
     world.record(3, 40, &[coin(2)], None);
-    world.vault.release_all(flow(2));
+    world.vault.release_all(flow(2), false);
     assert_eq!(world.gets(3, 30), [coin(3)]);
     assert_eq!(world.woken(), [flow(3), flow(4)]);
     // Ten are left in the end, which is too little for one and enough for the next.
     world.record(4, 10, &[coin(3)], None);
-    world.vault.release_all(flow(3));
+    world.vault.release_all(flow(3), false);
     assert_eq!(world.is_refused(4, 30), (10, 0));
     assert_eq!(world.woken(), [flow(4), flow(5)]);
     assert_eq!(world.gets(5, 1), [coin(4)]);
@@ -172,7 +172,7 @@ fn a_flow_that_ends_or_lets_go_makes_room() {
     assert_eq!(world.gets(1, 30), [coin(1)]);
     world.waits(2, 30);
     world.waits(3, 30);
-    world.vault.release_all(flow(2));
+    world.vault.release_all(flow(2), false);
     world.vault.release(flow(1), &[coin(1)]);
     assert_eq!(world.woken(), [flow(3)]);
     assert_eq!(world.gets(3, 30), [coin(1)]);
@@ -187,4 +187,26 @@ fn what_is_encumbered_or_lost_is_passed_over() {
     world.write(Write::Lost { state: coin(2), by: id(9) });
     assert_eq!(world.gets(1, 6), [coin(3)]);
     assert_eq!(world.is_refused(2, 8), (0, 7));
+}
+
+#[test]
+fn what_a_failed_flow_held_is_chosen_last() {
+    let mut world = World::new();
+    for number in [1, 2, 3] {
+        world.record(number, 10, &[], None);
+    }
+    assert_eq!(world.gets(1, 10), [coin(1)]);
+    world.vault.release_all(flow(1), true);
+    // A peer may have found the first one dead: it is taken when nothing else will do.
+    for _ in 0..2 {
+        let chosen = world.gets(2, 20);
+        assert_eq!(chosen.len(), 2);
+        assert!(!chosen.contains(&coin(1)), "{chosen:?}");
+        world.vault.release_all(flow(2), false);
+    }
+    assert_eq!(world.gets(3, 30).len(), 3);
+    world.vault.release_all(flow(3), false);
+    // It was good after all.
+    world.vault.consumed(&[coin(1)]);
+    assert!(world.vault.doubtful.is_empty());
 }

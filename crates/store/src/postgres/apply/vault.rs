@@ -1,10 +1,10 @@
 //! Transactions, the vault, attachments, and a notary's memory.
 
 use super::{Interned, Requests, column};
-use crate::{Aside, Result};
 use crate::batch::{Batch, INDEX_BITS, Spent};
 use crate::row::{self, bounded, state_ref_bytes};
 use crate::session::signed;
+use crate::{Aside, Result};
 use tally_contracts::StateRef;
 
 const RECORD: &str = "INSERT INTO ledger (id, recorded, bytes) SELECT id, recorded, bytes \

@@ -121,8 +121,7 @@ fn set_aside(connection: &Connection, state: &StateRef, by: &TransactionId) -> R
         return Ok(());
     };
     let lost = Aside::Lost { by: *by };
-    let sql =
-        "UPDATE state SET aside = ?1, lost = ?2 WHERE key = ?3 AND consumer IS NULL AND lost IS NULL";
+    let sql = "UPDATE state SET aside = ?1, lost = ?2 WHERE key = ?3 AND consumer IS NULL AND lost IS NULL";
     changes(
         &mut prepare(connection, sql)?,
         params![row::aside(&lost), by.as_bytes(), producer << INDEX_BITS | index],
