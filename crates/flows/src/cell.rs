@@ -63,6 +63,8 @@ pub(crate) enum Waiting {
     Message(Name),
     Time(Timestamp),
     Room(Name),
+    /// States that other flows hold.
+    States,
 }
 
 pub(crate) struct State {
@@ -263,7 +265,8 @@ impl Cell {
         self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Asks the node, or the journal if the flow asked before. `None`: the run cannot go on, see `State::trouble`.
+    /// Asks the node, or the journal if the flow asked before. `None`: the run cannot go on, see `State::trouble`, or the
+    /// node answers later and is asked again in the next turn.
     pub(crate) fn ask(&self, request: &Request) -> Option<Response> {
         let (now, again) = {
             let mut state = self.state();
@@ -304,6 +307,14 @@ impl Cell {
             };
             state.cursor += 1;
             return Some(response);
+        }
+        if let Response::Later(until) = performed.response {
+            state.wants(until);
+            state.waiting = Waiting::States;
+            return None;
+        }
+        if state.waiting == Waiting::States {
+            state.waiting = Waiting::Nothing;
         }
         let answer = crate::journal::Answer::of(&performed.response);
         state.did(Step::Asked { request: request.kind(), answer });

@@ -15,7 +15,9 @@ use tally_contracts::{
 use crate::cell::{Cell, Next, SessionState, Waiting};
 use crate::journal::Step;
 use crate::message::{Body, encode};
-use crate::service::{Commit, Committed, Filter, Notary, Rate, Request, Response, Selection, Trouble};
+use crate::service::{
+    Commit, Committed, Filter, Notary, Proposal, Rate, Request, Response, Selection, Trouble,
+};
 use crate::{FlowError, FlowId, Message, SessionId};
 
 /// A flow's only way to the world. Everything here is journaled where it has to be: a flow that runs again gets the
@@ -180,7 +182,8 @@ impl Context {
         }
     }
 
-    /// Chooses unconsumed states that are worth enough, and holds them until this flow ends.
+    /// Chooses unconsumed states that are worth enough, and holds them until this flow ends. With
+    /// [`Selection::wait`] it waits a bounded time for what other flows hold; meanwhile it holds nothing of it.
     ///
     /// # Errors
     /// [`FlowError::Insufficient`].
@@ -305,6 +308,26 @@ impl Context {
             Response::Rate(rate) => Ok(rate),
             other => self.confused(&other).await,
         }
+    }
+
+    /// Whose cash may be chosen when a user names no issuer; `None` when the node's configuration does not say.
+    ///
+    /// # Errors
+    /// What the node refuses.
+    pub async fn issuers(&self) -> Result<Option<Vec<Name>>, FlowError> {
+        match self.ask(Request::Issuers).await? {
+            Response::Issuers(names) => Ok(names),
+            other => self.confused(&other).await,
+        }
+    }
+
+    /// Asks whether this node agrees to what another node proposes. What it agreed to once stays agreed to when the
+    /// flow runs again, whatever the configuration says then.
+    ///
+    /// # Errors
+    /// [`FlowError::Refused`], naming the setting that would have to allow it.
+    pub async fn consent(&self, proposal: Proposal) -> Result<(), FlowError> {
+        self.done(Request::Consent(proposal)).await
     }
 
     /// Opens a session with the flow of `peer` that answers this one. Nothing is sent yet.

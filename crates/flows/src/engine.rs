@@ -588,6 +588,7 @@ impl Waiting {
             Self::Message(peer) => format!("a message from {peer}"),
             Self::Time(at) => format!("the time {} ms", at.as_millis()),
             Self::Room(peer) => format!("room in the queue to {peer}"),
+            Self::States => "states that other flows hold".to_owned(),
         }
     }
 }

@@ -142,6 +142,7 @@ pub(crate) enum Answer {
     Rate(Option<Rate>),
     Done,
     Refused(FlowError),
+    Issuers(Option<Vec<Name>>),
 }
 
 impl Step {
@@ -180,7 +181,9 @@ impl Answer {
             Response::Known(known) => Self::Known(known.clone()),
             Response::Committed(committed) => Self::Committed(committed.clone()),
             Response::Rate(rate) => Self::Rate(rate.clone()),
+            Response::Issuers(names) => Self::Issuers(names.clone()),
             Response::Done => Self::Done,
+            Response::Later(_) => unreachable!("a flow that waits has no answer"),
             Response::Refused(error) => Self::Refused(error.clone()),
         }
     }
@@ -196,6 +199,7 @@ impl Answer {
             Self::Known(known) => Response::Known(known),
             Self::Committed(committed) => Response::Committed(committed),
             Self::Rate(rate) => Response::Rate(rate),
+            Self::Issuers(names) => Response::Issuers(names),
             Self::Done => Response::Done,
             Self::Refused(error) => Response::Refused(error),
         })
@@ -226,7 +230,7 @@ impl Answer {
     }
 }
 
-const VERBS: [&str; 17] = [
+const VERBS: [&str; 19] = [
     "find a party",
     "list the notaries",
     "sign",
@@ -244,6 +248,8 @@ const VERBS: [&str; 17] = [
     "keep a part of an attachment",
     "put an attachment together",
     "say which identities are certified",
+    "say whose cash it takes",
+    "agree to a proposal",
 ];
 
 fn verb(request: u8) -> &'static str {
@@ -271,6 +277,8 @@ impl Request {
             Self::KeepPart(_) => 14,
             Self::Attach { .. } => 15,
             Self::Certified(_) => 16,
+            Self::Issuers => 17,
+            Self::Consent(_) => 18,
         }
     }
 

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use borsh::{BorshDeserialize, BorshSerialize};
+use tally_contracts::bond::Terms;
 use tally_contracts::limits::ATTACHMENT_BYTES;
 use tally_contracts::{
-    Attachment, AttachmentId, Name, Party, PublicKey, Role, SignedTransaction, StateAndRef, StateRef,
+    Amount, Attachment, AttachmentId, Name, Party, PublicKey, Role, SignedTransaction, StateAndRef, StateRef,
     TimeWindow, Timestamp, TransactionId, TransactionSignature,
 };
 
@@ -30,7 +31,7 @@ pub enum Request {
         transaction: TransactionId,
     },
     /// Choose unconsumed states of an asset that are worth at least `quantity` and hold them for this flow.
-    /// Answered by [`Response::States`].
+    /// Answered by [`Response::States`], or by [`Response::Later`] while other flows hold what is wanted.
     Select(Selection),
     /// Find states of the vault. Answered by [`Response::States`].
     Find(Filter),
@@ -73,6 +74,48 @@ pub enum Request {
     /// Has the network ever certified each of these names with that key, as a legal identity? Answered by
     /// [`Response::Known`].
     Certified(Vec<Party>),
+    /// Whose cash may be chosen when a user names no issuer, by the node's configuration? Answered by
+    /// [`Response::Issuers`].
+    Issuers,
+    /// Does this node agree to what another node proposes, by its configuration? What is agreed to counts against the
+    /// configuration's limits. Answered by [`Response::Done`], or refused.
+    Consent(Proposal),
+}
+
+/// What another node wants this one to pay or to do, see [`Request::Consent`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Proposal {
+    /// To buy a bond.
+    Purchase(Purchase),
+    /// To repay a bond of this node in the cash of another issuer.
+    Redemption {
+        /// Who holds the bond.
+        holder: Party,
+        /// What is due.
+        due: Amount,
+        /// Whose cash is asked for.
+        cash_of: Party,
+    },
+    /// To keep the register of bonds of this issuer, and so to sign each transfer of them.
+    Register {
+        /// Who issues them.
+        issuer: Party,
+    },
+}
+
+/// A bond that is offered to a buyer, verified with its history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Purchase {
+    /// Who sells.
+    pub seller: Party,
+    /// The bond.
+    pub terms: Terms,
+    /// How much of it.
+    pub nominal: Amount,
+    /// For how much.
+    pub price: Amount,
+    /// In whose cash.
+    pub cash_of: Party,
 }
 
 /// A part of an attachment that is on its way here; nobody has verified it yet.
@@ -127,6 +170,8 @@ pub struct Selection {
     pub quantity: u64,
     /// Only states of this notary.
     pub notary: Option<Name>,
+    /// Whether to wait, for as long as the node's configuration says, while other flows hold what is missing.
+    pub wait: bool,
 }
 
 /// Which states to find, see [`Request::Find`]. A field that is absent does not restrict.
@@ -211,7 +256,11 @@ pub enum Response {
     Attachment(Option<Attachment>),
     Committed(Committed),
     Rate(Option<Rate>),
+    Issuers(Option<Vec<Name>>),
     Done,
+    /// Nothing yet: the flow waits and asks again when [`Engine::wake`](crate::Engine::wake) is called for it, at this
+    /// time at the latest. Not journaled.
+    Later(Timestamp),
     Refused(FlowError),
 }
 
@@ -234,6 +283,15 @@ pub enum LedgerWrite {
         by: TransactionId,
         /// Who asked for it.
         requester: Name,
+    },
+    /// A consent of the node's configuration was used by this flow.
+    Consent {
+        /// Which consent.
+        rule: String,
+        /// How much of it, in minor units.
+        quantity: u64,
+        /// When.
+        at: Timestamp,
     },
     /// A part of an attachment that is not complete yet.
     KeepPart(AttachmentPart),

@@ -18,6 +18,7 @@ use tally_flows::{
     RestoreError, Saved, SessionId, Start, StartError, Started,
 };
 use tally_messaging::{Cause, Position, QueueId, Refusal};
+use tally_protocols::consent::DAY;
 use tally_store::{FlowStatus, Produced, Restored, SavedFlow, Store, StoreError, Write};
 
 use crate::desk::commit::Batch;
@@ -182,6 +183,8 @@ impl Core {
             for ((peer, queue), up_to) in &queues.inbound {
                 inbound.restore(peer.clone(), QueueId(*queue), *up_to);
             }
+            let since = core.desk.now().saturating_sub(DAY);
+            lock(&core.desk.consents).restore(store.consents(since)?);
             let mut vault = lock(&core.desk.vault);
             for (state, flow) in store.locks()? {
                 vault.hold(FlowId(flow), state);
@@ -561,6 +564,7 @@ impl Core {
         match self.engine.next() {
             Some(turn) => {
                 self.engine.run(turn, self.desk.now());
+                self.wake_waiting();
                 true
             }
             None => false,
@@ -606,6 +610,13 @@ impl Core {
         Ok(true)
     }
 
+    /// Runs the flows for whose states there may be enough now.
+    fn wake_waiting(&self) {
+        for flow in self.desk.take_ready() {
+            self.engine.wake(flow);
+        }
+    }
+
     fn release(&self, mut batch: Batch) {
         for unit in &batch.units {
             if let Some(outcome) = &unit.outcome {
@@ -617,6 +628,7 @@ impl Core {
             }
         }
         self.desk.settle_batch(&mut batch);
+        self.wake_waiting();
         let me = &self.desk.parts.me.name;
         let mut sends = Vec::with_capacity(batch.sends.len());
         for (peer, number, bytes) in batch.sends {

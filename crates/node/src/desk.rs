@@ -1,6 +1,7 @@
 //! What the flows of a node ask of it, answered from its store, keys and network map.
 
 pub(crate) mod commit;
+pub(crate) mod consents;
 pub(crate) mod inbound;
 mod notary;
 mod outbound;
@@ -10,25 +11,28 @@ mod tests;
 mod vault;
 pub(crate) mod watch;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tally_contracts::{
     Attachment, AttachmentId, Contracts, Name, NetworkId, Party, PublicKey, Role, SignedTransaction,
     SigningKey, StateAndRef, Timestamp, TransactionId,
 };
 use tally_flows::{
-    AttachmentPart, Filter, FlowError, FlowId, Host, LedgerWrite, Notary as NetworkNotary, Performed, Rate,
-    Request, Response, Trouble, Unit,
+    AttachmentPart, Filter, FlowError, FlowId, Host, LedgerWrite, Notary as NetworkNotary, Performed,
+    Proposal, Rate, Request, Response, Trouble, Unit,
 };
+use tally_protocols::consent::{Policy, Use};
 use tally_store::{StateQuery, Status, Store, StoreError};
 
 use crate::metrics::Meters;
 use commit::Queue;
+use consents::Consents;
 use inbound::Inbound;
 use outbound::Outbound;
 use recent::Recent;
-use vault::Vault;
+use vault::{Asked, Selected, Vault};
 use watch::Watch;
 
 /// Who is on the network.
@@ -73,6 +77,10 @@ pub struct Parts {
     pub entropy: [u8; 32],
     /// Bytes that may wait for one peer before flows have to wait.
     pub queue_bytes: u64,
+    /// What the institution allows without asking a person.
+    pub policy: Policy,
+    /// How long a flow waits for states that other flows hold.
+    pub patience: Duration,
 }
 
 pub(crate) struct Desk {
@@ -82,6 +90,9 @@ pub(crate) struct Desk {
     pub(crate) outbound: Mutex<Outbound>,
     pub(crate) vault: Mutex<Vault>,
     pub(crate) watch: Mutex<Watch>,
+    pub(crate) consents: Mutex<Consents>,
+    /// There are flows to wake, see [`Vault::take_ready`]: turns look here instead of waiting for the vault.
+    has_ready: AtomicBool,
     pub(crate) meters: Meters,
     recent: Mutex<Recent>,
     notary: Mutex<notary::Notary>,
@@ -114,6 +125,8 @@ impl Desk {
             outbound: Mutex::default(),
             vault: Mutex::default(),
             watch: Mutex::default(),
+            consents: Mutex::default(),
+            has_ready: AtomicBool::new(false),
             recent: Mutex::default(),
             notary: Mutex::default(),
             is_notary,
@@ -274,7 +287,7 @@ impl Desk {
         loop {
             let page = self.parts.store.states(&query).map_err(trouble)?;
             let mut vault = lock(&self.vault);
-            for state in page.states {
+            for state in page.states.into_iter().filter(|state| state.aside.is_none()) {
                 if found.len() == wanted {
                     break;
                 }
@@ -287,6 +300,40 @@ impl Desk {
                 return Ok(found);
             }
             query.cursor = page.next;
+        }
+    }
+}
+
+impl Desk {
+    pub(crate) fn note_ready(&self, vault: &Vault) {
+        if vault.has_ready() {
+            self.has_ready.store(true, Ordering::SeqCst);
+        }
+    }
+
+    /// The flows that wait for states and are to ask again.
+    pub(crate) fn take_ready(&self) -> Vec<FlowId> {
+        if self.has_ready.swap(false, Ordering::SeqCst) { lock(&self.vault).take_ready() } else { Vec::new() }
+    }
+
+    /// What the institution's policy says of a proposal.
+    fn consent(&self, flow: FlowId, now: Timestamp, proposal: &Proposal) -> Performed {
+        let parts = &self.parts;
+        let mut consents = lock(&self.consents);
+        let party = |name: &Name| parts.network.party(name);
+        match parts.policy.judge(proposal, now, party, |rule| consents.used(rule, now)) {
+            Err(reason) => {
+                tracing::info!(flow = %flow, reason, "a proposal of another node is refused");
+                Response::Refused(Policy::refusal(&parts.me, proposal)).into()
+            }
+            Ok(None) => Response::Done.into(),
+            Ok(Some(Use { rule, quantity })) => {
+                consents.add(rule.clone(), quantity, now);
+                Performed {
+                    response: Response::Done,
+                    writes: vec![LedgerWrite::Consent { rule, quantity, at: now }],
+                }
+            }
         }
     }
 }
@@ -332,18 +379,21 @@ impl Host for Desk {
                 Response::Known(named.iter().map(|party| parts.network.is_certified(party)).collect()).into()
             }
             Request::Select(selection) => {
-                let selected = lock(&self.vault)
-                    .select(parts.store.as_ref(), flow, &parts.me.key, selection)
-                    .map_err(trouble)?;
+                let asked = Asked { flow, owner: &parts.me.key, now, patience: parts.patience };
+                let mut vault = lock(&self.vault);
+                let selected = vault.select(parts.store.as_ref(), &asked, selection).map_err(trouble)?;
+                self.note_ready(&vault);
+                drop(vault);
                 match selected {
-                    Ok(states) => {
+                    Selected::Later(until) => Response::Later(until).into(),
+                    Selected::States(states) => {
                         let held = states.iter().map(|state| state.reference).collect();
                         Performed {
                             response: Response::States(states),
                             writes: vec![LedgerWrite::Hold(held)],
                         }
                     }
-                    Err(refusal) => Response::Refused(refusal).into(),
+                    Selected::Refused(refusal) => Response::Refused(refusal).into(),
                 }
             }
             Request::Find(filter) => {
@@ -375,7 +425,9 @@ impl Host for Desk {
                 Performed { response: Response::Done, writes }
             }
             Request::Release(states) => {
-                lock(&self.vault).release(flow, states);
+                let mut vault = lock(&self.vault);
+                vault.release(flow, states);
+                self.note_ready(&vault);
                 Performed { response: Response::Done, writes: vec![LedgerWrite::Release(states.clone())] }
             }
             Request::Attachment(id) => Response::Attachment(self.attachment(flow, *id)?).into(),
@@ -396,6 +448,8 @@ impl Host for Desk {
             Request::Commit(commit) => {
                 lock(&self.notary).commit(parts.store.as_ref(), commit, now).map_err(trouble)?
             }
+            Request::Issuers => Response::Issuers(parts.policy.cash_issuers.clone()).into(),
+            Request::Consent(proposal) => self.consent(flow, now, proposal),
             Request::Rate { base, quote } => Response::Rate((parts.rates)(base, quote)).into(),
         })
     }

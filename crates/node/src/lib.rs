@@ -33,6 +33,6 @@ pub use metrics::Meters;
 pub use process::{Addresses, NodeError, Running};
 pub use service::{About, Service};
 pub use settings::{
-    DatabaseSection, FILE, FlowsSection, HttpSection, IdentitySection, MessagingSection, NetworkSection,
-    OracleSection, RpcSection, Settings, SettingsError,
+    CashSection, ConsentSection, DatabaseSection, FILE, FlowsSection, HttpSection, IdentitySection,
+    MessagingSection, NetworkSection, OracleSection, PurchaseSection, RpcSection, Settings, SettingsError,
 };

@@ -210,6 +210,8 @@ impl Running {
             }),
             entropy,
             queue_bytes: settings.messaging.queue_bytes,
+            policy: settings.policy(&directory.join(FILE))?,
+            patience: Duration::from_millis(settings.cash.wait_ms),
         };
         let limits = settings.flows.limits();
         let meters = Meters::new(tally_ops::metrics::Registry::new())?;

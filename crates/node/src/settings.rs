@@ -6,8 +6,13 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use tally_flows::Limits;
+use tally_contracts::Name;
 use tally_ops::config::{ConfigError, Loader};
 use tally_store::{Database, PostgresOptions, SqliteOptions};
+
+mod consent;
+
+pub use consent::{CashSection, ConsentSection, PurchaseSection};
 
 /// The file in a node's directory.
 pub const FILE: &str = "node.toml";
@@ -37,6 +42,12 @@ pub struct Settings {
     /// What this node tells as an oracle.
     #[serde(default)]
     pub oracle: OracleSection,
+    /// Which cash is spent.
+    #[serde(default)]
+    pub cash: CashSection,
+    /// What this node agrees to when other nodes ask for its money.
+    #[serde(default)]
+    pub consent: ConsentSection,
 }
 
 /// `[identity]`
@@ -235,6 +246,16 @@ pub enum SettingsError {
         /// The file.
         file: PathBuf,
     },
+    /// A consent that is not one.
+    #[error("{}: [[consent.purchase]] for bonds of {issuer}: {reason}", file.display())]
+    Consent {
+        /// The file.
+        file: PathBuf,
+        /// Whose bonds.
+        issuer: Name,
+        /// What is wrong.
+        reason: &'static str,
+    },
     /// A rate that is not one.
     #[error("{}: [oracle.rates] `{pair}` = \"{rate}\": {reason}", file.display())]
     Rate {
@@ -265,6 +286,7 @@ impl Settings {
             return Err(SettingsError::Network { file });
         }
         settings.oracle.parse(&file)?;
+        settings.policy(&file)?;
         Ok(settings)
     }
 
@@ -327,16 +349,16 @@ fn billionths(text: &str) -> Option<u64> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn load(text: &str) -> Result<Settings, SettingsError> {
+    pub(crate) fn load(text: &str) -> Result<Settings, SettingsError> {
         let directory = tempfile::tempdir().expect("a directory");
         std::fs::write(directory.path().join(FILE), text).expect("a file");
         Settings::load(directory.path(), &[])
     }
 
-    const GOOD: &str = "[network]\nfolder = \"../../network\"\n[messaging]\nlisten = \"127.0.0.1:0\"\n\
+    pub(crate) const GOOD: &str = "[network]\nfolder = \"../../network\"\n[messaging]\nlisten = \"127.0.0.1:0\"\n\
                         [rpc]\nlisten = \"127.0.0.1:0\"\n";
 
     #[test]
@@ -355,6 +377,7 @@ mod tests {
             (GOOD.replace("folder", "foldre"), "foldre"),
             (format!("{GOOD}[database]\nkind = \"postgres\"\nurl = \"host=x\"\n"), "schema"),
             (format!("{GOOD}[oracle.rates]\n\"EUR\" = \"1\"\n"), "`EUR`"),
+            (format!("{GOOD}[cash]\nissuer = []\n"), "issuer"),
             (format!("{GOOD}[oracle.rates]\n\"EUR/USD\" = \"1.0000000001\"\n"), "at most 9 decimals"),
         ] {
             let error = load(&text).expect_err(&text);

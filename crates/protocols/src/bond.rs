@@ -1,8 +1,8 @@
 //! Bonds: issue, transfer, delivery versus payment, redemption.
 //!
-//! Whoever answers agrees by itself to what cannot leave its party worse off: to receive, to keep the register that
-//! the terms say it keeps, to repay what is due. What needs a decision, the buyer's side of a delivery versus payment,
-//! asks a [`Consent`].
+//! Whoever answers agrees by itself to what cannot leave its party worse off: to receive, to sign as the agent that it
+//! is, to repay what is due in cash of its own. What needs a decision, the buyer's side of a delivery versus payment, a
+//! repayment in others' cash and a new register to keep, asks the node's [`Policy`](crate::consent::Policy).
 
 mod ask;
 mod delivery;
@@ -18,9 +18,7 @@ use tally_flows::{Context, Filter, FlowError, Selection, Session};
 use crate::build::refused;
 use crate::check::contracts;
 
-pub use delivery::{
-    AgreeToDelivery, AtMostPar, Consent, Deal, DeliveryVersusPayment, DeliveryVersusPaymentArguments,
-};
+pub use delivery::{AgreeToDelivery, DeliveryVersusPayment, DeliveryVersusPaymentArguments};
 pub use issue::{AgreeToKeepRegister, BondIssue, BondIssueArguments};
 pub use redeem::{BondRedeem, BondRedeemArguments, Repay};
 pub use transfer::{AgreeToTransfer, BondTransfer, BondTransferArguments};
@@ -66,6 +64,7 @@ async fn holdings(
             asset: asset(isin, nominal.currency(), &issuer)?,
             quantity: nominal.quantity(),
             notary: Some(notary.name.clone()),
+            wait: true,
         })
         .await?;
     read(selected)

@@ -6,7 +6,7 @@ mod issue;
 mod pay;
 
 use tally_contracts::cash::{CashState, Coin, asset};
-use tally_contracts::{Amount, Name, Party};
+use tally_contracts::{Amount, Name, Party, StateAndRef};
 use tally_flows::{Context, Filter, FlowError, Selection};
 
 use crate::build::refused;
@@ -19,10 +19,11 @@ pub use pay::{CashPay, CashPayArguments};
 /// How many coins are looked at to see whose cash there is.
 const SAMPLE: u32 = 200;
 
-/// Chooses coins worth `amount` and holds them for this flow.
+/// Chooses coins worth `amount` and holds them for this flow. Coins that other flows hold are waited for.
 ///
-/// Without an `issuer`: cash that this node issued itself if it has any, otherwise the only issuer of whom it has cash
-/// in that currency.
+/// Without an `issuer`: of the issuers that the node's configuration lists, the first of whom there is enough. When it
+/// lists none, cash that this node issued itself if it has any, otherwise the only issuer of whom it has cash in that
+/// currency.
 ///
 /// # Errors
 /// [`FlowError::Insufficient`]; [`FlowError::Refused`] when it is not clear whose cash is meant.
@@ -32,51 +33,109 @@ pub(crate) async fn coins(
     issuer: Option<&Name>,
     notary: &Party,
 ) -> Result<Vec<Coin>, FlowError> {
-    let select = |issuer: &Party| {
-        context.select(Selection {
-            asset: asset(amount.currency(), issuer),
-            quantity: amount.quantity(),
-            notary: Some(notary.name.clone()),
-        })
-    };
+    let choice = Choice { context, amount, notary };
     let selected = match issuer {
-        Some(name) if *name == context.me().name => select(context.me()).await?,
-        Some(name) => select(&context.party(name).await?).await?,
-        None => match select(context.me()).await {
-            Err(FlowError::Insufficient { available: 0, held: 0, .. }) => {
-                let issuer = only_issuer(context, amount).await?;
-                select(&issuer).await?
-            }
-            selected => selected?,
+        Some(name) => choice.select(&choice.party(name).await?, true).await?,
+        None => match context.issuers().await? {
+            Some(listed) => choice.of_listed(&listed).await?,
+            None => match choice.select(context.me(), true).await {
+                Err(FlowError::Insufficient { available: 0, held: 0, .. }) => {
+                    let issuer = choice.only_issuer().await?;
+                    choice.select(&issuer, true).await?
+                }
+                selected => selected?,
+            },
         },
     };
     selected.into_iter().map(|state| Coin::try_from(state).map_err(|error| refused(&error))).collect()
 }
 
-async fn only_issuer(context: &Context, amount: Amount) -> Result<Party, FlowError> {
-    let filter = Filter { kind: Some("cash".to_owned()), limit: SAMPLE, ..Filter::default() };
-    let mut issuers: Vec<Party> = Vec::new();
-    for state in context.find(filter).await? {
-        let cash: CashState = state.state.read().map_err(|error| refused(&error))?;
-        if cash.amount.currency() == amount.currency() && !issuers.contains(&cash.issuer) {
-            issuers.push(cash.issuer);
+/// What is to be chosen.
+struct Choice<'a> {
+    context: &'a Context,
+    amount: Amount,
+    notary: &'a Party,
+}
+
+impl Choice<'_> {
+    async fn party(&self, name: &Name) -> Result<Party, FlowError> {
+        if *name == self.context.me().name {
+            return Ok(self.context.me().clone());
+        }
+        self.context.party(name).await
+    }
+
+    async fn select(&self, issuer: &Party, wait: bool) -> Result<Vec<StateAndRef>, FlowError> {
+        let selection = Selection {
+            asset: asset(self.amount.currency(), issuer),
+            quantity: self.amount.quantity(),
+            notary: Some(self.notary.name.clone()),
+            wait,
+        };
+        self.context.select(selection).await
+    }
+
+    /// The first listed issuer of whom enough is free; if there is none, the first of whom enough is free or held.
+    async fn of_listed(&self, listed: &[Name]) -> Result<Vec<StateAndRef>, FlowError> {
+        let mut most: Option<(u128, Party, FlowError)> = None;
+        for name in listed {
+            let issuer = match self.party(name).await {
+                // It has left the network.
+                Err(FlowError::UnknownParty { .. }) => continue,
+                issuer => issuer?,
+            };
+            match self.select(&issuer, false).await {
+                Err(error @ FlowError::Insufficient { available, held, .. }) => {
+                    let total = u128::from(available).saturating_add(u128::from(held));
+                    let is_enough = |total: u128| total >= u128::from(self.amount.quantity());
+                    if most.as_ref().is_none_or(|(best, ..)| total > *best && !is_enough(*best)) {
+                        most = Some((total, issuer, error));
+                    }
+                }
+                selected => return selected,
+            }
+        }
+        match most {
+            Some((total, issuer, _)) if total >= u128::from(self.amount.quantity()) => {
+                self.select(&issuer, true).await
+            }
+            Some((.., error)) => Err(error),
+            None => Err(self.nothing()),
         }
     }
-    match issuers.as_slice() {
-        [issuer] => Ok(issuer.clone()),
-        [] => Err(FlowError::Insufficient {
-            asset: amount.currency().to_string(),
-            wanted: amount.quantity(),
+
+    async fn only_issuer(&self) -> Result<Party, FlowError> {
+        let filter = Filter { kind: Some("cash".to_owned()), limit: SAMPLE, ..Filter::default() };
+        let mut issuers: Vec<Party> = Vec::new();
+        for state in self.context.find(filter).await? {
+            let cash: CashState = state.state.read().map_err(|error| refused(&error))?;
+            let is_mine = cash.owner == self.context.me().key;
+            if is_mine && cash.amount.currency() == self.amount.currency() && !issuers.contains(&cash.issuer)
+            {
+                issuers.push(cash.issuer);
+            }
+        }
+        match issuers.as_slice() {
+            [issuer] => Ok(issuer.clone()),
+            [] => Err(self.nothing()),
+            several => {
+                let names: Vec<_> = several.iter().map(|issuer| format!("`{}`", issuer.name)).collect();
+                Err(FlowError::refused(format!(
+                    "there is {} of several issuers here; give the issuer, or list in [cash] issuers of the node's \
+                     configuration whose cash is taken without being named: {}",
+                    self.amount.currency(),
+                    names.join(" or ")
+                )))
+            }
+        }
+    }
+
+    fn nothing(&self) -> FlowError {
+        FlowError::Insufficient {
+            asset: self.amount.currency().to_string(),
+            wanted: self.amount.quantity(),
             available: 0,
             held: 0,
-        }),
-        several => {
-            let names: Vec<_> = several.iter().map(|issuer| format!("`{}`", issuer.name)).collect();
-            Err(FlowError::refused(format!(
-                "there is {} of several issuers here; give the issuer: {}",
-                amount.currency(),
-                names.join(" or ")
-            )))
         }
     }
 }

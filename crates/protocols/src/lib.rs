@@ -7,6 +7,7 @@
 //! | [`agree`] | how parties come to sign one transaction |
 //! | [`notarise`] | how it becomes final |
 //! | [`finalise`] | how everybody concerned records it |
+//! | [`consent`] | what a node agrees to when another node asks for its money |
 //! | [`cash`], [`iou`], [`bond`], [`oracle`], [`ping`] | the flows that users start, and what answers them |
 //!
 //! # A payment
@@ -31,6 +32,7 @@ pub mod bond;
 mod build;
 pub mod cash;
 pub mod check;
+pub mod consent;
 pub mod finalise;
 pub mod iou;
 mod moment;
@@ -45,13 +47,8 @@ use tally_flows::Registry;
 
 pub use build::Final;
 
-/// All flows that every node ships, with [`bond::AtMostPar`] deciding about purchases.
+/// All flows that every node ships. What they agree to on behalf of the node is for its [`consent::Policy`] to say.
 pub fn registry() -> Registry {
-    registry_with::<bond::AtMostPar>()
-}
-
-/// All flows that every node ships, with `C` deciding about purchases.
-pub fn registry_with<C: bond::Consent>() -> Registry {
     Registry::new()
         .responder::<notarise::Notarise>()
         .responder::<finalise::Finalise>()
@@ -69,7 +66,7 @@ pub fn registry_with<C: bond::Consent>() -> Registry {
         .flow::<bond::BondTransfer>()
         .responder::<bond::AgreeToTransfer>()
         .flow::<bond::DeliveryVersusPayment>()
-        .responder::<bond::AgreeToDelivery<C>>()
+        .responder::<bond::AgreeToDelivery>()
         .flow::<bond::BondRedeem>()
         .responder::<bond::Repay>()
         .responder::<bond::Witness>()

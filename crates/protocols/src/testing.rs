@@ -24,4 +24,4 @@ mod network;
 pub use chaos::Chaos;
 pub use host::{Received, Switches};
 pub use ledger::Ledger;
-pub use network::{NETWORK, Event, Journaled, Network};
+pub use network::{Event, Journaled, NETWORK, Network, at_par};

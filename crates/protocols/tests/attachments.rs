@@ -56,7 +56,9 @@ impl Flow for PayAttached {
         let me = context.me().clone();
         let amount: Amount = "1.00 USD".parse().unwrap();
         let asset = cash::asset(amount.currency(), &me);
-        let coins = context.select(Selection { asset, quantity: amount.quantity(), notary: None }).await?;
+        let coins = context
+            .select(Selection { asset, quantity: amount.quantity(), notary: None, wait: false })
+            .await?;
         let coins: Vec<_> = coins.into_iter().map(|coin| Coin::try_from(coin).unwrap()).collect();
         let notary = context.notaries().await?.remove(0).party;
         let builder = cash::pay(TransactionBuilder::new(NETWORK, notary), &coins, amount, to.key, me.key, 1).unwrap();

@@ -60,8 +60,12 @@ fn run(seed: u64, chaos: &Chaos) -> (u64, Vec<Result<serde_json::Value, FlowErro
         let outputs = rng.between(1, 4);
         network.run(party, "CashIssue", json!({ "amount": "100.00 USD", "outputs": outputs })).unwrap();
     }
+    network.set_policy(&parties[1], |policy| policy.registers_of = vec![parties[0].clone()]);
     let bond = json!({ "isin": ISIN, "nominal": "90.00 USD", "maturity": 4_000_000_000_000_u64, "agent": parties[1] });
     network.run(&parties[0], "BondIssue", bond).unwrap();
+    for buyer in &parties {
+        network.agree_to_par(buyer, &parties[0], "USD".parse().unwrap());
+    }
     let mut flows = Vec::new();
     let mut exits = Vec::new();
     for _ in 0..rng.between(4, 10) {

@@ -21,6 +21,7 @@ fn world_with(validating: bool) -> World {
     let mut network = Network::new();
     let (alice, bob, carol) = (network.party("Alice"), network.party("Bob"), network.party("Carol"));
     let notary = network.notary("Notary", validating);
+    network.set_policy(&carol, |policy| policy.registers_of = vec![alice.clone()]);
     World { network, alice, bob, carol, notary }
 }
 
@@ -156,6 +157,7 @@ fn market() -> World {
     network.run(alice, "CashPay", json!({ "amount": "1000.00 USD", "to": bob })).unwrap();
     let bond = json!({ "isin": ISIN, "nominal": "500.00 USD", "maturity": far(), "agent": carol });
     network.run(alice, "BondIssue", bond).unwrap();
+    network.agree_to_par(bob, alice, "USD".parse().unwrap());
     world
 }
 
@@ -233,8 +235,10 @@ fn an_issuer_pays_with_the_cash_that_the_holder_wants() {
     network.run(&alice, "BondIssue", bond).unwrap();
     network.run(&alice, "BondTransfer", json!({ "isin": ISIN, "nominal": "500.00 USD", "to": bob })).unwrap();
     let redeem = json!({ "isin": ISIN, "currency": "USD", "cash_issuer": carol });
+    network.set_policy(&alice, |policy| policy.repay_in = vec![carol.clone()]);
     let without = network.run(&bob, "BondRedeem", redeem.clone()).unwrap_err();
     assert!(matches!(&without, FlowError::Counterparty { kind, .. } if kind == "insufficient"), "{without}");
+    assert_eq!(network.cash(&bob, "USD", &carol), 0);
     network.run(&carol, "CashIssue", json!({ "amount": "600.00 USD" })).unwrap();
     network.run(&carol, "CashPay", json!({ "amount": "600.00 USD", "to": alice })).unwrap();
     network.run(&bob, "BondRedeem", redeem).unwrap();

@@ -318,6 +318,7 @@ fn a_buyer_does_not_pay_for_what_is_not_there() {
         let World { mut network, bob, mallory, .. } = world();
         network.run(&mallory, "CashIssue", json!({ "amount": "50.00 USD" })).unwrap();
         network.run(&mallory, "CashPay", json!({ "amount": "50.00 USD", "to": bob })).unwrap();
+        network.agree_to_par(&bob, &mallory, "USD".parse().unwrap());
         let error = network.run(&mallory, "SellFake", json!({ "victim": bob, "how": how })).unwrap_err();
         assert_eq!(told(&error).0, kind, "{how}: {error}");
         assert!(network.signed(&bob).is_empty());
@@ -325,6 +326,7 @@ fn a_buyer_does_not_pay_for_what_is_not_there() {
     let World { mut network, bob, mallory, .. } = world();
     network.run(&mallory, "CashIssue", json!({ "amount": "50.00 USD" })).unwrap();
     network.run(&mallory, "CashPay", json!({ "amount": "50.00 USD", "to": bob })).unwrap();
+    network.agree_to_par(&bob, &mallory, "USD".parse().unwrap());
     network.run(&mallory, "SellFake", json!({ "victim": bob, "how": "honestly" })).unwrap();
     assert_eq!(network.signed(&bob).len(), 1, "what is there he would buy");
 }
@@ -335,6 +337,7 @@ fn a_seller_signs_nothing_but_what_it_asked_for() {
         ("nothing", "pays less"),
         ("less", "pays less"),
         ("other cash", "pays less"),
+        ("encumbered", "pays less"),
         ("more bonds", "leaves too little"),
         ("an IOU", "sign more"),
         ("honestly", "it is signed"),

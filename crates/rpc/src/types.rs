@@ -253,6 +253,10 @@ pub struct VaultState {
     pub consumed_by: Option<String>,
     /// The flow that holds a soft lock on it.
     pub locked_by: Option<String>,
+    /// Whoever made it bound it to another output of its transaction: this node does not spend it.
+    pub encumbered: bool,
+    /// The transaction, not recorded here, that consumed it by its notary's word: this node does not spend it.
+    pub lost_to: Option<String>,
     /// Everything in it, as the contract describes it.
     pub details: Value,
 }

@@ -11,7 +11,7 @@ mod tests;
 pub(crate) use part::{Kind, Part, PartKey};
 
 use crate::row::state_ref_bytes;
-use crate::write::{FlowKey, Mark, NewFlow, QueueKey, Recorded, Write};
+use crate::write::{Consent, FlowKey, Mark, NewFlow, QueueKey, Recorded, Write};
 use crate::{Result, StoreError};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -67,6 +67,9 @@ pub(crate) struct Batch<'a> {
     pub(crate) received: Vec<(&'a Name, QueueKey, u64)>,
     pub(crate) transactions: Vec<&'a Recorded>,
     pub(crate) attachments: Vec<(AttachmentId, &'a [u8])>,
+    /// States that are set aside, each with the transaction that consumed it elsewhere. After `transactions`.
+    pub(crate) lost: Vec<(StateRef, TransactionId)>,
+    pub(crate) consents: Vec<&'a Consent>,
     /// Sorted by state.
     pub(crate) spent: Vec<Spent<'a>>,
     /// The mark of a restored backup goes.
@@ -167,6 +170,8 @@ impl<'a> Batch<'a> {
                 Write::Received { peer, queue, up_to } => raise(received.entry((peer, *queue)), *up_to),
                 Write::Transaction(transaction) => batch.transactions.push(transaction),
                 Write::Attachment { id, bytes } => batch.attachments.push((*id, bytes)),
+                Write::Lost { state, by } => batch.lost.push((*state, *by)),
+                Write::Consented(consent) => batch.consents.push(consent),
                 Write::Consumed { state, by, requester, at } => {
                     batch.spent.push(Spent { state: *state, by: *by, requester, at: *at });
                 }

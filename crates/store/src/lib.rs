@@ -42,14 +42,15 @@ pub use options::{Database, Needs, PostgresOptions, SqliteOptions};
 pub use postgres::Postgres;
 pub use query::{MAX_PAGE_SIZE, MAX_REFERENCES, Sort, StateQuery, Status};
 pub use read::{
-    Coin, CoinCursor, Consumption, FlowPage, FlowQuery, FlowRow, FlowStatus, Outbound, Queues, Restored,
+    Aside, Coin, CoinCursor, Consumption, FlowPage, FlowQuery, FlowRow, FlowStatus, Outbound, Queues,
+    Restored,
     SavedArrival, SavedFlow, StatePage, Usage, VaultState,
 };
 pub use sqlite::Sqlite;
-pub use write::{FlowKey, Mark, NewFlow, Produced, QueueKey, Recorded, SessionKey, Write};
+pub use write::{Consent, FlowKey, Mark, NewFlow, Produced, QueueKey, Recorded, SessionKey, Write};
 
 use std::sync::Arc;
-use tally_contracts::{AttachmentId, Name, PublicKey, StateRef, TransactionId};
+use tally_contracts::{AttachmentId, Name, PublicKey, StateRef, Timestamp, TransactionId};
 
 /// One node's durable memory.
 ///
@@ -154,7 +155,8 @@ pub trait Store: Send + Sync {
     /// See [`StoreError`].
     fn vault(&self, references: &[StateRef]) -> Result<Vec<Option<VaultState>>>;
 
-    /// Unconsumed states of an asset and owner that have a quantity, oldest first, those after `after`.
+    /// Unconsumed states of an asset and owner that have a quantity, oldest first, those after `after`. What is
+    /// set [`Aside`] is left out.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -183,6 +185,12 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// See [`StoreError`].
     fn consumed(&self, states: &[StateRef]) -> Result<Vec<Option<Consumption>>>;
+
+    /// The consents that flows have used at this time or later, oldest first.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    fn consents(&self, since: Timestamp) -> Result<Vec<Consent>>;
 
     /// What was done since the store was opened.
     fn usage(&self) -> Usage;

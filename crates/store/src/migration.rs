@@ -27,11 +27,14 @@ pub(crate) fn until(steps: &'static [Step], schema: u32) -> Result<&'static [Ste
 mod tests {
     use super::*;
 
+    /// The newest schema.
+    const LAST: u32 = 4;
+
     #[test]
     fn steps_are_dense_and_alike() {
         for steps in [crate::sqlite::STEPS, crate::postgres::STEPS] {
             let schemas: Vec<u32> = steps.iter().map(|step| step.schema).collect();
-            assert_eq!(schemas, (1..=3).collect::<Vec<_>>());
+            assert_eq!(schemas, (1..=LAST).collect::<Vec<_>>());
         }
     }
 
@@ -40,10 +43,11 @@ mod tests {
         let steps = crate::sqlite::STEPS;
         let rest =
             |found| missing(steps, found).map(|steps| steps.iter().map(|s| s.schema).collect::<Vec<_>>());
-        assert_eq!(rest(0).unwrap(), [1, 2, 3]);
-        assert_eq!(rest(2).unwrap(), [3]);
-        assert_eq!(rest(3).unwrap(), [0; 0]);
-        assert!(matches!(rest(4), Err(StoreError::Newer { found: 4, known: 3 })));
+        assert_eq!(rest(0).unwrap(), (1..=LAST).collect::<Vec<_>>());
+        assert_eq!(rest(i64::from(LAST) - 1).unwrap(), [LAST]);
+        assert_eq!(rest(LAST.into()).unwrap(), [0; 0]);
+        let newer = LAST + 1;
+        assert!(matches!(rest(newer.into()), Err(StoreError::Newer { found, known: LAST }) if found == newer));
         assert!(matches!(rest(-1), Err(StoreError::Row { .. })));
     }
 }

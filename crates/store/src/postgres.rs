@@ -21,7 +21,7 @@ use crate::pool::Pool;
 use crate::query::StateQuery;
 use crate::reads;
 use crate::session::Session;
-use crate::write::{FlowKey, Write};
+use crate::write::{Consent, FlowKey, Write};
 use crate::{
     Coin, CoinCursor, Consumption, FlowPage, FlowQuery, FlowRow, PostgresOptions, Queues, Result, SavedFlow,
     StatePage, Store, StoreError, Usage, VaultState,
@@ -30,13 +30,14 @@ use apply::Writer;
 use link::{Link, Place};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
-use tally_contracts::{AttachmentId, Name, PublicKey, StateRef, TransactionId};
+use tally_contracts::{AttachmentId, Name, PublicKey, StateRef, Timestamp, TransactionId};
 
 /// The schema's history.
 pub(crate) const STEPS: &[Step] = &[
     Step { schema: 1, sql: include_str!("../migrations/postgres/0001_base.sql") },
     Step { schema: 2, sql: include_str!("../migrations/postgres/0002_find_more.sql") },
     Step { schema: 3, sql: include_str!("../migrations/postgres/0003_operation.sql") },
+    Step { schema: 4, sql: include_str!("../migrations/postgres/0004_set_aside.sql") },
 ];
 
 /// A store in a schema of a PostgreSQL server, version 13 or later.
@@ -208,6 +209,10 @@ impl Store for Postgres {
 
     fn consumed(&self, states: &[StateRef]) -> Result<Vec<Option<Consumption>>> {
         self.read(|session| reads::consumed(session, states))
+    }
+
+    fn consents(&self, since: Timestamp) -> Result<Vec<Consent>> {
+        self.read(|session| reads::consents(session, since))
     }
 
     fn usage(&self) -> Usage {

@@ -132,6 +132,27 @@ pub struct VaultState {
     pub recorded: Timestamp,
     /// Who consumed it and when that was recorded.
     pub consumed: Option<(TransactionId, Timestamp)>,
+    /// Why it is not spent although no recorded transaction consumed it.
+    pub aside: Option<Aside>,
+}
+
+/// Why a state is left out when coins are chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Aside {
+    /// It can be consumed only together with another output of its transaction, which its maker chose.
+    Encumbered,
+    /// Its notary says that a transaction which is not recorded here has consumed it.
+    Lost {
+        /// That transaction.
+        by: TransactionId,
+    },
+}
+
+impl Aside {
+    /// How a state stands when it is recorded.
+    pub fn of(state: &State) -> Option<Self> {
+        state.encumbrance.map(|_| Self::Encumbered)
+    }
 }
 
 /// Some states.

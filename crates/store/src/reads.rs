@@ -8,15 +8,15 @@ use crate::read::{
 };
 use crate::row::{Row, hex, state_ref, state_ref_bytes};
 use crate::select::{self, Space};
-use crate::session::{Columns, Session, Value, all, one};
-use crate::write::{FlowKey, Mark, NewFlow};
+use crate::session::{Columns, Session, Value, all, one, signed};
+use crate::write::{Consent, FlowKey, Mark, NewFlow};
 use crate::{
     Result, StoreError,
     batch::{INDEX_BITS, Kind, NUMBER_BITS},
 };
 use std::collections::HashMap;
 use std::hash::Hash;
-use tally_contracts::{AttachmentId, Name, PublicKey, StateRef, TransactionId};
+use tally_contracts::{AttachmentId, Name, PublicKey, StateRef, Timestamp, TransactionId};
 
 /// How many keys one statement looks up.
 const LOOKUP: usize = 16;
@@ -350,7 +350,8 @@ pub(crate) fn coins(
     let owner = select::term(session, Space::Key, &select::key_bytes(owner))?;
     let (Some(asset), Some(owner)) = (asset, owner) else { return Ok(Vec::new()) };
     let sql = "SELECT s.key, l.id, s.quantity, s.state FROM state s JOIN ledger l ON l.number = s.key >> 20 \
-               WHERE s.asset = $1 AND s.owner = $2 AND s.consumer IS NULL AND s.quantity IS NOT NULL \
+               WHERE s.asset = $1 AND s.owner = $2 AND s.consumer IS NULL AND s.aside IS NULL \
+               AND s.quantity IS NOT NULL \
                AND s.key > $3 ORDER BY s.key LIMIT $4";
     let after = after.map_or(-1, |CoinCursor(key)| key);
     let values =
@@ -361,6 +362,19 @@ pub(crate) fn coins(
         let reference = StateRef { transaction: row.transaction(1)?, index: select::index(key) };
         let quantity = crate::row::quantity(row.integer(2)?);
         Ok(Coin { cursor: CoinCursor(key), reference, quantity, state: row.borsh(3)? })
+    })
+}
+
+pub(crate) fn consents(session: &mut dyn Session, since: Timestamp) -> Result<Vec<Consent>> {
+    let sql = "SELECT flow, rule, quantity, at FROM consent WHERE at >= $1 ORDER BY at, flow";
+    all(session, sql, &[Value::Integer(signed("a time", since.as_millis())?)], |columns| {
+        let row = Row::new("consent", columns);
+        Ok(Consent {
+            flow: row.array(0)?,
+            rule: row.text(1)?.to_owned(),
+            quantity: crate::row::quantity(row.integer(2)?),
+            at: row.time(3)?,
+        })
     })
 }
 

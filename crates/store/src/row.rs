@@ -1,7 +1,7 @@
 //! Values in rows: how each is kept, and what is refused when it is read.
 
 use crate::session::{Columns, Mistyped};
-use crate::{Result, StoreError};
+use crate::{Aside, Result, StoreError};
 use borsh::BorshDeserialize;
 use std::fmt::Write as _;
 use tally_contracts::{Name, StateRef, Timestamp, TransactionId};
@@ -40,6 +40,14 @@ pub(crate) fn ordered(quantity: u64) -> i64 {
 /// The opposite of [`ordered`].
 pub(crate) fn quantity(ordered: i64) -> u64 {
     (ordered ^ i64::MIN).cast_unsigned()
+}
+
+/// Why a state is set aside, as a number.
+pub(crate) fn aside(aside: &Aside) -> i64 {
+    match aside {
+        Aside::Encumbered => 0,
+        Aside::Lost { .. } => 1,
+    }
 }
 
 /// The longest value that is a part of an index; half of what PostgreSQL takes.

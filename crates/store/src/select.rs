@@ -8,7 +8,7 @@ mod sql;
 use crate::batch::INDEX_BITS;
 use crate::cursor::{Fingerprint, Position};
 use crate::query::{MAX_REFERENCES, Sort, StateQuery, Status, page_size};
-use crate::read::{StatePage, VaultState};
+use crate::read::{Aside, StatePage, VaultState};
 use crate::row::{self, Row};
 use crate::session::{Columns, Session, Value, all, one, signed};
 use crate::{Result, StoreError, reads};
@@ -25,7 +25,7 @@ const MERGED: usize = 64;
 
 /// The columns of a state and what it refers to; see [`vault_state`].
 pub(crate) const COLUMNS: &str = "SELECT s.key, l.id, l.recorded, c.kind, o.value, a.value, s.quantity, s.linear, \
-     s.participants, s.state, s.details, s.consumer, x.id, x.recorded FROM";
+     s.participants, s.state, s.details, s.consumer, x.id, x.recorded, s.aside, s.lost FROM";
 /// Where [`COLUMNS`] come from.
 pub(crate) const TABLES: &str = " state s JOIN ledger l ON l.number = s.key >> 20 JOIN class c ON c.id = s.class \
      LEFT JOIN term o ON o.id = s.owner LEFT JOIN term a ON a.id = s.asset \
@@ -93,6 +93,11 @@ pub(crate) fn vault_state(columns: &dyn Columns) -> Result<(Position, VaultState
         summary,
         recorded: row.time(2)?,
         consumed,
+        aside: match (row.integer_if(14)?, row.bytes_if(15)?) {
+            (None, _) => None,
+            (Some(_), None) => Some(Aside::Encumbered),
+            (Some(_), Some(_)) => Some(Aside::Lost { by: row.transaction(15)? }),
+        },
     };
     Ok((Position { quantity: quantity.unwrap_or(0), key }, state))
 }

@@ -16,7 +16,7 @@ use crate::pool::Pool;
 use crate::query::StateQuery;
 use crate::reads;
 use crate::session::{Columns, Mistyped, Session, Value};
-use crate::write::{FlowKey, Write};
+use crate::write::{Consent, FlowKey, Write};
 use crate::{
     Coin, CoinCursor, Consumption, FlowPage, FlowQuery, FlowRow, Queues, Result, SavedFlow, SqliteOptions,
     StatePage, Store, StoreError, Usage, VaultState,
@@ -29,13 +29,14 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tally_contracts::{AttachmentId, Name, PublicKey, StateRef, TransactionId};
+use tally_contracts::{AttachmentId, Name, PublicKey, StateRef, Timestamp, TransactionId};
 
 /// The schema's history.
 pub(crate) const STEPS: &[Step] = &[
     Step { schema: 1, sql: include_str!("../migrations/sqlite/0001_base.sql") },
     Step { schema: 2, sql: include_str!("../migrations/sqlite/0002_find_more.sql") },
     Step { schema: 3, sql: include_str!("../migrations/sqlite/0003_operation.sql") },
+    Step { schema: 4, sql: include_str!("../migrations/sqlite/0004_set_aside.sql") },
 ];
 
 /// How long to wait for the lock of a process that has just ended: a program that it was starting holds its files until
@@ -230,6 +231,10 @@ impl Store for Sqlite {
 
     fn consumed(&self, states: &[StateRef]) -> Result<Vec<Option<Consumption>>> {
         self.read(|session| reads::consumed(session, states))
+    }
+
+    fn consents(&self, since: Timestamp) -> Result<Vec<Consent>> {
+        self.read(|session| reads::consents(session, since))
     }
 
     fn usage(&self) -> Usage {

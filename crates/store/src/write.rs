@@ -117,6 +117,16 @@ pub enum Write {
         /// The file.
         bytes: Vec<u8>,
     },
+    /// A state's notary says that a transaction consumed it: it is set aside. Without effect on a state that a
+    /// recorded transaction consumed, or that is not in the vault.
+    Lost {
+        /// The state.
+        state: StateRef,
+        /// The transaction, recorded here or not.
+        by: TransactionId,
+    },
+    /// A flow used a consent.
+    Consented(Consent),
     /// As a notary: a state is consumed. Two consumers of one state are [`Twice`](crate::StoreError::Twice).
     Consumed {
         /// The state.
@@ -130,6 +140,19 @@ pub enum Write {
     },
     /// What a restored backup lacked is here: the mark of [`Queues::restored`](crate::Queues::restored) goes.
     Recovered,
+}
+
+/// A consent of the configuration that a flow has used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Consent {
+    /// The flow; it uses one consent at most.
+    pub flow: FlowKey,
+    /// Which consent.
+    pub rule: String,
+    /// How much of it, in minor units.
+    pub quantity: u64,
+    /// When.
+    pub at: Timestamp,
 }
 
 /// A flow that begins.

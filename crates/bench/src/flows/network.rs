@@ -10,8 +10,8 @@ use std::sync::Arc;
 use tally_contracts::Name;
 use tally_identity::{NodeSpec, bootstrap, system_now};
 use tally_node::{
-    DatabaseSection, FlowsSection, HttpSection, IdentitySection, MessagingSection, NetworkSection,
-    OracleSection, RpcSection, Settings,
+    CashSection, ConsentSection, DatabaseSection, FlowsSection, HttpSection, IdentitySection,
+    MessagingSection, NetworkSection, OracleSection, RpcSection, Settings,
 };
 use tally_rpc::{Permissions, User, Users};
 use tally_store::server::{PostgresServer, ServerError};
@@ -144,6 +144,8 @@ impl Network {
                 database: layout.database.section(&format!("{prefix}_{}", organisation.to_lowercase())),
                 flows: FlowsSection { threads: layout.flow_threads, ..FlowsSection::default() },
                 oracle: OracleSection::default(),
+                cash: CashSection::default(),
+                consent: ConsentSection::default(),
             };
             let password =
                 std::fs::read_to_string(&node.passphrase).map_err(FlowsError::file(&node.passphrase))?;

@@ -75,6 +75,11 @@ impl Engine {
         self.wake_all(waiting);
     }
 
+    /// What this flow waits for at its node, see [`Response::Later`](crate::Response::Later), may be there.
+    pub fn wake(&self, flow: FlowId) {
+        self.wake_all(vec![flow]);
+    }
+
     pub(super) fn wake_all(&self, flows: Vec<FlowId>) {
         for flow in flows {
             if let Some(cell) = self.find(flow) {

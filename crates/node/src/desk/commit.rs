@@ -5,8 +5,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tally_contracts::{AttachmentId, Name, SignedTransaction, StateRef, TransactionId};
-use tally_flows::{Arrival, FlowId, LedgerWrite, Mark, Outcome, Unit};
-use tally_store::{NewFlow, Produced, Recorded, StoreError, Write};
+use tally_flows::{Arrival, FlowError, FlowId, LedgerWrite, Mark, Outcome, Unit};
+use tally_store::{Consent, NewFlow, Produced, Recorded, StoreError, Write};
 
 use super::inbound::Progress;
 use super::recent::part_key;
@@ -38,6 +38,8 @@ pub(crate) struct Prepared {
     pub(crate) notarised: Vec<StateRef>,
     /// Messages that arrived for a flow which ends with this unit: written only if the unit is set aside.
     pub(crate) arrivals: Vec<Write>,
+    /// States that their notary has given to a transaction which is not recorded here.
+    pub(crate) lost: Vec<StateRef>,
 }
 
 #[derive(Default)]
@@ -220,7 +222,11 @@ impl Desk {
             kept: Vec::new(),
             attached: Vec::new(),
             notarised: Vec::new(),
+            lost: Vec::new(),
         };
+        if let Some(Err(FlowError::Conflict { state, consumed_by })) = prepared.outcome {
+            self.lose(&mut prepared, state, consumed_by);
+        }
         for write in unit.writes {
             self.prepare(&mut prepared, write, ends, at);
         }
@@ -264,6 +270,17 @@ impl Desk {
         recent.end(unit.flow);
     }
 
+    /// A flow ended with its notary's word that a state is consumed: no other flow tries it again. The word counts for
+    /// states that the flow held to consume them, which are all of that notary; of any other it may be a lie.
+    fn lose(&self, prepared: &mut Prepared, state: StateRef, by: TransactionId) {
+        if lock(&self.vault).holder(&state) != Some(prepared.flow) {
+            return;
+        }
+        tracing::warn!(flow = %prepared.flow, %state, consumed_by = %by, "a state is set aside: its notary says that it is consumed");
+        prepared.writes.push(Write::Lost { state, by });
+        prepared.lost.push(state);
+    }
+
     fn prepare(
         &self,
         prepared: &mut Prepared,
@@ -304,6 +321,9 @@ impl Desk {
                 if !ends {
                     prepared.writes.push(Write::Dependency { flow, id, bytes: part.bytes.to_vec() });
                 }
+            }
+            LedgerWrite::Consent { rule, quantity, at } => {
+                prepared.writes.push(Write::Consented(Consent { flow, rule, quantity, at }));
             }
             LedgerWrite::Attach(attachment) => {
                 let id = attachment.id();
@@ -401,13 +421,17 @@ impl Desk {
                 for id in &unit.attached {
                     recent.attached_durably(unit.flow, id);
                 }
-                if unit.outcome.is_some() {
-                    vault.release_all(unit.flow);
+                vault.consumed(&unit.lost);
+                if let Some(outcome) = &unit.outcome {
+                    vault.release_all(unit.flow, outcome.is_err());
                     recent.end(unit.flow);
                 } else {
                     recent.tidy(unit.flow);
                 }
             }
+            // Change has arrived, or what was held is free.
+            vault.wake_first();
+            self.note_ready(&vault);
         }
         {
             let mut notary = lock(&self.notary);

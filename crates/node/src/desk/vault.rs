@@ -1,13 +1,17 @@
 //! Which states the flows of this node hold, and where the next coin comes from.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::time::Duration;
 
-use tally_contracts::{PublicKey, StateAndRef, StateRef};
+use tally_contracts::{Name, PublicKey, StateAndRef, StateRef, Timestamp};
 use tally_flows::{FlowError, FlowId, Selection};
 use tally_store::{Coin, CoinCursor, Store, StoreError};
 
 /// Coins read from the store in one go.
 const SHELF: usize = 256;
+
+/// States of failed flows that are remembered.
+const DOUBTFUL: usize = 65_536;
 
 /// States held, and coins at hand.
 #[derive(Default)]
@@ -15,6 +19,69 @@ pub(crate) struct Vault {
     held: HashMap<StateRef, FlowId>,
     of_flow: HashMap<FlowId, Vec<StateRef>>,
     shelves: HashMap<String, Shelf>,
+    /// Held by flows that failed, and chosen last: a peer may have heard from the notary that they are consumed, and told
+    /// this node no more than that the deal failed.
+    doubtful: HashSet<StateRef>,
+    /// Flows that wait for what others hold, first come first served.
+    waiting: BTreeMap<Line, Waiters>,
+    /// Flows that wait and are to ask again.
+    ready: Vec<FlowId>,
+}
+
+/// What flows of one line want: an asset, of one notary or of any.
+type Line = (String, Option<Name>);
+
+/// The flows that wait for one thing, in the order in which they came.
+#[derive(Default)]
+struct Waiters {
+    /// Those that wait no longer are passed over.
+    order: VecDeque<FlowId>,
+    /// Until when each waits at the latest.
+    until: HashMap<FlowId, Timestamp>,
+}
+
+impl Waiters {
+    /// Who came first of those that still wait.
+    fn first(&mut self) -> Option<FlowId> {
+        while let Some(flow) = self.order.front() {
+            if self.until.contains_key(flow) {
+                return Some(*flow);
+            }
+            self.order.pop_front();
+        }
+        None
+    }
+
+    /// Passes over those whose time is over, but for `asking`: they are about to be told so, or stand still.
+    fn expire(&mut self, now: Timestamp, asking: FlowId) {
+        while let Some(flow) = self.first().filter(|flow| *flow != asking && self.until[flow] <= now) {
+            self.until.remove(&flow);
+        }
+    }
+
+    fn join(&mut self, flow: FlowId, until: Timestamp) {
+        if self.until.insert(flow, until).is_none() {
+            self.order.push_back(flow);
+        }
+    }
+}
+
+/// Who asks for states.
+pub(crate) struct Asked<'a> {
+    pub(crate) flow: FlowId,
+    pub(crate) owner: &'a PublicKey,
+    pub(crate) now: Timestamp,
+    /// How long it may wait.
+    pub(crate) patience: Duration,
+}
+
+/// What became of a selection.
+pub(crate) enum Selected {
+    /// These states are held for the flow.
+    States(Vec<StateAndRef>),
+    /// Others hold what is missing, or came first: the flow is woken, and asks again at this time at the latest.
+    Later(Timestamp),
+    Refused(FlowError),
 }
 
 /// Coins of one asset in the order of the store, some way into it. When they run out the next are read, and after the
@@ -60,34 +127,108 @@ impl Vault {
         if let Some(all) = self.of_flow.get_mut(&flow) {
             all.retain(|state| !states.contains(state));
         }
+        self.wake_first();
     }
 
-    /// Lets go of all that a flow holds.
-    pub(crate) fn release_all(&mut self, flow: FlowId) {
+    /// Lets go of all that a flow holds and waits for, which has ended.
+    pub(crate) fn release_all(&mut self, flow: FlowId, failed: bool) {
+        self.waiting.retain(|_, waiters| {
+            waiters.until.remove(&flow);
+            !waiters.until.is_empty()
+        });
         for state in self.of_flow.remove(&flow).unwrap_or_default() {
             if self.held.get(&state) == Some(&flow) {
                 self.held.remove(&state);
+                if failed {
+                    if self.doubtful.len() == DOUBTFUL {
+                        self.doubtful.clear();
+                    }
+                    self.doubtful.insert(state);
+                }
             }
         }
     }
 
     /// These states are durably consumed.
     pub(crate) fn consumed(&mut self, states: &[StateRef]) {
+        for state in states {
+            self.doubtful.remove(state);
+        }
         for shelf in self.shelves.values_mut().filter(|shelf| !shelf.coins.is_empty()) {
             shelf.gone.extend(states.iter().copied());
         }
     }
 
-    /// Holds coins of an asset that are worth enough, the first that are free.
+    /// Has the first flow of each line ask again: coins may have arrived or become free.
+    pub(crate) fn wake_first(&mut self) {
+        self.ready.extend(self.waiting.values_mut().filter_map(Waiters::first));
+    }
+
+    /// Are there flows that are to ask again?
+    pub(crate) fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// The flows that are to ask again.
+    pub(crate) fn take_ready(&mut self) -> Vec<FlowId> {
+        std::mem::take(&mut self.ready)
+    }
+
+    /// Holds coins of an asset that are worth enough, the first that are free. A flow that may wait does so while others
+    /// hold what is missing, behind those that wait already.
     pub(crate) fn select(
         &mut self,
         store: &dyn Store,
-        flow: FlowId,
-        owner: &PublicKey,
+        asked: &Asked<'_>,
+        selection: &Selection,
+    ) -> Result<Selected, StoreError> {
+        if !selection.wait {
+            return Ok(self
+                .choose(store, asked, selection)?
+                .map_or_else(Selected::Refused, Selected::States));
+        }
+        let line: Line = (selection.asset.clone(), selection.notary.clone());
+        let mut waiters = self.waiting.remove(&line).unwrap_or_default();
+        waiters.expire(asked.now, asked.flow);
+        let own = waiters.until.get(&asked.flow).copied();
+        let until = own.unwrap_or_else(|| asked.now.saturating_add(asked.patience));
+        let may_wait = until > asked.now;
+        let is_first = waiters.first().is_none_or(|first| first == asked.flow);
+        let chosen = (is_first || !may_wait).then(|| self.choose(store, asked, selection));
+        let later = match &chosen {
+            None => true,
+            Some(Ok(Err(FlowError::Insufficient { available, held, .. }))) => {
+                *held > 0 && may_wait && available.saturating_add(*held) >= selection.quantity
+            }
+            // A flow in trouble asks again by itself, and keeps its place.
+            Some(Err(_)) => own.is_some() && may_wait,
+            Some(Ok(_)) => false,
+        };
+        if later {
+            waiters.join(asked.flow, until);
+        } else {
+            waiters.until.remove(&asked.flow);
+            self.ready.extend(waiters.first());
+        }
+        if !waiters.until.is_empty() {
+            self.waiting.insert(line, waiters);
+        }
+        Ok(match chosen {
+            Some(Err(error)) => return Err(error),
+            Some(Ok(Ok(states))) => Selected::States(states),
+            Some(Ok(Err(refusal))) if !later => Selected::Refused(refusal),
+            _ => Selected::Later(until),
+        })
+    }
+
+    fn choose(
+        &mut self,
+        store: &dyn Store,
+        asked: &Asked<'_>,
         selection: &Selection,
     ) -> Result<Result<Vec<StateAndRef>, FlowError>, StoreError> {
         let mut shelf = self.shelves.remove(&selection.asset).unwrap_or_default();
-        let taken = self.take(&mut shelf, store, owner, selection);
+        let taken = self.take(&mut shelf, store, asked, selection);
         let result = match taken {
             Ok((coins, sum, _)) if sum >= u128::from(selection.quantity) && selection.quantity > 0 => {
                 let states: Vec<_> = coins
@@ -95,7 +236,7 @@ impl Vault {
                     .map(|coin| StateAndRef { state: coin.state, reference: coin.reference })
                     .collect();
                 for state in &states {
-                    let ours = self.hold(flow, state.reference);
+                    let ours = self.hold(asked.flow, state.reference);
                     assert!(ours, "a coin that was free is held by its finder");
                 }
                 Ok(Ok(states))
@@ -120,14 +261,38 @@ impl Vault {
         result
     }
 
-    /// Takes free coins off the shelf until they are enough or all have been seen: the coins, their sum, and the sum of
-    /// those that are held.
+    /// Takes free coins off the shelf until they are enough or all have been seen, doubtful ones last: the coins, their
+    /// sum, and the sum of those that other flows hold.
     fn take(
         &self,
         shelf: &mut Shelf,
         store: &dyn Store,
-        owner: &PublicKey,
+        asked: &Asked<'_>,
         selection: &Selection,
+    ) -> Result<(Vec<Coin>, u128, u128), StoreError> {
+        let mut doubtful = Vec::new();
+        let taken = self.take_good(shelf, store, asked, selection, &mut doubtful);
+        let mut doubtful = doubtful.into_iter();
+        let taken = taken.map(|(mut coins, mut sum, held)| {
+            while sum < u128::from(selection.quantity)
+                && let Some(coin) = doubtful.next()
+            {
+                sum += u128::from(coin.quantity);
+                coins.push(coin);
+            }
+            (coins, sum, held)
+        });
+        shelf.coins.extend(doubtful);
+        taken
+    }
+
+    fn take_good(
+        &self,
+        shelf: &mut Shelf,
+        store: &dyn Store,
+        asked: &Asked<'_>,
+        selection: &Selection,
+        doubtful: &mut Vec<Coin>,
     ) -> Result<(Vec<Coin>, u128, u128), StoreError> {
         let mut coins = Vec::new();
         let (mut sum, mut held) = (0_u128, 0_u128);
@@ -139,11 +304,21 @@ impl Vault {
                 if shelf.gone.contains(&coin.reference) || !seen.insert(coin.reference) {
                     continue;
                 }
+                // Databases from before schema 3 do not tell encumbered states apart.
+                if coin.state.encumbrance.is_some() {
+                    continue;
+                }
                 if selection.notary.as_ref().is_some_and(|notary| coin.state.notary.name != *notary) {
                     continue;
                 }
-                if self.held.contains_key(&coin.reference) {
-                    held += u128::from(coin.quantity);
+                if let Some(holder) = self.held.get(&coin.reference) {
+                    if *holder != asked.flow {
+                        held += u128::from(coin.quantity);
+                    }
+                    continue;
+                }
+                if self.doubtful.contains(&coin.reference) {
+                    doubtful.push(coin);
                     continue;
                 }
                 sum += u128::from(coin.quantity);
@@ -153,7 +328,7 @@ impl Vault {
                 }
             }
             shelf.gone.clear();
-            let more = match store.coins(&selection.asset, owner, shelf.cursor, SHELF) {
+            let more = match store.coins(&selection.asset, asked.owner, shelf.cursor, SHELF) {
                 Ok(more) => more,
                 Err(error) => {
                     shelf.coins.extend(coins);
@@ -177,3 +352,6 @@ impl Vault {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,7 @@ use tally_contracts::{Name, PublicKey, StateRef, Timestamp};
 use tally_rpc::{
     Feed, Refusal, RefusalCode, SortBy, StateStatus, VaultPage, VaultQuery, VaultState, VaultUpdate,
 };
-use tally_store::{Sort, StateQuery, Status};
+use tally_store::{Aside, Sort, StateQuery, Status};
 
 use super::view::store_refusal;
 use super::{full_text, millis};
@@ -46,8 +46,7 @@ pub(super) fn track(core: &Core, query: &VaultQuery, feed: Feed<VaultUpdate>) ->
                     &produced.state,
                     &produced.summary,
                     change.at,
-                    None,
-                    None,
+                    Standing { aside: Aside::of(&produced.state), ..Standing::default() },
                 )
             })
             .collect();
@@ -181,9 +180,16 @@ fn show(core: &Core, state: &tally_store::VaultState) -> VaultState {
         &state.state,
         &state.summary,
         state.recorded,
-        state.consumed.map(|(by, _)| by.to_string()),
-        locked_by,
+        Standing { consumed_by: state.consumed.map(|(by, _)| by.to_string()), locked_by, aside: state.aside },
     )
+}
+
+/// What became of a state.
+#[derive(Default)]
+struct Standing {
+    consumed_by: Option<String>,
+    locked_by: Option<String>,
+    aside: Option<Aside>,
 }
 
 fn show_parts(
@@ -192,8 +198,7 @@ fn show_parts(
     state: &tally_contracts::State,
     summary: &tally_contracts::Summary,
     recorded: Timestamp,
-    consumed_by: Option<String>,
-    locked_by: Option<String>,
+    Standing { consumed_by, locked_by, aside }: Standing,
 ) -> VaultState {
     let name =
         |key: &PublicKey| network.name_of(key).map_or_else(|| key.to_string(), |name| name.to_string());
@@ -211,6 +216,11 @@ fn show_parts(
         recorded_at_ms: millis(recorded),
         consumed_by,
         locked_by,
+        encumbered: aside == Some(Aside::Encumbered),
+        lost_to: match aside {
+            Some(Aside::Lost { by }) => Some(by.to_string()),
+            Some(Aside::Encumbered) | None => None,
+        },
         details: summary.details.clone(),
     }
 }

@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 use tally_contracts::Name;
 use tally_identity::{Identity, Network, NodeSpec, bootstrap, server_name, system_now, tls};
 use tally_node::{
-    DatabaseSection, FlowsSection, HttpSection, IdentitySection, MessagingSection, NetworkSection,
-    OracleSection, RpcSection, Running, Settings,
+    CashSection, ConsentSection, DatabaseSection, FlowsSection, HttpSection, IdentitySection,
+    MessagingSection, NetworkSection, OracleSection, RpcSection, Running, Settings,
 };
 use tally_ops::shutdown::Shutdown;
 use tally_rpc::{Client, FlowEnd, Outcome, Permissions, StartFlow, User, Users};
@@ -76,6 +76,8 @@ impl World {
             database: DatabaseSection::default(),
             flows: FlowsSection { threads: 4, ..FlowsSection::default() },
             oracle: OracleSection::default(),
+            cash: CashSection::default(),
+            consent: ConsentSection::default(),
         }
     }
 

@@ -97,9 +97,11 @@ impl Wanted {
             return refuse("does not take what was offered");
         }
         let bonds_in = ledger.inputs_of::<BondState>().map_err(|error| invalid(&error))?;
-        let bonds_out = ledger.outputs_of::<BondState>().map_err(|error| invalid(&error))?;
         let cash_in = ledger.inputs_of::<CashState>().map_err(|error| invalid(&error))?;
-        let cash_out = ledger.outputs_of::<CashState>().map_err(|error| invalid(&error))?;
+        // What is encumbered can be spent only together with what the payer chose.
+        let free = || ledger.outputs().iter().filter(|state| state.encumbrance.is_none());
+        let bonds_out: Vec<BondState> = free().filter_map(|state| state.read().ok()).collect();
+        let cash_out: Vec<CashState> = free().filter_map(|state| state.read().ok()).collect();
         let own = |bonds: &[BondState]| bonds.iter().filter(|bond| bond.owner == me.key).count();
         if own(&bonds_in) != mine.len()
             || cash_in.iter().any(|cash| cash.owner == me.key)

@@ -1,13 +1,12 @@
 //! Delivery versus payment: a bond for cash in one transaction, signed by seller, buyer and the bond's agent.
 
-use std::marker::PhantomData;
 use std::time::Duration;
 
 use borsh::{BorshDeserialize, BorshSerialize};
 use serde::{Deserialize, Serialize};
-use tally_contracts::bond::{self, BondCommand, Isin, Terms};
-use tally_contracts::{Amount, Name, Party, TimeWindow, TransactionBuilder, cash};
-use tally_flows::{Context, Flow, FlowError, Responder, Session};
+use tally_contracts::bond::{self, BondCommand, Isin};
+use tally_contracts::{Amount, Name, TimeWindow, TransactionBuilder, cash};
+use tally_flows::{Context, Flow, FlowError, Proposal, Purchase, Responder, Session};
 
 use super::ask::{Asked, Wanted};
 use super::{holdings, terms};
@@ -85,69 +84,23 @@ impl Flow for DeliveryVersusPayment {
     }
 }
 
-/// What is offered to a buyer, verified.
-#[derive(Clone, Debug)]
-pub struct Deal {
-    /// Who sells.
-    pub seller: Party,
-    /// The bond.
-    pub terms: Terms,
-    /// How much of it.
-    pub nominal: Amount,
-    /// For how much.
-    pub price: Amount,
-    /// In whose cash.
-    pub cash_of: Party,
-}
+/// The buyer's side: it buys what the node's [`Policy`](crate::consent::Policy) allows, and nothing by default.
+pub struct AgreeToDelivery;
 
-/// Decides for a node whether it buys, when nobody is asked: an institution installs its own with
-/// [`registry_with`](crate::registry_with).
-pub trait Consent: 'static {
-    /// Ok if the node buys.
-    ///
-    /// # Errors
-    /// Why it does not, which the seller is told.
-    fn agrees(context: &Context, deal: &Deal) -> impl Future<Output = Result<(), FlowError>> + Send;
-}
-
-/// Buys at par or below, before maturity, for cash of the bond's own issuer: then a claim on one debtor is exchanged
-/// for one of at least the same nominal on the same debtor.
-pub struct AtMostPar;
-
-impl Consent for AtMostPar {
-    async fn agrees(context: &Context, deal: &Deal) -> Result<(), FlowError> {
-        let Deal { terms, nominal, price, cash_of, .. } = deal;
-        let me = context.me();
-        if price.currency() != nominal.currency() || price.quantity() > nominal.quantity() {
-            return Err(FlowError::refused(format!("{me} pays at most {nominal} for it, not {price}")));
-        }
-        if *cash_of != terms.issuer {
-            return Err(FlowError::refused(format!("{me} pays for it in cash of {} only", terms.issuer)));
-        }
-        if context.now().await >= terms.maturity {
-            return Err(FlowError::refused(format!("{} is due: redeem it", terms.isin)));
-        }
-        Ok(())
-    }
-}
-
-/// The buyer's side.
-pub struct AgreeToDelivery<C>(PhantomData<C>);
-
-impl<C: Consent> Responder for AgreeToDelivery<C> {
+impl Responder for AgreeToDelivery {
     const ANSWERS: &'static str = DeliveryVersusPayment::NAME;
     const VERSION: u32 = DeliveryVersusPayment::VERSION;
 
     async fn run(context: Context, session: Session) -> Result<(), FlowError> {
         let asked = Asked::receive(&context, &session).await?;
-        let deal = Deal {
+        let purchase = Purchase {
             seller: asked.holder.clone(),
             terms: asked.terms.clone(),
             nominal: asked.nominal,
             price: asked.price,
             cash_of: asked.cash_of.clone(),
         };
-        C::agrees(&context, &deal).await?;
+        context.consent(Proposal::Purchase(purchase)).await?;
         context.step("Building");
         let coins = coins(&context, asked.price, Some(&asked.cash_of.name), &asked.notary).await?;
         let me = context.me().key;

@@ -4,7 +4,7 @@ use borsh::{BorshDeserialize, BorshSerialize};
 use serde::{Deserialize, Serialize};
 use tally_contracts::bond::{self, BondCommand, BondState, Isin, Terms};
 use tally_contracts::{Amount, LedgerTransaction, Name, Party, Timestamp, TransactionBuilder};
-use tally_flows::{Context, Flow, FlowError, Responder, Session};
+use tally_flows::{Context, Flow, FlowError, Proposal, Responder, Session};
 
 use super::{harmless, others, sessions};
 use crate::agree::{collect, review};
@@ -68,7 +68,8 @@ impl Flow for BondIssue {
     }
 }
 
-/// The agent's side: it agrees to keep the register of a bond.
+/// The agent's side: it agrees to keep the register of a bond if the node's [`Policy`](crate::consent::Policy) does so for
+/// its issuer.
 pub struct AgreeToKeepRegister;
 
 impl Responder for AgreeToKeepRegister {
@@ -78,6 +79,7 @@ impl Responder for AgreeToKeepRegister {
     async fn run(context: Context, session: Session) -> Result<(), FlowError> {
         let issuer = context.party(session.peer()).await?;
         let me = context.me().clone();
+        context.consent(Proposal::Register { issuer: issuer.clone() }).await?;
         let agreed = review(&context, &session, |ledger| judge(ledger, &me, &issuer)).await?;
         receive(&context, &session, Some(&agreed)).await.map(|_| ())
     }

@@ -4,7 +4,7 @@ use borsh::{BorshDeserialize, BorshSerialize};
 use serde::{Deserialize, Serialize};
 use tally_contracts::bond::{self, BondCommand, Isin};
 use tally_contracts::{Amount, Currency, Name, StateAndRef, TransactionBuilder, cash};
-use tally_flows::{Context, Filter, Flow, FlowError, Responder, Session};
+use tally_flows::{Context, Filter, Flow, FlowError, Proposal, Responder, Session};
 
 use super::ask::{Asked, Wanted};
 use super::{SAMPLE, asset, issuer, read, terms};
@@ -118,6 +118,10 @@ impl Responder for Repay {
                 "{} is due at {}, not before",
                 terms.isin, terms.maturity
             )));
+        }
+        if asked.cash_of != me {
+            let (holder, cash_of) = (asked.holder.clone(), asked.cash_of.clone());
+            context.consent(Proposal::Redemption { holder, due, cash_of }).await?;
         }
         context.step("Building");
         let builder = TransactionBuilder::new(context.network(), asked.notary.clone());

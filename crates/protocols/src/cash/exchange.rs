@@ -23,7 +23,8 @@ pub struct CashPayAtRateArguments {
     pub to: Name,
     /// Whose rate is used.
     pub oracle: Name,
-    /// Whose cash is paid; if absent, this node's own if it has any, or else the only one it has.
+    /// Whose cash is paid; if absent, what `[cash] issuers` lists, or else this node's own, or else the
+    /// only one it has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub issuer: Option<Name>,
     /// Only coins of this notary are paid; the network's first if absent.
@@ -54,7 +55,10 @@ impl Flow for CashPayAtRate {
         ("currency", "the currency in which it is paid, such as USD"),
         ("to", "who receives it, such as O=PartyB, L=London, C=GB"),
         ("oracle", "whose rate is used, such as O=Oracle, L=London, C=GB"),
-        ("issuer", "whose cash is paid; if absent, this node's own, or else the only one it has"),
+        (
+            "issuer",
+            "whose cash is paid; if absent, by [cash] issuers, or else this node's own, or the only one",
+        ),
         ("notary", "only coins of this notary; the network's first if absent"),
     ];
     type Arguments = CashPayAtRateArguments;

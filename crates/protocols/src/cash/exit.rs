@@ -18,7 +18,8 @@ use crate::finalise::{finalise, receive};
 pub struct CashExitArguments {
     /// How much.
     pub amount: Amount,
-    /// Whose cash; if absent, this node's own if it has any, or else the only one it has.
+    /// Whose cash; if absent, what `[cash] issuers` lists, or else this node's own, or else the
+    /// only one it has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub issuer: Option<Name>,
     /// Only coins of this notary; the network's first if absent.
@@ -34,7 +35,7 @@ impl Flow for CashExit {
     const VERSION: u32 = 1;
     const ARGUMENTS: &'static [(&'static str, &'static str)] = &[
         ("amount", "how much, such as 100.00 USD"),
-        ("issuer", "whose cash; if absent, this node's own, or else the only one it has"),
+        ("issuer", "whose cash; if absent, by [cash] issuers, or else this node's own, or the only one"),
         ("notary", "only coins of this notary; the network's first if absent"),
     ];
     type Arguments = CashExitArguments;

@@ -20,7 +20,8 @@ pub struct CashPayArguments {
     /// In how many coins, nearly equal; 1 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outputs: Option<u32>,
-    /// Whose cash is paid; if absent, this node's own if it has any, or else the only one it has.
+    /// Whose cash is paid; if absent, what `[cash] issuers` lists, or else this node's own, or else the
+    /// only one it has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub issuer: Option<Name>,
     /// Only coins of this notary are paid; the network's first if absent.
@@ -38,7 +39,10 @@ impl Flow for CashPay {
         ("amount", "how much, such as 100.00 USD"),
         ("to", "who receives it, such as O=PartyB, L=London, C=GB"),
         ("outputs", "in how many coins; 1 if absent"),
-        ("issuer", "whose cash is paid; if absent, this node's own, or else the only one it has"),
+        (
+            "issuer",
+            "whose cash is paid; if absent, by [cash] issuers, or else this node's own, or the only one",
+        ),
         ("notary", "only coins of this notary; the network's first if absent"),
     ];
     type Arguments = CashPayArguments;

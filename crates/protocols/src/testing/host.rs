@@ -10,6 +10,7 @@ use tally_flows::{
 };
 
 use super::Ledger;
+use crate::consent::{DAY, Policy, Use};
 
 /// Bytes that reached a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +51,7 @@ pub(super) struct State {
     pub(super) next_ticket: u64,
     pub(super) parties: Vec<Party>,
     pub(super) notaries: Vec<Notary>,
+    pub(super) policy: Policy,
     pub(super) rates: BTreeMap<(String, String), Rate>,
     pub(super) switches: Switches,
     pub(super) received: Vec<Received>,
@@ -80,6 +82,7 @@ impl Memory {
                 next_ticket: 0,
                 parties: Vec::new(),
                 notaries: Vec::new(),
+                policy: Policy::default(),
                 rates: BTreeMap::new(),
                 switches: Switches::default(),
                 received: Vec::new(),
@@ -195,6 +198,19 @@ impl Host for Memory {
                 };
                 Performed { response: Response::Committed(committed), writes }
             }
+            Request::Issuers => Response::Issuers(state.policy.cash_issuers.clone()).into(),
+            Request::Consent(proposal) => {
+                let party = |name: &Name| state.parties.iter().find(|party| party.name == *name).cloned();
+                let used = |rule: &str| state.now.used(rule, now.saturating_sub(DAY));
+                match state.policy.judge(proposal, now, party, used) {
+                    Err(_) => Response::Refused(Policy::refusal(&self.me, proposal)).into(),
+                    Ok(None) => Response::Done.into(),
+                    Ok(Some(Use { rule, quantity })) => Performed {
+                        response: Response::Done,
+                        writes: vec![LedgerWrite::Consent { rule, quantity, at: now }],
+                    },
+                }
+            }
             Request::Rate { base, quote } => {
                 Response::Rate(state.rates.get(&(base.clone(), quote.clone())).cloned()).into()
             }
@@ -207,8 +223,8 @@ impl Host for Memory {
 
     fn submit(&self, unit: Unit) {
         let mut state = self.state();
-        if unit.outcome.is_some() {
-            state.now.end(unit.flow);
+        if let Some(outcome) = &unit.outcome {
+            state.now.end(unit.flow, outcome);
         }
         state.pending.push_back(Pending::Unit(Box::new(unit)));
     }

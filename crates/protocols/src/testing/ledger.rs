@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tally_contracts::{
     Attachment, AttachmentId, Name, Party, PublicKey, SignedTransaction, State, StateAndRef, StateRef,
-    Summary, TransactionId, select_coins,
+    Summary, Timestamp, TransactionId, select_coins,
 };
 use tally_flows::{
     Commit, Committed, Filter, FlowError, FlowId, LedgerWrite, Mark, Outcome, Saved, Selection, Unit,
@@ -24,6 +24,10 @@ pub struct Ledger {
     pub transactions: BTreeMap<TransactionId, Arc<SignedTransaction>>,
     /// Unconsumed states that the node takes part in.
     pub states: BTreeMap<StateRef, (State, Summary)>,
+    /// Unconsumed states that a notary has given to transactions which are not recorded here.
+    pub lost: BTreeMap<StateRef, TransactionId>,
+    /// Consents that flows have used: which, how much, when.
+    pub consents: BTreeMap<FlowId, (String, u64, Timestamp)>,
     /// What the recorded transactions consume.
     pub spent: BTreeSet<StateRef>,
     /// Transactions that flows have fetched and not verified.
@@ -63,6 +67,9 @@ impl Ledger {
             }
             LedgerWrite::Release(states) => {
                 self.held.retain(|state, holder| *holder != flow || !states.contains(state));
+            }
+            LedgerWrite::Consent { rule, quantity, at } => {
+                self.consents.insert(flow, (rule.clone(), *quantity, *at));
             }
             LedgerWrite::Consume { states, by, requester } => {
                 for state in states {
@@ -125,13 +132,18 @@ impl Ledger {
         }
         if let Some(outcome) = outcome {
             self.flows.remove(&flow);
-            self.end(flow);
+            self.end(flow, &outcome);
             assert!(self.outcomes.insert(flow, outcome).is_none(), "a flow ends once");
         }
     }
 
     /// Forgets what only a flow that has ended needed.
-    pub(super) fn end(&mut self, flow: FlowId) {
+    pub(super) fn end(&mut self, flow: FlowId, outcome: &Outcome) {
+        if let Err(FlowError::Conflict { state, consumed_by }) = outcome
+            && self.held.get(state) == Some(&flow)
+        {
+            self.lost.insert(*state, *consumed_by);
+        }
         self.held.retain(|_, holder| *holder != flow);
         self.kept.retain(|(keeper, _), _| *keeper != flow);
         self.parts.retain(|(keeper, ..), _| *keeper != flow);
@@ -151,7 +163,7 @@ impl Ledger {
         };
         let (mut free, mut held) = (Vec::new(), 0_u64);
         for (reference, (state, summary)) in &self.states {
-            if !fits(state, summary) {
+            if !fits(state, summary) || !self.is_spendable(reference, state) {
                 continue;
             }
             let quantity = summary.quantity.unwrap_or_default();
@@ -172,11 +184,22 @@ impl Ledger {
         }
     }
 
+    fn is_spendable(&self, reference: &StateRef, state: &State) -> bool {
+        state.encumbrance.is_none() && !self.lost.contains_key(reference)
+    }
+
+    /// How much of a consent was used since then.
+    pub(super) fn used(&self, rule: &str, since: Timestamp) -> u128 {
+        let used = self.consents.values().filter(|(of, _, at)| of == rule && *at > since);
+        used.map(|(_, quantity, _)| u128::from(*quantity)).sum()
+    }
+
     pub(super) fn find(&self, flow: FlowId, filter: &Filter) -> Vec<StateAndRef> {
         self.states
             .iter()
-            .filter(|(reference, (_, summary))| {
-                (filter.references.is_empty() || filter.references.contains(reference))
+            .filter(|(reference, (state, summary))| {
+                self.is_spendable(reference, state)
+                    && (filter.references.is_empty() || filter.references.contains(reference))
                     && filter.kind.as_ref().is_none_or(|kind| summary.kind == *kind)
                     && filter.asset.as_ref().is_none_or(|asset| summary.asset.as_ref() == Some(asset))
                     && filter.linear_id.is_none_or(|id| summary.linear_id == Some(id))

@@ -6,13 +6,16 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tally_contracts::{
-    Attachment, Currency, Name, NetworkId, Party, Scheme, SignedTransaction, SigningKey, StateAndRef, Summary,
+    Amount, Attachment, Currency, Name, NetworkId, Party, Scheme, SignedTransaction, SigningKey, StateAndRef,
+    Summary,
     Timestamp, TransactionId, cash,
 };
 use tally_flows::{
     Delivered, DeliveryError, Engine, FlowError, FlowId, Limits, Notary, Origin, Outcome, Rate, Registry,
     Start, StartError, View,
 };
+
+use crate::consent::{Policy, PurchaseRule};
 
 use super::host::{Memory, Pending, as_host};
 use super::{Ledger, Received, Switches};
@@ -93,6 +96,23 @@ impl Default for Network {
 
 /// The id of every network in memory.
 pub const NETWORK: NetworkId = NetworkId::from_bytes([0x4e; 32]);
+
+/// Buys bonds at par or below, before maturity, for cash of the bond's own issuer, without other limits.
+///
+/// # Panics
+/// Never: the largest amount is one.
+pub fn at_par(issuer: &Name, currency: Currency) -> PurchaseRule {
+    let limit = Amount::new(Amount::MAX, currency).expect("the largest amount");
+    PurchaseRule {
+        issuer: issuer.clone(),
+        cash_of: issuer.clone(),
+        sellers: None,
+        highest_price: 1_000_000_000,
+        latest_maturity: Timestamp::MAX,
+        per_deal: limit,
+        per_day: limit,
+    }
+}
 
 /// The key of a party in memory.
 fn key(organisation: &str) -> SigningKey {
@@ -215,6 +235,16 @@ impl Network {
     pub fn set_rate(&mut self, who: &Name, base: &str, quote: &str, billionths: u64) {
         let rate = Rate { billionths, as_of: self.now };
         self.node(who).memory.state().rates.insert((base.to_owned(), quote.to_owned()), rate);
+    }
+
+    /// Changes what a node's institution allows, as an edit of its configuration would.
+    pub fn set_policy(&mut self, who: &Name, change: impl FnOnce(&mut Policy)) {
+        change(&mut self.node(who).memory.state().policy);
+    }
+
+    /// Has a node buy by [`at_par`].
+    pub fn agree_to_par(&mut self, who: &Name, issuer: &Name, currency: Currency) {
+        self.set_policy(who, |policy| policy.purchases.push(at_par(issuer, currency)));
     }
 
     /// Gives a node an attachment.

@@ -521,9 +521,31 @@ impl Responder for Buyer {
         let paid = if how == "less" { usd(price.quantity() - 1) } else { price };
         if how == "other cash" {
             builder = cash::issue(builder, price, &me, seller.key, 1);
+        } else if how == "encumbered" {
+            // The payment can be spent only together with what the buyer keeps.
+            let asset = cash::asset(price.currency(), &cash_of);
+            let coins =
+                context.select(Selection { asset, quantity: 1000, notary: None, wait: false }).await?;
+            let notary = builder.notary().clone();
+            let first = u32::try_from(builder.output_count()).unwrap();
+            let ring = |owner, quantity, encumbrance| State {
+                encumbrance: Some(encumbrance),
+                ..State::new(
+                    &CashState { amount: usd(quantity), issuer: cash_of.clone(), owner },
+                    notary.clone(),
+                )
+            };
+            let paid = price.quantity();
+            builder = coins.into_iter().fold(builder, TransactionBuilder::input);
+            builder = builder
+                .output_state(ring(seller.key, paid, first + 1))
+                .output_state(ring(me.key, 1000 - paid, first))
+                .command(&CashCommand::Move, [me.key]);
         } else if how != "nothing" {
             let asset = cash::asset(price.currency(), &cash_of);
-            let coins = context.select(Selection { asset, quantity: paid.quantity(), notary: None }).await?;
+            let coins = context
+                .select(Selection { asset, quantity: paid.quantity(), notary: None, wait: false })
+                .await?;
             let coins: Vec<_> = coins.into_iter().map(|coin| Coin::try_from(coin).unwrap()).collect();
             builder = cash::pay(builder, &coins, paid, seller.key, me.key, 1).unwrap();
         }

@@ -26,6 +26,7 @@ pub(crate) fn network(validating: bool, prepare: fn(&mut Network)) -> Network {
     }
     network.notary("Notary", validating);
     network.set_rate(&name("Carol"), "EUR", "USD", 1_250_000_000);
+    network.set_policy(&name("Carol"), |policy| policy.registers_of = vec![name("Alice")]);
     prepare(&mut network);
     network
 }
@@ -55,6 +56,7 @@ fn a_bond(network: &mut Network) {
 
 fn a_market(network: &mut Network) {
     cash_at_bob(network);
+    network.agree_to_par(&name("Bob"), &name("Alice"), "USD".parse().unwrap());
     a_bond(network);
 }
 

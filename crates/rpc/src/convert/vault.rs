@@ -115,6 +115,8 @@ impl From<VaultState> for wire::VaultState {
             recorded_at_ms: state.recorded_at_ms,
             consumed_by: state.consumed_by,
             locked_by: state.locked_by,
+            encumbered: state.encumbered,
+            lost_to: state.lost_to,
             details_json: state.details.to_string(),
         }
     }
@@ -143,6 +145,8 @@ impl TryFrom<wire::VaultState> for VaultState {
             recorded_at_ms: state.recorded_at_ms,
             consumed_by: state.consumed_by,
             locked_by: state.locked_by,
+            encumbered: state.encumbered,
+            lost_to: state.lost_to,
             details: json("details_json", &state.details_json)?,
         })
     }

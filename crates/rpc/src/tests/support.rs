@@ -141,6 +141,8 @@ pub fn state(reference: &str) -> VaultState {
         recorded_at_ms: 7,
         consumed_by: None,
         locked_by: Some("00".repeat(16)),
+        encumbered: true,
+        lost_to: Some("ef".repeat(32)),
         details: json!({"amount": u64::MAX, "text": "é"}),
     }
 }

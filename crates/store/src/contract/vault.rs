@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Produced, Recorded, Sort, StateQuery, Status, StoreError, VaultState};
+use crate::{Aside, Consent, Produced, Recorded, Sort, StateQuery, Status, StoreError, VaultState};
 use std::collections::HashMap;
 use tally_contracts::{ContractName, Party, State, Summary, VersionRange};
 use tally_crypto::Hash;
@@ -8,6 +8,8 @@ pub(super) const TESTS: &[Test] = &[
     shows_what_was_recorded,
     consumes_once,
     selects_coins,
+    sets_states_aside,
+    keeps_consents,
     keeps_the_order_of_time,
     answers_as_a_naive_vault_does,
     moves_pages_over_changes,
@@ -129,6 +131,7 @@ fn shows_what_was_recorded(subject: &Subject<'_>) {
             summary: produced.summary,
             recorded: at(77),
             consumed: None,
+            aside: (produced.index > 0).then_some(Aside::Encumbered),
         })
         .collect();
     assert_eq!(pages(subject, &everything()), expected);
@@ -212,6 +215,68 @@ fn selects_coins(subject: &Subject<'_>) {
     }
 }
 
+/// A stranger's encumbered coin and one that its notary has given away are shown and never chosen.
+fn sets_states_aside(subject: &Subject<'_>) {
+    let usd = |quantity| coin(&Coin::new(1, "USD", quantity));
+    let produced = (0..4_u32).map(|index| {
+        let (mut state, summary) = usd(u64::from(index) + 1);
+        state.encumbrance = (index == 1).then_some(0);
+        Produced { index, state, summary }
+    });
+    let at_once = transaction(9);
+    subject.apply(&[
+        Write::Transaction(Recorded {
+            id: transaction(1),
+            bytes: vec![1],
+            consumed: Vec::new(),
+            produced: produced.collect(),
+            at: at(1),
+        }),
+        Write::Lost { state: state_ref(1, 2), by: at_once },
+        // Not in the vault, and beyond what can be.
+        Write::Lost { state: state_ref(1, 7), by: at_once },
+        Write::Lost { state: state_ref(70, 0), by: at_once },
+        Write::Lost { state: state_ref(1, u32::MAX), by: at_once },
+    ]);
+    // The first word stays, and what is consumed is not lost.
+    subject.apply(&[
+        recorded(2, 2, &[], &[state_ref(1, 3)]),
+        Write::Lost { state: state_ref(1, 2), by: transaction(8) },
+        Write::Lost { state: state_ref(1, 3), by: transaction(8) },
+    ]);
+    subject.reopen();
+    let coins = subject.store().coins("USD", &key(1), None, 10).expect("coins");
+    assert_eq!(coins.iter().map(|coin| coin.reference).collect::<Vec<_>>(), [state_ref(1, 0)]);
+    let asides = [None, Some(Aside::Encumbered), Some(Aside::Lost { by: at_once }), None];
+    assert_eq!(pages(subject, &everything()).iter().map(|state| state.aside).collect::<Vec<_>>(), asides);
+    let mine = StateQuery {
+        owner: Some(key(1)),
+        asset: Some("USD".to_owned()),
+        descending: true,
+        page_size: 2,
+        ..StateQuery::default()
+    };
+    assert_eq!(references(&pages(subject, &mine)), [(1, 2), (1, 1), (1, 0)]);
+    // The transaction that took it arrives after all.
+    subject.apply(&[recorded(9, 3, &[], &[state_ref(1, 2)])]);
+    let found = subject.store().vault(&[state_ref(1, 2)]).expect("they read").remove(0).expect("it is there");
+    assert_eq!(found.consumed, Some((at_once, at(3))));
+}
+
+fn keeps_consents(subject: &Subject<'_>) {
+    let consent = |flow: u8, quantity| Consent {
+        flow: [flow; 16],
+        rule: "a rule".to_owned(),
+        quantity,
+        at: at(u64::from(flow)),
+    };
+    let used = [consent(1, 5), consent(2, u64::MAX), consent(3, 0)];
+    subject.apply(&used.clone().map(Write::Consented));
+    subject.reopen();
+    assert_eq!(subject.store().consents(at(0)).expect("they read"), used);
+    assert_eq!(subject.store().consents(at(2)).expect("they read"), used[1..]);
+}
+
 fn keeps_the_order_of_time(subject: &Subject<'_>) {
     let usd = [Coin::new(1, "USD", 5)];
     for (id, millis) in [(1, 100), (2, 300), (3, 200)] {
@@ -278,7 +343,10 @@ fn random_state(random: &mut Random) -> (State, Summary) {
         linear_id: random.one_in(2).then(|| Hash::from_bytes([random.byte(8); 32])),
         details: serde_json::Value::Null,
     };
-    (state(random.pick(&["iou", "bond"]), random.pick(&["Notary", "Other"]), vec![random.byte(255)]), summary)
+    let mut state =
+        state(random.pick(&["iou", "bond"]), random.pick(&["Notary", "Other"]), vec![random.byte(255)]);
+    state.encumbrance = random.one_in(3).then_some(0);
+    (state, summary)
 }
 
 fn random_query(random: &mut Random, vault: &[VaultState]) -> StateQuery {
@@ -344,7 +412,8 @@ fn answers_as_a_naive_vault_does(subject: &Subject<'_>) {
                 let reference = StateRef { transaction: id, index };
                 places.insert(reference, vault.len());
                 live.push(reference);
-                vault.push(VaultState { reference, state, summary, recorded: time, consumed: None });
+                let aside = Aside::of(&state);
+                vault.push(VaultState { reference, state, summary, recorded: time, consumed: None, aside });
             }
             writes.push(Write::Transaction(Recorded { id, bytes: vec![1], consumed, produced, at: time }));
         }

@@ -87,11 +87,21 @@ impl Sql {
                 self.window(window, limit);
             }
             Source::Coins(asset, owner) => {
-                self.push("SELECT key, 0 AS quantity FROM state WHERE consumer IS NULL AND asset = ")
-                    .integer(*asset)
-                    .push(" AND owner = ")
-                    .integer(*owner);
-                self.window(window, limit);
+                // Those that may be spent and those set aside have an index each.
+                self.push("SELECT key, quantity FROM (");
+                for (union, condition) in [("", "IS NULL"), (" UNION ALL ", "IS NOT NULL")] {
+                    self.push(union)
+                        .push("SELECT * FROM (SELECT key, 0 AS quantity FROM state WHERE consumer IS NULL AND aside ")
+                        .push(condition)
+                        .push(" AND asset = ")
+                        .integer(*asset)
+                        .push(" AND owner = ")
+                        .integer(*owner);
+                    self.window(window, limit);
+                    self.push(") AS list");
+                }
+                self.push(") AS lists");
+                self.order(window, limit);
             }
             Source::Classes(classes) => self.merged("class_posting WHERE class = ", classes, window, limit),
             Source::LiveClasses(classes) => {

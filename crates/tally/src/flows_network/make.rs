@@ -12,8 +12,8 @@ use std::str::FromStr;
 use tally_contracts::Name;
 use tally_identity::{Network, NodeSpec, bootstrap, system_now};
 use tally_node::{
-    DatabaseSection, FlowsSection, HttpSection, IdentitySection, MessagingSection, NetworkSection,
-    OracleSection, RpcSection, Settings,
+    CashSection, ConsentSection, DatabaseSection, FlowsSection, HttpSection, IdentitySection,
+    MessagingSection, NetworkSection, OracleSection, RpcSection, Settings,
 };
 use tally_rpc::{Permissions, User, Users};
 use zeroize::Zeroizing;
@@ -128,6 +128,8 @@ impl Plan {
                 database,
                 flows: FlowsSection::default(),
                 oracle: OracleSection::default(),
+                cash: CashSection { issuers: Some(self.issuers(&node.party.name)), ..CashSection::default() },
+                consent: ConsentSection::default(),
             };
             write_node(&home, &node.party.name, &settings)?;
             made.push(Made {
@@ -142,6 +144,12 @@ impl Plan {
             });
         }
         Ok(made)
+    }
+
+    /// Whose cash a node of a development network spends without being told: its own first, then that of each party.
+    fn issuers(&self, own: &Name) -> Vec<Name> {
+        let others = self.nodes.iter().filter(|name| *name != own);
+        std::iter::once(own).chain(others).cloned().collect()
     }
 }
 

@@ -102,6 +102,7 @@ fn survive(
 ) {
     let began = Instant::now();
     let mut rng = Rng::new(seed);
+    network.agree_to_par();
     let parties = labels[..labels.len() - 1].iter().map(|label| Party::new(network.node(label))).collect();
     let world = World::new(parties);
     let mut victims = Victims::start(network, labels, database);

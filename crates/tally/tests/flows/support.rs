@@ -58,6 +58,22 @@ impl Network {
         Self::of(&["--nodes", "PartyA,PartyB", "--notary", "Notary"])
     }
 
+    /// Has both parties of a pair buy each other's bonds at par for cash of the bond's issuer.
+    pub(crate) fn agree_to_par(&self) {
+        for label in ["PartyA", "PartyB"] {
+            let path = self.node(label).configuration();
+            let mut text = std::fs::read_to_string(&path).unwrap();
+            for issuer in ["PartyA", "PartyB"] {
+                let name = format!("O={issuer}, L=London, C=GB");
+                text.push_str(&format!(
+                    "\n[[consent.purchase]]\nissuer = \"{name}\"\ncash_of = \"{name}\"\nhighest_percent = \"100\"\n\
+                     latest_maturity = \"2099-12-31\"\nper_deal = \"1000000.00 USD\"\nper_day = \"1000000000.00 USD\"\n"
+                ));
+            }
+            std::fs::write(&path, text).unwrap();
+        }
+    }
+
     pub(crate) fn node(&self, label: &str) -> NodeDirectory {
         NodeDirectory::new(self.directory.join("nodes").join(label))
     }

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tally_contracts::{AttachmentId, Name, PublicKey, SignedTransaction, StateRef, TransactionId};
+use tally_contracts::{AttachmentId, Name, PublicKey, SignedTransaction, StateRef, Timestamp, TransactionId};
 use tally_store::{
-    Coin, CoinCursor, Consumption, FlowKey, FlowPage, FlowQuery, FlowRow, Queues, Result, SavedFlow, Sqlite,
-    SqliteOptions, StatePage, StateQuery, Store, StoreError, Usage, VaultState, Write,
+    Coin, CoinCursor, Consent, Consumption, FlowKey, FlowPage, FlowQuery, FlowRow, Queues, Result, SavedFlow,
+    Sqlite, SqliteOptions, StatePage, StateQuery, Store, StoreError, Usage, VaultState, Write,
 };
 
 use super::memory::Memory;
@@ -382,6 +382,10 @@ impl Store for Disk {
 
     fn consumed(&self, states: &[StateRef]) -> Result<Vec<Option<Consumption>>> {
         self.reads()?.consumed(states)
+    }
+
+    fn consents(&self, since: Timestamp) -> Result<Vec<Consent>> {
+        self.reads()?.consents(since)
     }
 
     fn usage(&self) -> Usage {

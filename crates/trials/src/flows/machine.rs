@@ -2,15 +2,26 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tally_contracts::{Contracts, Name, NetworkId, Party, PublicKey, Scheme, SigningKey, Timestamp};
 use tally_flows::{Limits, Notary, Rate, Registry};
 use tally_messaging::QueueId;
 use tally_node::{Core, Meters, Network, OpenError, Parts, Post, VaultChange};
+use tally_protocols::consent::Policy;
+use tally_protocols::testing::at_par;
 use tally_sim::SimClock;
 
 use super::disk::Disk;
+
+/// Every institution buys every other's bonds at par, and keeps the register of them.
+fn policy(parties: &[Party]) -> Policy {
+    let currencies = ["USD", "EUR", "GBP"].map(|code| code.parse().expect("a currency"));
+    let rules = parties.iter().flat_map(|issuer| currencies.map(|currency| at_par(&issuer.name, currency)));
+    let registers_of = parties.iter().map(|issuer| issuer.name.clone()).collect();
+    Policy { purchases: rules.collect(), registers_of, ..Policy::default() }
+}
 
 /// What a node's process wants done outside.
 #[derive(Debug)]
@@ -175,6 +186,8 @@ impl Machine {
             }),
             entropy,
             queue_bytes,
+            policy: policy(&members.parties),
+            patience: Duration::from_secs(5),
         };
         let core = Core::open(parts, registry, limits.clone(), Meters::unread())?;
         core.join(self.tray.clone());

@@ -5,10 +5,11 @@ mod tables;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use tally_contracts::{AttachmentId, Name, PublicKey, StateRef, TransactionId};
+use tally_contracts::{AttachmentId, Name, PublicKey, StateRef, Timestamp, TransactionId};
 use tally_store::{
-    Coin, CoinCursor, Consumption, FlowKey, FlowPage, FlowQuery, FlowRow, FlowStatus, Outbound, QueueKey,
-    Queues, Result, SavedArrival, SavedFlow, StatePage, StateQuery, Store, Usage, VaultState, Write,
+    Coin, CoinCursor, Consent, Consumption, FlowKey, FlowPage, FlowQuery, FlowRow, FlowStatus, Outbound,
+    QueueKey, Queues, Result, SavedArrival, SavedFlow, StatePage, StateQuery, Store, Usage, VaultState,
+    Write,
 };
 
 use tables::{Flow, INDEX_BITS, Tables, cursor, missing, page_size, parsed, place_of};
@@ -218,6 +219,7 @@ impl Store for Memory {
                 let summary = &state.summary;
                 let place = i64::try_from(*number).ok()? << INDEX_BITS | i64::from(*index);
                 let is_one = state.consumed.is_none()
+                    && state.aside.is_none()
                     && summary.asset.as_deref() == Some(asset)
                     && summary.owner == Some(*owner)
                     && after.is_none_or(|after| place > after.place());
@@ -245,6 +247,15 @@ impl Store for Memory {
 
     fn consumed(&self, states: &[StateRef]) -> Result<Vec<Option<Consumption>>> {
         self.read(|tables| Ok(states.iter().map(|state| tables.spent.get(state).cloned()).collect()))
+    }
+
+    fn consents(&self, since: Timestamp) -> Result<Vec<Consent>> {
+        self.read(|tables| {
+            let mut found: Vec<_> =
+                tables.consents.values().filter(|consent| consent.at >= since).cloned().collect();
+            found.sort_by_key(|consent| (consent.at, consent.flow));
+            Ok(found)
+        })
     }
 
     fn usage(&self) -> Usage {

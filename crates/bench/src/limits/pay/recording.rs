@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::json;
@@ -11,6 +12,7 @@ use tally_flows::{Limits, Notary};
 use tally_identity::system_now;
 use tally_messaging::QueueId;
 use tally_node::{Core, Meters, Network, Parts, Post, Request};
+use tally_protocols::consent::Policy;
 use tally_store::{Recorded, Sqlite, SqliteOptions, Write};
 
 use super::spy::Spy;
@@ -134,6 +136,8 @@ pub(super) fn record(directory: &Path, count: usize, together: usize) -> Result<
             rates: Arc::new(|_, _| None),
             entropy: [index; 32],
             queue_bytes: 64 << 20,
+            policy: Policy::default(),
+            patience: Duration::from_secs(30),
         };
         let core = Core::open(parts, tally_protocols::registry(), Limits::default(), Meters::unread());
         let core = core.map_err(|error| unexpected("a node of the recording", error))?;

@@ -2,10 +2,10 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use tally_contracts::{AttachmentId, Name, PublicKey, StateRef, TransactionId};
+use tally_contracts::{AttachmentId, Name, PublicKey, StateRef, Timestamp, TransactionId};
 use tally_store::{
-    Coin, CoinCursor, Consumption, FlowKey, FlowPage, FlowQuery, FlowRow, Queues, Result, SavedFlow, Sqlite,
-    StatePage, StateQuery, Store, Usage, VaultState, Write,
+    Coin, CoinCursor, Consent, Consumption, FlowKey, FlowPage, FlowQuery, FlowRow, Queues, Result, SavedFlow,
+    Sqlite, StatePage, StateQuery, Store, Usage, VaultState, Write,
 };
 
 /// A store beside which its batches are kept, in order.
@@ -101,6 +101,10 @@ impl Store for Spy {
 
     fn consumed(&self, states: &[StateRef]) -> Result<Vec<Option<Consumption>>> {
         self.store.consumed(states)
+    }
+
+    fn consents(&self, since: Timestamp) -> Result<Vec<Consent>> {
+        self.store.consents(since)
     }
 
     fn usage(&self) -> Usage {

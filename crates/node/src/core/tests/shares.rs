@@ -139,7 +139,7 @@ fn spent_twice() -> (SignedTransaction, SignedTransaction, SignedTransaction) {
         let transaction = builder.build([salt; 32], &Contracts::shipped()).expect("a transaction");
         SignedTransaction::new(transaction, []).expect("without signatures")
     };
-    let builder = || TransactionBuilder::new(notary.clone());
+    let builder = || TransactionBuilder::new(NetworkId::from_bytes([0x4e; 32]), notary.clone());
     let issue = build(builder().output(&cash).command(&CashCommand::Issue { nonce: 0 }, [me.key]), 1);
     let coin = issue.transaction().output(0).expect("a coin");
     let spend =

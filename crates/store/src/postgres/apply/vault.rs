@@ -1,10 +1,10 @@
 //! Transactions, the vault, attachments, and a notary's memory.
 
 use super::{Interned, Requests, column};
-use crate::Result;
 use crate::batch::{Batch, INDEX_BITS, Spent};
 use crate::row::{self, bounded, state_ref_bytes};
 use crate::session::signed;
+use crate::{Aside, Result};
 use tally_contracts::StateRef;
 
 const RECORD: &str = "INSERT INTO ledger (id, recorded, bytes) SELECT id, recorded, bytes \
@@ -12,11 +12,11 @@ const RECORD: &str = "INSERT INTO ledger (id, recorded, bytes) SELECT id, record
      ORDER BY place ON CONFLICT (id) DO NOTHING";
 
 const PRODUCE: &str = "INSERT INTO state \
-     (key, class, owner, asset, quantity, linear, participants, state, details) \
+     (key, class, owner, asset, quantity, linear, participants, state, details, aside) \
      SELECT (l.number << 20) | u.index, u.class, u.owner, u.asset, u.quantity, u.linear, u.participants, u.state, \
-     u.details FROM unnest($1::bytea[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], \
-     $7::bytea[], $8::bytea[], $9::bytea[], $10::bytea[]) \
-     AS u(id, index, class, owner, asset, quantity, linear, participants, state, details) \
+     u.details, u.aside FROM unnest($1::bytea[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], \
+     $6::bigint[], $7::bytea[], $8::bytea[], $9::bytea[], $10::bytea[], $11::bigint[]) \
+     AS u(id, index, class, owner, asset, quantity, linear, participants, state, details, aside) \
      JOIN ledger l ON l.id = u.id ON CONFLICT (key) DO NOTHING";
 const POST: &str = "INSERT INTO posting (term, key) SELECT u.term, (l.number << 20) | u.index \
      FROM unnest($1::bytea[], $2::bigint[], $3::bigint[]) AS u(id, index, term) \
@@ -34,6 +34,13 @@ const CHECK_CONSUMED: &str = "SELECT refuse('TY001', encode(u.id, 'hex') || ':' 
      || encode(f.id, 'hex') || ' ' || encode(u.by, 'hex')) \
      FROM unnest($1::bytea[], $2::bigint[], $3::bytea[]) AS u(id, index, by) JOIN ledger p ON p.id = u.id \
      JOIN state s ON s.key = ((p.number << 20) | u.index) JOIN ledger f ON f.number = s.consumer WHERE f.id <> u.by";
+
+const SET_ASIDE: &str = "UPDATE state s SET aside = u.aside, lost = u.by \
+     FROM unnest($1::bytea[], $2::bigint[], $3::bytea[], $4::bigint[]) AS u(id, index, by, aside) \
+     JOIN ledger p ON p.id = u.id \
+     WHERE s.key = ((p.number << 20) | u.index) AND coalesce(s.consumer, 0) = 0 AND s.lost IS NULL";
+const CONSENT: &str = "INSERT INTO consent (flow, rule, quantity, at) \
+     SELECT * FROM unnest($1::bytea[], $2::bytea[], $3::bigint[], $4::bigint[]) ON CONFLICT DO NOTHING";
 
 const ATTACH: &str = "INSERT INTO attachment (id, bytes) SELECT * FROM unnest($1::bytea[], $2::bytea[]) \
      ON CONFLICT (id) DO NOTHING";
@@ -69,6 +76,28 @@ pub(super) fn write<'a>(
     if !batch.attachments.is_empty() {
         let ids = column(batch.attachments.iter().map(|(id, _)| &id.as_bytes()[..]));
         requests.push(ATTACH, vec![ids, column(batch.attachments.iter().map(|(_, bytes)| *bytes))]);
+    }
+    if !batch.lost.is_empty() {
+        // No output that could have been recorded has a larger index.
+        let lost = || batch.lost.iter().filter(|(state, _)| state.index < 1 << INDEX_BITS);
+        let values = vec![
+            column(lost().map(|(state, _)| &state.transaction.as_bytes()[..])),
+            column(lost().map(|(state, _)| i64::from(state.index))),
+            column(lost().map(|(_, by)| &by.as_bytes()[..])),
+            column(lost().map(|(_, by)| row::aside(&Aside::Lost { by: *by }))),
+        ];
+        requests.push(SET_ASIDE, values);
+    }
+    if !batch.consents.is_empty() {
+        let consents = || batch.consents.iter();
+        let times = consents().map(|consent| signed("a time", consent.at.as_millis()));
+        let values = vec![
+            column(consents().map(|consent| &consent.flow[..])),
+            column(consents().map(|consent| consent.rule.as_bytes())),
+            column(consents().map(|consent| row::ordered(consent.quantity))),
+            column(times.collect::<Result<Vec<_>>>()?),
+        ];
+        requests.push(CONSENT, values);
     }
     Ok(recorded)
 }
@@ -112,6 +141,7 @@ fn produce<'a>(requests: &mut Requests<'a>, interned: &Interned, batch: &'a Batc
         column(summaries().map(|summary| tally_contracts::encode(&summary.participants))),
         column(states().map(|(_, produced)| tally_contracts::encode(&produced.state))),
         column(summaries().map(|summary| row::details(&summary.details))),
+        column(states().map(|(_, produced)| Aside::of(&produced.state).map(|aside| row::aside(&aside)))),
     ];
     requests.push(PRODUCE, values);
     requests.push(POST_CLASS, vec![ids(), column(indexes), column(classes)]);

@@ -5,8 +5,8 @@ use crate::batch::{Batch, INDEX_BITS, Spent};
 use crate::row::{self, bounded, state_ref_bytes};
 use crate::session::signed;
 use crate::sqlite::connection::error;
-use crate::write::{Produced, Recorded};
-use crate::{Result, StoreError};
+use crate::write::{Consent, Produced, Recorded};
+use crate::{Aside, Result, StoreError};
 use rusqlite::{Connection, OptionalExtension as _, params};
 use tally_contracts::{StateRef, TransactionId};
 
@@ -25,6 +25,14 @@ pub(super) fn write(
     let sql = "INSERT INTO attachment (id, bytes) VALUES (?1, ?2) ON CONFLICT (id) DO NOTHING";
     for (id, bytes) in &batch.attachments {
         changes(&mut prepare(connection, sql)?, params![id.as_bytes(), bytes])?;
+    }
+    for (state, by) in &batch.lost {
+        set_aside(connection, state, by)?;
+    }
+    let sql = "INSERT INTO consent (flow, rule, quantity, at) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
+    for Consent { flow, rule, quantity, at } in batch.consents.iter().copied() {
+        let (quantity, at) = (row::ordered(*quantity), signed("a time", at.as_millis())?);
+        changes(&mut prepare(connection, sql)?, params![flow, rule.as_bytes(), quantity, at])?;
     }
     Ok(recorded)
 }
@@ -74,8 +82,8 @@ fn produce(
     let class = interned.class(connection, &state.contract, &summary.kind, &state.notary.name)?;
     let owner = summary.owner.as_ref().map(|owner| interned.key(connection, owner)).transpose()?;
     let asset = summary.asset.as_ref().map(|asset| interned.asset(connection, asset)).transpose()?;
-    let sql = "INSERT INTO state (key, class, owner, asset, quantity, linear, participants, state, details) \
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (key) DO NOTHING";
+    let sql = "INSERT INTO state (key, class, owner, asset, quantity, linear, participants, state, details, aside) \
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT (key) DO NOTHING";
     let inserted = changes(
         &mut prepare(connection, sql)?,
         params![
@@ -88,6 +96,7 @@ fn produce(
             tally_contracts::encode(&summary.participants),
             tally_contracts::encode(state),
             row::details(&summary.details),
+            Aside::of(state).map(|aside| row::aside(&aside)),
         ],
     )?;
     if !inserted {
@@ -103,6 +112,20 @@ fn produce(
     }
     let sql = "INSERT INTO class_posting (class, key) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
     changes(&mut prepare(connection, sql)?, params![class, key])?;
+    Ok(())
+}
+
+fn set_aside(connection: &Connection, state: &StateRef, by: &TransactionId) -> Result<()> {
+    let Some(producer) = number(connection, &state.transaction)? else { return Ok(()) };
+    let Ok(index) = bounded("the index of a state", u64::from(state.index), INDEX_BITS) else {
+        return Ok(());
+    };
+    let lost = Aside::Lost { by: *by };
+    let sql = "UPDATE state SET aside = ?1, lost = ?2 WHERE key = ?3 AND consumer IS NULL AND lost IS NULL";
+    changes(
+        &mut prepare(connection, sql)?,
+        params![row::aside(&lost), by.as_bytes(), producer << INDEX_BITS | index],
+    )?;
     Ok(())
 }
 

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use tally_crypto::keystore::ScryptCost;
 use tally_identity::NodeKeys;
 use tally_node::{
-    DatabaseSection, FlowsSection, HttpSection, IdentitySection, MessagingSection, NetworkSection,
-    OracleSection, RpcSection, Settings,
+    CashSection, ConsentSection, DatabaseSection, FlowsSection, HttpSection, IdentitySection,
+    MessagingSection, NetworkSection, OracleSection, RpcSection, Settings,
 };
 
 /// A generated passphrase is 128 random bits: guessing it costs too much without scrypt, and nodes start sooner.
@@ -91,6 +91,8 @@ impl Init {
             },
             flows: FlowsSection::default(),
             oracle: OracleSection::default(),
+            cash: CashSection::default(),
+            consent: ConsentSection::default(),
         };
         make::write_node(&home, &name, &settings)?;
         let directory = home.root().display();

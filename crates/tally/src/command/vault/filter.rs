@@ -177,10 +177,12 @@ fn of(state: &VaultState) -> String {
 }
 
 fn standing(state: &VaultState) -> String {
-    match (&state.consumed_by, &state.locked_by) {
-        (Some(_), _) => "consumed".to_owned(),
-        (None, Some(flow)) => format!("held by flow {flow}"),
-        (None, None) => "unconsumed".to_owned(),
+    match (&state.consumed_by, &state.lost_to, &state.locked_by) {
+        (Some(_), ..) => "consumed".to_owned(),
+        (None, Some(transaction), _) => format!("lost to {transaction}"),
+        (None, None, _) if state.encumbered => "encumbered".to_owned(),
+        (None, None, Some(flow)) => format!("held by flow {flow}"),
+        (None, None, None) => "unconsumed".to_owned(),
     }
 }
 
@@ -200,6 +202,8 @@ pub(super) fn json(state: &VaultState) -> Value {
         "recorded_at_ms": state.recorded_at_ms,
         "consumed_by": state.consumed_by,
         "locked_by": state.locked_by,
+        "encumbered": state.encumbered,
+        "lost_to": state.lost_to,
         "details": state.details,
     })
 }

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tally_contracts::{AttachmentId, Name, StateRef, Timestamp, TransactionId};
 use tally_store::{
-    Consumption, FlowKey, FlowRow, FlowStatus, MAX_PAGE_SIZE, MAX_REFERENCES, Mark, NewFlow, Produced,
-    QueueKey, Recorded, Result, SessionKey, Sort, StatePage, StateQuery, Status, StoreError, VaultState,
-    Write,
+    Aside, Consent, Consumption, FlowKey, FlowRow, FlowStatus, MAX_PAGE_SIZE, MAX_REFERENCES, Mark, NewFlow,
+    Produced, QueueKey, Recorded, Result, SessionKey, Sort, StatePage, StateQuery, Status, StoreError,
+    VaultState, Write,
 };
 
 /// The largest number of a message.
@@ -28,6 +28,7 @@ pub(super) struct Tables {
     pub(super) states: BTreeMap<(usize, u32), VaultState>,
     pub(super) attachments: BTreeMap<AttachmentId, Vec<u8>>,
     pub(super) spent: BTreeMap<StateRef, Consumption>,
+    pub(super) consents: BTreeMap<FlowKey, Consent>,
 }
 
 #[derive(Clone)]
@@ -149,7 +150,18 @@ impl Tables {
             }
         }
         writes.iter().for_each(|write| self.queue(write));
-        writes.iter().try_for_each(|write| self.ledger(write))
+        writes.iter().try_for_each(|write| self.ledger(write))?;
+        writes.iter().for_each(|write| self.set_aside(write));
+        Ok(())
+    }
+
+    fn set_aside(&mut self, write: &Write) {
+        let Write::Lost { state, by } = write else { return };
+        let key = self.numbers.get(&state.transaction).map(|number| (*number, state.index));
+        let Some(found) = key.and_then(|key| self.states.get_mut(&key)) else { return };
+        if found.consumed.is_none() && !matches!(found.aside, Some(Aside::Lost { .. })) {
+            found.aside = Some(Aside::Lost { by: *by });
+        }
     }
 
     fn begin(&mut self, write: &Write) -> Result<()> {
@@ -239,6 +251,10 @@ impl Tables {
     fn ledger(&mut self, write: &Write) -> Result<()> {
         match write {
             Write::Transaction(recorded) => self.record(recorded),
+            Write::Consented(consent) => {
+                self.consents.entry(consent.flow).or_insert_with(|| consent.clone());
+                Ok(())
+            }
             Write::Attachment { id, bytes } => {
                 self.attachments.entry(*id).or_insert_with(|| bytes.clone());
                 Ok(())
@@ -277,6 +293,7 @@ impl Tables {
                 summary: summary.clone(),
                 recorded: at,
                 consumed: None,
+                aside: Aside::of(state),
             });
         }
         for state in &recorded.consumed {
