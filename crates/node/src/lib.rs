@@ -16,6 +16,7 @@
 //! ```
 
 mod core;
+mod courier;
 mod desk;
 mod http;
 mod metrics;
@@ -24,6 +25,7 @@ mod process;
 mod service;
 mod settings;
 
+pub use courier::CourierError;
 pub use core::{Core, Known, OpenError, Post, Request, Unavailable, VaultChange};
 pub use desk::watch::{Event, Follower, Step};
 pub use desk::{Clock, Network, Parts, Rates};

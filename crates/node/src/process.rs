@@ -28,6 +28,8 @@ use crate::settings::{FILE, Settings, SettingsError};
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How often timers of flows are looked at.
 const TICK: Duration = Duration::from_millis(5);
+/// How often the node looks for what it has to deliver again.
+const DELIVERY: Duration = Duration::from_secs(1);
 
 /// Why a node cannot run.
 #[derive(Debug, thiserror::Error)]
@@ -267,6 +269,17 @@ impl Running {
                         std::thread::park_timeout(TICK);
                         core.tick();
                         core.resume();
+                    }
+                })?
+            },
+            {
+                let (core, stopping) = (core.clone(), stopping.clone());
+                spawn("courier", move || {
+                    while !stopping.load(Ordering::Relaxed) {
+                        if let Err(error) = core.deliver_due() {
+                            tracing::warn!(error = full_text(&error), "what is undelivered waits");
+                        }
+                        std::thread::park_timeout(DELIVERY);
                     }
                 })?
             },

@@ -325,6 +325,7 @@ fn origin(origin: &Origin) -> String {
     match origin {
         Origin::User { name } => name.clone(),
         Origin::Session { peer, .. } => peer.to_string(),
+        Origin::Node => "node".to_owned(),
     }
 }
 

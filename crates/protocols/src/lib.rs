@@ -7,6 +7,7 @@
 //! | [`agree`] | how parties come to sign one transaction |
 //! | [`notarise`] | how it becomes final |
 //! | [`finalise`] | how everybody concerned records it |
+//! | [`deliver`] | how it arrives at who lacked it then |
 //! | [`cash`], [`iou`], [`bond`], [`oracle`], [`ping`] | the flows that users start, and what answers them |
 //!
 //! # A payment
@@ -31,6 +32,7 @@ pub mod bond;
 mod build;
 pub mod cash;
 pub mod check;
+pub mod deliver;
 pub mod finalise;
 pub mod iou;
 pub mod notarise;
@@ -54,6 +56,8 @@ pub fn registry_with<C: bond::Consent>() -> Registry {
     Registry::new()
         .responder::<notarise::Notarise>()
         .responder::<finalise::Finalise>()
+        .flow::<deliver::Deliver>()
+        .flow::<deliver::Resolve>()
         .flow::<cash::CashIssue>()
         .flow::<cash::CashPay>()
         .flow::<cash::CashPayAtRate>()

@@ -18,6 +18,7 @@ mod batch;
 #[cfg(feature = "contract")]
 pub mod contract;
 mod cursor;
+mod delivery;
 mod error;
 mod meter;
 mod migration;
@@ -40,14 +41,17 @@ pub use options::{Database, Needs, PostgresOptions, SqliteOptions};
 pub use postgres::Postgres;
 pub use query::{MAX_PAGE_SIZE, MAX_REFERENCES, Sort, StateQuery, Status};
 pub use read::{
-    Coin, CoinCursor, Consumption, FlowPage, FlowQuery, FlowRow, FlowStatus, Outbound, Queues, SavedArrival,
-    SavedFlow, StatePage, Usage, VaultState,
+    Coin, CoinCursor, Consumption, FlowPage, FlowQuery, FlowRow, FlowStatus, Outbound, Outstanding, Queues,
+    SavedArrival, SavedFlow, StatePage, Undelivered, UndeliveredQuery, UnresolvedRow, Usage, VaultState,
 };
 pub use sqlite::Sqlite;
-pub use write::{FlowKey, Mark, NewFlow, Produced, QueueKey, Recorded, SessionKey, Write};
+pub use write::{
+    FIRST_PAUSE_MS, FlowKey, LONGEST_PAUSE_MS, Mark, NewFlow, Produced, QueueKey, Recorded, SessionKey,
+    Unresolved, Write,
+};
 
 use std::sync::Arc;
-use tally_contracts::{AttachmentId, Name, PublicKey, StateRef, TransactionId};
+use tally_contracts::{AttachmentId, Name, PublicKey, StateRef, Timestamp, TransactionId};
 
 /// One node's durable memory.
 ///
@@ -172,6 +176,30 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// See [`StoreError`].
     fn consumed(&self, states: &[StateRef]) -> Result<Vec<Option<Consumption>>>;
+
+    /// Who has not confirmed which final transaction, by party and transaction.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    fn undelivered(&self, query: &UndeliveredQuery) -> Result<Vec<Undelivered>>;
+
+    /// Transactions of unknown fate, by id, those after `after` that are to be asked about again by `due_by`; at most
+    /// `limit`.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    fn unresolved(
+        &self,
+        after: Option<TransactionId>,
+        due_by: Option<Timestamp>,
+        limit: usize,
+    ) -> Result<Vec<UnresolvedRow>>;
+
+    /// How much of either there is.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    fn outstanding(&self) -> Result<Outstanding>;
 
     /// What was done since the store was opened.
     fn usage(&self) -> Usage;

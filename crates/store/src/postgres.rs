@@ -12,6 +12,7 @@ mod schema;
 mod tls;
 
 use crate::batch::Batch;
+use crate::delivery;
 use crate::meter::Meter;
 use crate::migration::Step;
 use crate::pool::Pool;
@@ -20,19 +21,20 @@ use crate::reads;
 use crate::session::Session;
 use crate::write::{FlowKey, Write};
 use crate::{
-    Coin, CoinCursor, Consumption, FlowPage, FlowQuery, FlowRow, PostgresOptions, Queues, Result, SavedFlow,
-    StatePage, Store, StoreError, Usage, VaultState,
+    Coin, CoinCursor, Consumption, FlowPage, FlowQuery, FlowRow, Outstanding, PostgresOptions, Queues, Result, SavedFlow,
+    StatePage, Store, StoreError, Undelivered, UndeliveredQuery, UnresolvedRow, Usage, VaultState,
 };
 use apply::Writer;
 use link::{Link, Place};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
-use tally_contracts::{AttachmentId, Name, PublicKey, StateRef, TransactionId};
+use tally_contracts::{AttachmentId, Name, PublicKey, StateRef, Timestamp, TransactionId};
 
 /// The schema's history.
 pub(crate) const STEPS: &[Step] = &[
     Step { schema: 1, sql: include_str!("../migrations/postgres/0001_base.sql") },
     Step { schema: 2, sql: include_str!("../migrations/postgres/0002_find_more.sql") },
+    Step { schema: 3, sql: include_str!("../migrations/postgres/0003_delivery.sql") },
 ];
 
 /// A store in a schema of a PostgreSQL server, version 13 or later.
@@ -193,6 +195,23 @@ impl Store for Postgres {
 
     fn consumed(&self, states: &[StateRef]) -> Result<Vec<Option<Consumption>>> {
         self.read(|session| reads::consumed(session, states))
+    }
+
+    fn undelivered(&self, query: &UndeliveredQuery) -> Result<Vec<Undelivered>> {
+        self.read(|session| delivery::undelivered(session, query))
+    }
+
+    fn unresolved(
+        &self,
+        after: Option<TransactionId>,
+        due_by: Option<Timestamp>,
+        limit: usize,
+    ) -> Result<Vec<UnresolvedRow>> {
+        self.read(|session| delivery::unresolved(session, after, due_by, limit))
+    }
+
+    fn outstanding(&self) -> Result<Outstanding> {
+        self.read(|session| delivery::outstanding(session))
     }
 
     fn usage(&self) -> Usage {

@@ -7,6 +7,7 @@ mod apply;
 mod connection;
 
 use crate::batch::Batch;
+use crate::delivery;
 use crate::meter::Meter;
 use crate::migration::Step;
 use crate::pool::Pool;
@@ -15,8 +16,8 @@ use crate::reads;
 use crate::session::{Columns, Mistyped, Session, Value};
 use crate::write::{FlowKey, Write};
 use crate::{
-    Coin, CoinCursor, Consumption, FlowPage, FlowQuery, FlowRow, Queues, Result, SavedFlow, SqliteOptions,
-    StatePage, Store, StoreError, Usage, VaultState,
+    Coin, CoinCursor, Consumption, FlowPage, FlowQuery, FlowRow, Outstanding, SqliteOptions, Queues, Result, SavedFlow,
+    StatePage, Store, StoreError, Undelivered, UndeliveredQuery, UnresolvedRow, Usage, VaultState,
 };
 use apply::Writer;
 use rusqlite::types::{ToSqlOutput, ValueRef};
@@ -25,12 +26,13 @@ use std::fs::{File, TryLockError};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
-use tally_contracts::{AttachmentId, Name, PublicKey, StateRef, TransactionId};
+use tally_contracts::{AttachmentId, Name, PublicKey, StateRef, Timestamp, TransactionId};
 
 /// The schema's history.
 pub(crate) const STEPS: &[Step] = &[
     Step { schema: 1, sql: include_str!("../migrations/sqlite/0001_base.sql") },
     Step { schema: 2, sql: include_str!("../migrations/sqlite/0002_find_more.sql") },
+    Step { schema: 3, sql: include_str!("../migrations/sqlite/0003_delivery.sql") },
 ];
 
 /// A store in one file.
@@ -197,6 +199,23 @@ impl Store for Sqlite {
 
     fn consumed(&self, states: &[StateRef]) -> Result<Vec<Option<Consumption>>> {
         self.read(|session| reads::consumed(session, states))
+    }
+
+    fn undelivered(&self, query: &UndeliveredQuery) -> Result<Vec<Undelivered>> {
+        self.read(|session| delivery::undelivered(session, query))
+    }
+
+    fn unresolved(
+        &self,
+        after: Option<TransactionId>,
+        due_by: Option<Timestamp>,
+        limit: usize,
+    ) -> Result<Vec<UnresolvedRow>> {
+        self.read(|session| delivery::unresolved(session, after, due_by, limit))
+    }
+
+    fn outstanding(&self) -> Result<Outstanding> {
+        self.read(|session| delivery::outstanding(session))
     }
 
     fn usage(&self) -> Usage {

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tally_contracts::{AttachmentId, Name, PublicKey, SignedTransaction, StateRef, TransactionId};
+use tally_contracts::{AttachmentId, Name, PublicKey, SignedTransaction, StateRef, Timestamp, TransactionId};
 use tally_store::{
-    Coin, CoinCursor, Consumption, FlowKey, FlowPage, FlowQuery, FlowRow, Queues, Result, SavedFlow, Sqlite,
-    SqliteOptions, StatePage, StateQuery, Store, StoreError, Usage, VaultState, Write,
+    Coin, CoinCursor, Consumption, FlowKey, FlowPage, FlowQuery, FlowRow, Outstanding, Queues, Result,
+    SavedFlow, Sqlite, SqliteOptions, StatePage, StateQuery, Store, StoreError, Undelivered, UndeliveredQuery,
+    UnresolvedRow, Usage, VaultState, Write,
 };
 
 use super::memory::Memory;
@@ -382,6 +383,23 @@ impl Store for Disk {
 
     fn consumed(&self, states: &[StateRef]) -> Result<Vec<Option<Consumption>>> {
         self.reads()?.consumed(states)
+    }
+
+    fn undelivered(&self, query: &UndeliveredQuery) -> Result<Vec<Undelivered>> {
+        self.reads()?.undelivered(query)
+    }
+
+    fn unresolved(
+        &self,
+        after: Option<TransactionId>,
+        due_by: Option<Timestamp>,
+        limit: usize,
+    ) -> Result<Vec<UnresolvedRow>> {
+        self.reads()?.unresolved(after, due_by, limit)
+    }
+
+    fn outstanding(&self) -> Result<Outstanding> {
+        self.reads()?.outstanding()
     }
 
     fn usage(&self) -> Usage {

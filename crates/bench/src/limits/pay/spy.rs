@@ -2,10 +2,11 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use tally_contracts::{AttachmentId, Name, PublicKey, StateRef, TransactionId};
+use tally_contracts::{AttachmentId, Name, PublicKey, StateRef, Timestamp, TransactionId};
 use tally_store::{
-    Coin, CoinCursor, Consumption, FlowKey, FlowPage, FlowQuery, FlowRow, Queues, Result, SavedFlow, Sqlite,
-    StatePage, StateQuery, Store, Usage, VaultState, Write,
+    Coin, CoinCursor, Consumption, FlowKey, FlowPage, FlowQuery, FlowRow, Outstanding, Queues, Result,
+    SavedFlow, Sqlite, StatePage, StateQuery, Store, Undelivered, UndeliveredQuery, UnresolvedRow, Usage,
+    VaultState, Write,
 };
 
 /// A store beside which its batches are kept, in order.
@@ -101,6 +102,23 @@ impl Store for Spy {
 
     fn consumed(&self, states: &[StateRef]) -> Result<Vec<Option<Consumption>>> {
         self.store.consumed(states)
+    }
+
+    fn undelivered(&self, query: &UndeliveredQuery) -> Result<Vec<Undelivered>> {
+        self.store.undelivered(query)
+    }
+
+    fn unresolved(
+        &self,
+        after: Option<TransactionId>,
+        due_by: Option<Timestamp>,
+        limit: usize,
+    ) -> Result<Vec<UnresolvedRow>> {
+        self.store.unresolved(after, due_by, limit)
+    }
+
+    fn outstanding(&self) -> Result<Outstanding> {
+        self.store.outstanding()
     }
 
     fn usage(&self) -> Usage {
