@@ -10,7 +10,8 @@ use tally_contracts::{AttachmentId, SignedTransaction, Timestamp, TransactionId}
 use tally_flows::{ControlError, FlowError, FlowId, Origin, StartError, Started};
 use tally_rpc::{
     Caller, Feed, FlowDescription, FlowEnd, FlowEvent, FlowInfo, FlowPage, FlowQuery, NetworkMap, NodeInfo,
-    NodeService, Refusal, RefusalCode, StartFlow, TransactionInfo, VaultPage, VaultQuery, VaultUpdate,
+    NodeService, Refusal, RefusalCode, StartFlow, TransactionInfo, UndeliveredPage, UndeliveredQuery,
+    VaultPage, VaultQuery, VaultUpdate,
 };
 use tokio::sync::oneshot;
 
@@ -194,6 +195,10 @@ impl NodeService for Service {
 
     async fn flows(&self, _: &Caller, query: FlowQuery) -> Result<FlowPage, Refusal> {
         self.read(move |core| view::flows(core, query)).await
+    }
+
+    async fn undelivered(&self, _: &Caller, query: UndeliveredQuery) -> Result<UndeliveredPage, Refusal> {
+        self.read(move |core| view::undelivered(core, &query)).await
     }
 
     async fn pause_flow(&self, _: &Caller, id: String) -> Result<(), Refusal> {

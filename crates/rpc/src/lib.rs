@@ -49,6 +49,7 @@ pub use service::{Caller, NodeService};
 pub use types::{
     FlowDescription, FlowEnd, FlowEvent, FlowFailure, FlowInfo, FlowPage, FlowQuery, FlowState, FlowStep,
     NetworkMap, NetworkNotary, NetworkParty, NodeInfo, NotaryKind, Outcome, SortBy, StartFlow, StateStatus,
-    TransactionInfo, VaultPage, VaultQuery, VaultState, VaultUpdate,
+    TransactionInfo, Undelivered, UndeliveredPage, UndeliveredQuery, UnknownFate, Unresolved, VaultPage,
+    VaultQuery, VaultState, VaultUpdate,
 };
 pub use users::{User, Users, UsersError, hash_password};

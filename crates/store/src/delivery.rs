@@ -49,15 +49,20 @@ pub(crate) fn undelivered(session: &mut dyn Session, query: &UndeliveredQuery) -
 
 pub(crate) fn unresolved(
     session: &mut dyn Session,
-    after: Option<TransactionId>,
+    transaction: Option<TransactionId>,
     due_by: Option<Timestamp>,
     at_most: usize,
 ) -> Result<Vec<UnresolvedRow>> {
-    let sql = "SELECT transaction_id, bytes, told, first_tried, last_tried, due, reason FROM unresolved \
-               WHERE transaction_id > $1 AND due <= $2 ORDER BY transaction_id LIMIT $3";
-    let after = after.as_ref().map_or(&[][..], |id| id.as_bytes());
-    let values = [Value::Bytes(after), Value::Integer(by(due_by)?), Value::Integer(limit(at_most))];
-    all(session, sql, &values, |columns| {
+    let mut sql = "SELECT transaction_id, bytes, told, first_tried, last_tried, due, reason FROM unresolved \
+                   WHERE due <= $1"
+        .to_owned();
+    let mut values = vec![Value::Integer(by(due_by)?), Value::Integer(limit(at_most))];
+    if let Some(transaction) = &transaction {
+        sql.push_str(" AND transaction_id = $3");
+        values.push(Value::Bytes(transaction.as_bytes()));
+    }
+    sql.push_str(" ORDER BY transaction_id LIMIT $2");
+    all(session, &sql, &values, |columns| {
         let row = Row::new("unresolved", columns);
         Ok(UnresolvedRow {
             unresolved: Unresolved {

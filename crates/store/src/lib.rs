@@ -183,14 +183,14 @@ pub trait Store: Send + Sync {
     /// See [`StoreError`].
     fn undelivered(&self, query: &UndeliveredQuery) -> Result<Vec<Undelivered>>;
 
-    /// Transactions of unknown fate, by id, those after `after` that are to be asked about again by `due_by`; at most
+    /// Transactions of unknown fate, by id: this one, or all; those that are to be asked about again by `due_by`; at most
     /// `limit`.
     ///
     /// # Errors
     /// See [`StoreError`].
     fn unresolved(
         &self,
-        after: Option<TransactionId>,
+        transaction: Option<TransactionId>,
         due_by: Option<Timestamp>,
         limit: usize,
     ) -> Result<Vec<UnresolvedRow>>;

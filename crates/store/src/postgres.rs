@@ -203,11 +203,11 @@ impl Store for Postgres {
 
     fn unresolved(
         &self,
-        after: Option<TransactionId>,
+        transaction: Option<TransactionId>,
         due_by: Option<Timestamp>,
         limit: usize,
     ) -> Result<Vec<UnresolvedRow>> {
-        self.read(|session| delivery::unresolved(session, after, due_by, limit))
+        self.read(|session| delivery::unresolved(session, transaction, due_by, limit))
     }
 
     fn outstanding(&self) -> Result<Outstanding> {

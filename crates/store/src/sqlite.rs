@@ -207,11 +207,11 @@ impl Store for Sqlite {
 
     fn unresolved(
         &self,
-        after: Option<TransactionId>,
+        transaction: Option<TransactionId>,
         due_by: Option<Timestamp>,
         limit: usize,
     ) -> Result<Vec<UnresolvedRow>> {
-        self.read(|session| delivery::unresolved(session, after, due_by, limit))
+        self.read(|session| delivery::unresolved(session, transaction, due_by, limit))
     }
 
     fn outstanding(&self) -> Result<Outstanding> {

@@ -400,6 +400,14 @@ impl Network {
         self.ledger(who, |ledger| ledger.transactions.get(id).cloned())
     }
 
+    /// What a node keeps of those that have not confirmed a final transaction: who, which and why.
+    pub fn undelivered(&self, who: &Name) -> Vec<(Name, TransactionId, String)> {
+        self.ledger(who, |ledger| {
+            let rows = ledger.undelivered.iter();
+            rows.map(|((party, id), reason)| (party.clone(), *id, reason.clone())).collect()
+        })
+    }
+
     /// Every byte that ever reached a node, duplicates included.
     pub fn received(&self, who: &Name) -> Vec<Received> {
         self.node(who).memory.state().received.clone()

@@ -13,6 +13,7 @@ struct Left {
     attachments: Vec<AttachmentId>,
     consumed: Vec<(StateRef, TransactionId)>,
     ended: usize,
+    undelivered: Vec<(Name, TransactionId, String)>,
 }
 
 fn left(network: &Network) -> Vec<Left> {
@@ -34,6 +35,10 @@ fn left(network: &Network) -> Vec<Left> {
                 attachments: ledger.attachments.keys().copied().collect(),
                 consumed: ledger.consumed.iter().map(|(state, (by, _))| (*state, *by)).collect(),
                 ended: ledger.outcomes.len(),
+                undelivered: {
+                    assert!(ledger.unresolved.is_empty(), "{who} does not know what became of its transactions");
+                    network.undelivered(&who)
+                },
             }
         })
     };

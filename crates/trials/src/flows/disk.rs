@@ -391,11 +391,11 @@ impl Store for Disk {
 
     fn unresolved(
         &self,
-        after: Option<TransactionId>,
+        transaction: Option<TransactionId>,
         due_by: Option<Timestamp>,
         limit: usize,
     ) -> Result<Vec<UnresolvedRow>> {
-        self.reads()?.unresolved(after, due_by, limit)
+        self.reads()?.unresolved(transaction, due_by, limit)
     }
 
     fn outstanding(&self) -> Result<Outstanding> {

@@ -261,13 +261,13 @@ impl Store for Memory {
 
     fn unresolved(
         &self,
-        after: Option<TransactionId>,
+        transaction: Option<TransactionId>,
         due_by: Option<Timestamp>,
         limit: usize,
     ) -> Result<Vec<UnresolvedRow>> {
         self.read(|tables| {
             let wanted = tables.unresolved.iter().filter(|(id, row)| {
-                after.is_none_or(|after| **id > after) && due_by.is_none_or(|by| row.due <= by)
+                transaction.is_none_or(|wanted| **id == wanted) && due_by.is_none_or(|by| row.due <= by)
             });
             Ok(wanted.take(limit).map(|(_, row)| row.clone()).collect())
         })

@@ -110,11 +110,11 @@ impl Store for Spy {
 
     fn unresolved(
         &self,
-        after: Option<TransactionId>,
+        transaction: Option<TransactionId>,
         due_by: Option<Timestamp>,
         limit: usize,
     ) -> Result<Vec<UnresolvedRow>> {
-        self.store.unresolved(after, due_by, limit)
+        self.store.unresolved(transaction, due_by, limit)
     }
 
     fn outstanding(&self) -> Result<Outstanding> {
