@@ -24,16 +24,17 @@ pub(crate) fn undelivered(session: &mut dyn Session, query: &UndeliveredQuery) -
         Value::Bytes(party),
         Value::Bytes(after),
         Value::Integer(by(query.due_by)?),
-        Value::Integer(limit(query.limit)),
     ];
     let mut sql = "SELECT transaction_id, party, first_tried, last_tried, due, reason FROM undelivered \
                    WHERE (party > $1 OR (party = $1 AND transaction_id > $2)) AND due <= $3"
         .to_owned();
     if let Some(transaction) = &query.transaction {
-        sql.push_str(" AND transaction_id = $5");
+        sql.push_str(" AND transaction_id = $4");
         values.push(Value::Bytes(transaction.as_bytes()));
     }
-    sql.push_str(" ORDER BY party, transaction_id LIMIT $4");
+    // SQLite numbers parameters in the order in which they appear.
+    values.push(Value::Integer(limit(query.limit)));
+    sql.push_str(&format!(" ORDER BY party, transaction_id LIMIT ${}", values.len()));
     all(session, &sql, &values, |columns| {
         let row = Row::new("undelivered", columns);
         Ok(Undelivered {
@@ -56,12 +57,13 @@ pub(crate) fn unresolved(
     let mut sql = "SELECT transaction_id, bytes, told, first_tried, last_tried, due, reason FROM unresolved \
                    WHERE due <= $1"
         .to_owned();
-    let mut values = vec![Value::Integer(by(due_by)?), Value::Integer(limit(at_most))];
+    let mut values = vec![Value::Integer(by(due_by)?)];
     if let Some(transaction) = &transaction {
-        sql.push_str(" AND transaction_id = $3");
+        sql.push_str(" AND transaction_id = $2");
         values.push(Value::Bytes(transaction.as_bytes()));
     }
-    sql.push_str(" ORDER BY transaction_id LIMIT $2");
+    values.push(Value::Integer(limit(at_most)));
+    sql.push_str(&format!(" ORDER BY transaction_id LIMIT ${}", values.len()));
     all(session, &sql, &values, |columns| {
         let row = Row::new("unresolved", columns);
         Ok(UnresolvedRow {

@@ -39,12 +39,25 @@ pub enum Forgotten {
     Ends,
     /// How far the messages of peers have been received.
     Received,
+    /// Who has not confirmed a final transaction.
+    Undelivered,
+    /// Which transactions are not known to be final.
+    Unresolved,
 }
 
 impl Forgotten {
     /// Every one.
-    pub const ALL: [Self; 7] =
-        [Self::Consumed, Self::Arrivals, Self::Sends, Self::Locks, Self::Vault, Self::Ends, Self::Received];
+    pub const ALL: [Self; 9] = [
+        Self::Consumed,
+        Self::Arrivals,
+        Self::Sends,
+        Self::Locks,
+        Self::Vault,
+        Self::Ends,
+        Self::Received,
+        Self::Undelivered,
+        Self::Unresolved,
+    ];
 
     /// What is written instead; nothing at all if `None`.
     fn instead(self, write: &Write) -> Option<Write> {
@@ -54,7 +67,9 @@ impl Forgotten {
             | (Self::Sends, Write::Send { .. })
             | (Self::Locks, Write::Lock { .. })
             | (Self::Ends, Write::FlowEnded { .. })
-            | (Self::Received, Write::Received { .. }) => None,
+            | (Self::Received, Write::Received { .. })
+            | (Self::Undelivered, Write::Undelivered { .. })
+            | (Self::Unresolved, Write::Unresolved(_)) => None,
             (Self::Vault, Write::Transaction(recorded)) => {
                 Some(Write::Transaction(tally_store::Recorded { consumed: Vec::new(), ..recorded.clone() }))
             }
