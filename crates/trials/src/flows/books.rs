@@ -220,6 +220,10 @@ impl Books {
         for (state, sign) in spent.chain(transaction.outputs().iter().map(|state| (state, 1))) {
             let Some((asset, owner, quantity)) = Fact::of(state).holding() else { continue };
             let node = world.machines.iter().position(|machine| machine.me.key == owner).expect("a member");
+            // A liar tells whom it likes, and may have thrown away its own part.
+            if !world.machines[node].disk.audit().recorded.contains_key(id) {
+                continue;
+            }
             *into.entry((asset, node)).or_default() += sign * i128::from(quantity);
         }
     }
