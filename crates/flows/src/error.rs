@@ -142,7 +142,9 @@ pub enum FlowError {
     },
     /// The notary was asked and its answer is not known. The node asks it again until it is: the same transaction
     /// always gets the same answer.
-    #[error("it is not known yet whether transaction {transaction} is final; the flow ended ({kind}): {reason}")]
+    #[error(
+        "it is not known yet whether transaction {transaction} is final; the flow ended ({kind}): {reason}"
+    )]
     Unknown {
         /// The transaction.
         transaction: TransactionId,

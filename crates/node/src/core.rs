@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use bytes::Bytes;
 use tally_contracts::{AttachmentId, Name, Party, StateRef, Timestamp, TransactionId};
 use tally_flows::{
-    Arrival, Delivered, DeliveryError, Engine, Fate, FlowError, FlowId, Limits, Mark, Origin, Outcome, Registry, RestoreError,
-    Saved, SessionId, Start, StartError, Started,
+    Arrival, Delivered, DeliveryError, Engine, Fate, FlowError, FlowId, Limits, Mark, Origin, Outcome,
+    Registry, RestoreError, Saved, SessionId, Start, StartError, Started,
 };
 use tally_messaging::{Cause, Position, QueueId, Refusal};
 use tally_store::{FlowStatus, Produced, SavedFlow, Store, StoreError, Write};

@@ -51,7 +51,8 @@ impl Courier {
     pub(crate) fn restore(&self, saved: &SavedFlow) -> Result<(), OpenError> {
         let (name, arguments) = (saved.flow.name.as_str(), &saved.flow.arguments);
         let flow = FlowId(saved.flow.flow);
-        let damaged = |error: std::io::Error| OpenError::Row { flow, reason: format!("its arguments: {error}") };
+        let damaged =
+            |error: std::io::Error| OpenError::Row { flow, reason: format!("its arguments: {error}") };
         let mut under_way = lock(&self.under_way);
         if name == Deliver::NAME {
             let DeliverArguments { party, .. } = borsh::from_slice(arguments).map_err(damaged)?;
@@ -95,7 +96,8 @@ impl Core {
         }
         let mut after = None;
         loop {
-            let query = UndeliveredQuery { after, due_by: now, limit: DELIVERED, ..UndeliveredQuery::default() };
+            let query =
+                UndeliveredQuery { after, due_by: now, limit: DELIVERED, ..UndeliveredQuery::default() };
             let rows = self.store().undelivered(&query)?;
             let Some(Undelivered { party, .. }) = rows.first() else { break };
             let party = party.clone();

@@ -25,8 +25,8 @@ mod process;
 mod service;
 mod settings;
 
-pub use courier::CourierError;
 pub use core::{Core, Known, OpenError, Post, Request, Unavailable, VaultChange};
+pub use courier::CourierError;
 pub use desk::watch::{Event, Follower, Step};
 pub use desk::{Clock, Network, Parts, Rates};
 pub use metrics::Meters;

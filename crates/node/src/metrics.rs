@@ -112,7 +112,10 @@ impl Meters {
                 "tally_flow_completed_flows",
                 "Flows that ended with an output, or after their transaction had become final.",
             )?,
-            failed: counter("tally_flow_failed_flows", "Flows that ended with a failure: nothing became final.")?,
+            failed: counter(
+                "tally_flow_failed_flows",
+                "Flows that ended with a failure: nothing became final.",
+            )?,
             unknown: counter(
                 "tally_flow_unknown_flows",
                 "Flows that ended before it was known whether their transaction is final.",

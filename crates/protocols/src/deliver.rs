@@ -14,7 +14,7 @@ use tally_flows::{Context, Filter, Flow, FlowError, Origin};
 
 use crate::Final;
 use crate::check::invalid;
-use crate::finalise::{conclude, send};
+use crate::finalise::{NOT_COMMITTED, conclude, send};
 
 /// Most transactions that one [`Deliver`] hands over. A node runs one for each party.
 pub const DELIVERED: usize = 16;
@@ -154,7 +154,7 @@ impl Flow for Resolve {
 /// looking, such as being busy, does not.
 fn is_refusal_again(error: &FlowError) -> bool {
     match error {
-        FlowError::Counterparty { kind, .. } => ["refused", "invalid"].contains(&kind.as_str()),
+        FlowError::Counterparty { kind, .. } => NOT_COMMITTED.contains(&kind.as_str()),
         FlowError::Conflict { .. } | FlowError::OutsideTimeWindow { .. } => true,
         _ => false,
     }

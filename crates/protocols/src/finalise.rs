@@ -94,14 +94,22 @@ pub(crate) async fn conclude(
     Ok(transaction)
 }
 
+/// How a notary's flow fails that has looked and does not commit: it commits and answers in one unit, so that after it has
+/// committed it can only be killed.
+pub(crate) const NOT_COMMITTED: [&str; 4] = ["refused", "invalid", "unexpected", "too_large"];
+/// How it fails when it has not looked.
+const NOT_ASKED: [&str; 3] = ["busy", "unknown_flow", "version"];
+
 /// Does this answer to the first question say that the notary has not committed the transaction? Not if its flow was
 /// killed or ended without an answer, or if its signature does not verify: it may have committed it before that.
 fn is_refusal(error: &FlowError) -> bool {
     match error {
         FlowError::Counterparty { kind, .. } => {
-            ["refused", "invalid", "busy", "unknown_flow", "version", "too_large"].contains(&kind.as_str())
+            NOT_COMMITTED.contains(&kind.as_str()) || NOT_ASKED.contains(&kind.as_str())
         }
-        FlowError::Conflict { .. } | FlowError::OutsideTimeWindow { .. } | FlowError::UnknownParty { .. } => true,
+        FlowError::Conflict { .. } | FlowError::OutsideTimeWindow { .. } | FlowError::UnknownParty { .. } => {
+            true
+        }
         _ => false,
     }
 }

@@ -480,5 +480,8 @@ fn any_changed_byte_is_harmless() {
         }
     }
     let lacking = outcomes.get(&1).copied().unwrap_or(0);
-    assert!(unknown > 30 && lacking > 30 && waiting < 200, "{unknown} unknown, {outcomes:?}, {waiting} waiting");
+    assert!(
+        unknown > 30 && lacking > 30 && waiting < 200,
+        "{unknown} unknown, {outcomes:?}, {waiting} waiting"
+    );
 }

@@ -13,8 +13,8 @@ pub(crate) use part::{Kind, Part, PartKey};
 use crate::row::state_ref_bytes;
 use crate::write::{FlowKey, Mark, NewFlow, QueueKey, Recorded, Unresolved, Write};
 use crate::{Result, StoreError};
-use std::collections::{BTreeMap, HashMap};
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use tally_contracts::{AttachmentId, Name, StateRef, Timestamp, TransactionId};
 
 /// Bits of the number in the key of an outbound message; the peer is above them.

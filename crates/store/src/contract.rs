@@ -25,8 +25,7 @@ pub type Open = Box<dyn Fn() -> Result<Arc<dyn Store>>>;
 /// # Panics
 /// If the store breaks a promise.
 pub fn check(fresh: &dyn Fn() -> Open) {
-    let suites =
-        [flows::TESTS, queues::TESTS, ledger::TESTS, vault::TESTS, batches::TESTS, delivery::TESTS];
+    let suites = [flows::TESTS, queues::TESTS, ledger::TESTS, vault::TESTS, batches::TESTS, delivery::TESTS];
     for test in suites.concat() {
         test(&Subject::new(fresh));
     }

@@ -20,11 +20,7 @@ pub(crate) fn undelivered(session: &mut dyn Session, query: &UndeliveredQuery) -
         Some((party, transaction)) => (party.as_str().as_bytes(), &transaction.as_bytes()[..]),
         None => (&[][..], &[][..]),
     };
-    let mut values = vec![
-        Value::Bytes(party),
-        Value::Bytes(after),
-        Value::Integer(by(query.due_by)?),
-    ];
+    let mut values = vec![Value::Bytes(party), Value::Bytes(after), Value::Integer(by(query.due_by)?)];
     let mut sql = "SELECT transaction_id, party, first_tried, last_tried, due, reason FROM undelivered \
                    WHERE (party > $1 OR (party = $1 AND transaction_id > $2)) AND due <= $3"
         .to_owned();

@@ -21,8 +21,9 @@ use crate::reads;
 use crate::session::Session;
 use crate::write::{FlowKey, Write};
 use crate::{
-    Coin, CoinCursor, Consumption, FlowPage, FlowQuery, FlowRow, Outstanding, PostgresOptions, Queues, Result, SavedFlow,
-    StatePage, Store, StoreError, Undelivered, UndeliveredQuery, UnresolvedRow, Usage, VaultState,
+    Coin, CoinCursor, Consumption, FlowPage, FlowQuery, FlowRow, Outstanding, PostgresOptions, Queues,
+    Result, SavedFlow, StatePage, Store, StoreError, Undelivered, UndeliveredQuery, UnresolvedRow, Usage,
+    VaultState,
 };
 use apply::Writer;
 use link::{Link, Place};

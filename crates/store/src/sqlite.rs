@@ -16,8 +16,9 @@ use crate::reads;
 use crate::session::{Columns, Mistyped, Session, Value};
 use crate::write::{FlowKey, Write};
 use crate::{
-    Coin, CoinCursor, Consumption, FlowPage, FlowQuery, FlowRow, Outstanding, SqliteOptions, Queues, Result, SavedFlow,
-    StatePage, Store, StoreError, Undelivered, UndeliveredQuery, UnresolvedRow, Usage, VaultState,
+    Coin, CoinCursor, Consumption, FlowPage, FlowQuery, FlowRow, Outstanding, Queues, Result, SavedFlow,
+    SqliteOptions, StatePage, Store, StoreError, Undelivered, UndeliveredQuery, UnresolvedRow, Usage,
+    VaultState,
 };
 use apply::Writer;
 use rusqlite::types::{ToSqlOutput, ValueRef};

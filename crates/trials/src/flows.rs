@@ -40,7 +40,7 @@ mod wire;
 mod world;
 
 pub use disk::Forgotten;
-pub use memory::Memory;
 pub use liars::LEFT_OUT;
+pub use memory::Memory;
 pub use run::{run, run_both, run_liars, run_with};
 pub use summary::{Summary, Total};

@@ -34,7 +34,9 @@ fn no_seed_breaks_a_network_of_nodes() {
     }
     let [races, kills, parts, traces] = total.evidence();
     assert!(races > 500 && kills > 10 && parts > 1_000 && traces > 10_000, "{total}");
-    for kind in ["conflict", "insufficient", "counterparty", "killed", "outside_time_window", "final", "unknown"] {
+    for kind in
+        ["conflict", "insufficient", "counterparty", "killed", "outside_time_window", "final", "unknown"]
+    {
         assert!(total.failures(kind) > 0, "no user was told of {kind}: {total}");
     }
 }

@@ -69,7 +69,9 @@ impl Engine {
             };
             let context = Context(cell.clone());
             let begun = match &cell.origin {
-                Origin::User { .. } | Origin::Node => self.registry.begin(&cell.name, cell.version, context, &arguments),
+                Origin::User { .. } | Origin::Node => {
+                    self.registry.begin(&cell.name, cell.version, context, &arguments)
+                }
                 Origin::Session { peer, session } => {
                     let session = context.session(*session, peer);
                     self.registry.answer(&cell.name, cell.version, context, session)

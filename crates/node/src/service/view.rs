@@ -51,23 +51,25 @@ fn learned(core: &Core, outcome: Outcome) -> Result<Outcome, Refusal> {
         return Ok(Err(FlowError::Final { transaction: id, kind, reason }));
     }
     if store.unresolved(Some(id), None, 1).map_err(store_refusal)?.is_empty() {
-        return Ok(Err(FlowError::refused(format!("its notary did not make transaction {id} final: {reason}"))));
+        return Ok(Err(FlowError::refused(format!(
+            "its notary did not make transaction {id} final: {reason}"
+        ))));
     }
     Ok(outcome)
 }
 
 /// What others have not confirmed, and what is not known to be final.
 pub(super) fn undelivered(core: &Core, query: &UndeliveredQuery) -> Result<UndeliveredPage, Refusal> {
-    let invalid = |what: &str| Refusal::new(RefusalCode::RequestInvalid, format!("{what} is no transaction's id"));
+    let invalid =
+        |what: &str| Refusal::new(RefusalCode::RequestInvalid, format!("{what} is no transaction's id"));
     let transaction: Option<TransactionId> = match &query.transaction_id {
         Some(text) => Some(text.parse().map_err(|_| invalid("`transaction_id`"))?),
         None => None,
     };
     let after: Option<(Name, TransactionId)> = match &query.cursor {
         Some(cursor) => {
-            let parsed = cursor.split_once(' ').and_then(|(id, party)| {
-                Some((party.parse().ok()?, id.parse().ok()?))
-            });
+            let parsed =
+                cursor.split_once(' ').and_then(|(id, party)| Some((party.parse().ok()?, id.parse().ok()?)));
             let damaged = || Refusal::new(RefusalCode::CursorInvalid, "the cursor is damaged");
             Some(parsed.ok_or_else(damaged)?)
         }

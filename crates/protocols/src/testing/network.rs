@@ -10,8 +10,8 @@ use tally_contracts::{
     Timestamp, TransactionId, cash,
 };
 use tally_flows::{
-    Delivered, DeliveryError, Engine, Flow, FlowError, FlowId, Limits, Notary, Origin, Outcome, Rate, Registry,
-    Start, StartError, View,
+    Delivered, DeliveryError, Engine, Flow, FlowError, FlowId, Limits, Notary, Origin, Outcome, Rate,
+    Registry, Start, StartError, View,
 };
 
 use super::host::{Memory, Pending, as_host};

@@ -80,10 +80,9 @@ impl TryFrom<wire::Outcome> for Outcome {
                 reason: failure.reason,
                 counterparty: failure.counterparty,
             })),
-            wire::outcome::Result::Unknown(fate) => Ok(Self::Unknown(UnknownFate {
-                transaction_id: fate.transaction_id,
-                reason: fate.reason,
-            })),
+            wire::outcome::Result::Unknown(fate) => {
+                Ok(Self::Unknown(UnknownFate { transaction_id: fate.transaction_id, reason: fate.reason }))
+            }
         }
     }
 }

@@ -290,7 +290,11 @@ impl NodeService for FakeNode {
         Ok(FlowPage { flows, next: query.cursor.map(|cursor| cursor + "+") })
     }
 
-    async fn undelivered(&self, _caller: &Caller, query: UndeliveredQuery) -> Result<UndeliveredPage, Refusal> {
+    async fn undelivered(
+        &self,
+        _caller: &Caller,
+        query: UndeliveredQuery,
+    ) -> Result<UndeliveredPage, Refusal> {
         Ok(undelivered_page(query.transaction_id.as_deref().unwrap_or("T"), query.cursor))
     }
 

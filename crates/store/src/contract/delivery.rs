@@ -61,11 +61,8 @@ fn keeps_who_lacks_what(subject: &Subject<'_>) {
     subject.apply(&[lacks("A", 2, 8000), lacks("B", 1, 1500)]);
     subject.apply(&[lacks("B", 2, 5000 + 10 * LONGEST_PAUSE_MS)]);
     let later = 5000 + 11 * LONGEST_PAUSE_MS;
-    let second = [
-        (name("A"), id(2), 15_000),
-        (name("B"), id(1), 1500 + FIRST_PAUSE_MS),
-        (name("B"), id(2), later),
-    ];
+    let second =
+        [(name("A"), id(2), 15_000), (name("B"), id(1), 1500 + FIRST_PAUSE_MS), (name("B"), id(2), later)];
     assert_eq!(listed(subject, all()), second);
     let row = subject.store().undelivered(&all()).expect("rows").remove(0);
     assert_eq!((row.first_tried, row.last_tried), (at(1000), at(8000)));

@@ -260,7 +260,8 @@ impl Books {
                 let exact = u128::from(worth.quantity()) * u128::from(billionths / 10) / 100_000_000;
                 assert_eq!(sum, exact, "what was paid at a rate");
                 if let Some(Ok(output)) = &asked.outcome {
-                    let told: <CashPayAtRate as Flow>::Output = borsh::from_slice(output).expect("its output");
+                    let told: <CashPayAtRate as Flow>::Output =
+                        borsh::from_slice(output).expect("its output");
                     assert_eq!(u128::from(told.paid.quantity()), exact, "what is said to be paid at a rate");
                 }
                 effects.pass(cash(currency, issuer), node, *to, u64::try_from(exact).expect("an amount"));
@@ -318,7 +319,9 @@ impl Books {
         let makes_one = !matches!(asked.order.about, About::Talk | About::Nonsense | About::Lie);
         match asked.outcome.as_ref().filter(|_| makes_one)? {
             // The first part of the outputs of all flows that make a transaction.
-            Ok(output) => Some(TransactionId::from_bytes(*output.first_chunk().expect("it begins with an id"))),
+            Ok(output) => {
+                Some(TransactionId::from_bytes(*output.first_chunk().expect("it begins with an id")))
+            }
             Err(error) => match error.fate() {
                 Fate::Final(id) => Some(id),
                 Fate::Unknown(id) => self.recorded.contains_key(&id).then_some(id),

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tally_contracts::{AttachmentId, Name, PublicKey, SignedTransaction, StateRef, Timestamp, TransactionId};
 use tally_store::{
     Coin, CoinCursor, Consumption, FlowKey, FlowPage, FlowQuery, FlowRow, Outstanding, Queues, Result,
-    SavedFlow, Sqlite, SqliteOptions, StatePage, StateQuery, Store, StoreError, Undelivered, UndeliveredQuery,
-    UnresolvedRow, Usage, VaultState, Write,
+    SavedFlow, Sqlite, SqliteOptions, StatePage, StateQuery, Store, StoreError, Undelivered,
+    UndeliveredQuery, UnresolvedRow, Usage, VaultState, Write,
 };
 
 use super::memory::Memory;

@@ -55,8 +55,7 @@ impl Books {
     fn was_signed_away(&self, world: &World, node: usize, error: &FlowError) -> bool {
         let FlowError::Conflict { state, consumed_by } = error else { return false };
         let audit = world.machines[node].disk.audit();
-        let is_killed =
-            |outcome: &Vec<u8>| matches!(borsh::from_slice(outcome), Ok(Outcome::Err(error)) if error.code() == "killed" || error.fate() != Fate::Refused);
+        let is_killed = |outcome: &Vec<u8>| matches!(borsh::from_slice(outcome), Ok(Outcome::Err(error)) if error.code() == "killed" || error.fate() != Fate::Refused);
         self.consumer.get(state) == Some(consumed_by) && audit.ended.values().any(is_killed)
     }
 

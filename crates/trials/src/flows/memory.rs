@@ -253,7 +253,10 @@ impl Store for Memory {
             let wanted = tables.undelivered.values().filter(|row| {
                 query.transaction.is_none_or(|id| row.transaction == id)
                     && query.due_by.is_none_or(|by| row.due <= by)
-                    && query.after.as_ref().is_none_or(|(party, id)| (&row.party, &row.transaction) > (party, id))
+                    && query
+                        .after
+                        .as_ref()
+                        .is_none_or(|(party, id)| (&row.party, &row.transaction) > (party, id))
             });
             Ok(wanted.take(query.limit).cloned().collect())
         })

@@ -109,7 +109,14 @@ impl World {
     /// How long until a flow somewhere wants to be woken.
     pub(crate) fn next_deadline(&self) -> Option<u64> {
         let waits = self.machines.iter().filter_map(|machine| {
-            let due = machine.core.as_ref()?.engine().next_deadline().into_iter().chain(outstanding(machine)).min()?;
+            let due = machine
+                .core
+                .as_ref()?
+                .engine()
+                .next_deadline()
+                .into_iter()
+                .chain(outstanding(machine))
+                .min()?;
             Some(due.as_millis().saturating_sub(machine.now().as_millis()))
         });
         waits.min()

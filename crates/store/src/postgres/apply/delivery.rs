@@ -22,7 +22,8 @@ const UNKNOWN: &str = "INSERT INTO unresolved AS o \
      ON CONFLICT (transaction_id) DO UPDATE SET bytes = excluded.bytes, told = excluded.told, \
      last_tried = excluded.last_tried, reason = excluded.reason, \
      due = excluded.last_tried + least(greatest(excluded.last_tried - o.first_tried, $6), $7)";
-const KNOWN: &str = "DELETE FROM unresolved o USING unnest($1::bytea[]) AS u(id) WHERE o.transaction_id = u.id";
+const KNOWN: &str =
+    "DELETE FROM unresolved o USING unnest($1::bytea[]) AS u(id) WHERE o.transaction_id = u.id";
 
 pub(super) fn write<'a>(requests: &mut Requests<'a>, batch: &'a Batch<'a>) -> Result<()> {
     let (first_pause, longest) = (signed("a pause", FIRST_PAUSE_MS)?, signed("a pause", LONGEST_PAUSE_MS)?);
@@ -31,7 +32,9 @@ pub(super) fn write<'a>(requests: &mut Requests<'a>, batch: &'a Batch<'a>) -> Re
     for (party, transaction, attempt) in &batch.undelivered {
         let (party, id) = (party.as_str().as_bytes(), &transaction.as_bytes()[..]);
         match attempt {
-            Some(attempt) => lacks.push((party, id, signed("a time", attempt.at.as_millis())?, attempt.reason)),
+            Some(attempt) => {
+                lacks.push((party, id, signed("a time", attempt.at.as_millis())?, attempt.reason))
+            }
             None => has.push((party, id)),
         }
     }

@@ -69,7 +69,10 @@ pub(super) fn standing(flow: &FlowInfo) -> String {
         (Some(Outcome::Completed(output)), _, _) => output.to_string(),
         (Some(Outcome::Failed(failure)), _, _) => failure.to_string(),
         (Some(Outcome::Unknown(fate)), _, _) => {
-            format!("transaction {} may be final; its notary is asked again: {}", fate.transaction_id, fate.reason)
+            format!(
+                "transaction {} may be final; its notary is asked again: {}",
+                fate.transaction_id, fate.reason
+            )
         }
         (None, Some(reason), _) => reason.clone(),
         (None, None, Some(step)) => watch::describe(step),

@@ -248,14 +248,15 @@ impl Tables {
     fn delivery(&mut self, write: &Write) {
         match write {
             Write::Undelivered { transaction, party, at, reason } => {
-                let row = self.undelivered.entry((party.clone(), *transaction)).or_insert_with(|| Undelivered {
-                    party: party.clone(),
-                    transaction: *transaction,
-                    first_tried: *at,
-                    last_tried: *at,
-                    due: *at,
-                    reason: String::new(),
-                });
+                let row =
+                    self.undelivered.entry((party.clone(), *transaction)).or_insert_with(|| Undelivered {
+                        party: party.clone(),
+                        transaction: *transaction,
+                        first_tried: *at,
+                        last_tried: *at,
+                        due: *at,
+                        reason: String::new(),
+                    });
                 (row.last_tried, row.due) = (*at, due(row.first_tried, *at));
                 row.reason.clone_from(reason);
             }
