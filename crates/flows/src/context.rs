@@ -374,7 +374,7 @@ impl Context {
         }
     }
 
-    async fn done(&self, request: Request) -> Result<(), FlowError> {
+    pub(crate) async fn done(&self, request: Request) -> Result<(), FlowError> {
         match self.ask(request).await? {
             Response::Done => Ok(()),
             other => self.confused(&other).await,
@@ -390,7 +390,7 @@ impl Context {
     }
 
     /// An operation that does not wait, unless the run cannot go on.
-    async fn once<T>(&self, mut operation: impl FnMut(&mut crate::cell::State) -> Option<T>) -> T {
+    pub(crate) async fn once<T>(&self, mut operation: impl FnMut(&mut crate::cell::State) -> Option<T>) -> T {
         poll_fn(|_| {
             let mut state = self.0.state();
             if state.trouble.is_some() {

@@ -129,9 +129,53 @@ pub enum FlowError {
         /// Minor units wanted.
         wanted: u64,
     },
+    /// The transaction is final and recorded here; what the flow had left to do did not end well. Whoever started the
+    /// flow has what it asked for and must not ask again.
+    #[error("transaction {transaction} is final; the flow ended after that ({kind}): {reason}")]
+    Final {
+        /// The transaction.
+        transaction: TransactionId,
+        /// The [`code`](FlowError::code) of what ended the flow.
+        kind: String,
+        /// What ended it.
+        reason: String,
+    },
+    /// The notary was asked and its answer is not known. The node asks it again until it is: the same transaction
+    /// always gets the same answer.
+    #[error(
+        "it is not known yet whether transaction {transaction} is final; the flow ended ({kind}): {reason}"
+    )]
+    Unknown {
+        /// The transaction.
+        transaction: TransactionId,
+        /// The [`code`](FlowError::code) of what ended the flow.
+        kind: String,
+        /// What ended it.
+        reason: String,
+    },
+}
+
+/// What a failure says of the transaction that the flow was about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// Nothing became final: it may be asked for again.
+    Refused,
+    /// It may have become final: the node finds out.
+    Unknown(TransactionId),
+    /// It became final: it must not be asked for again.
+    Final(TransactionId),
 }
 
 impl FlowError {
+    /// What this failure says of the transaction that the flow was about.
+    pub fn fate(&self) -> Fate {
+        match self {
+            Self::Final { transaction, .. } => Fate::Final(*transaction),
+            Self::Unknown { transaction, .. } => Fate::Unknown(*transaction),
+            _ => Fate::Refused,
+        }
+    }
+
     /// A refusal by the flow's own rules.
     pub fn refused(reason: impl ToString) -> Self {
         Self::Refused { reason: reason.to_string() }
@@ -160,6 +204,8 @@ impl FlowError {
             Self::Killed => "killed",
             Self::TooLarge { .. } => "too_large",
             Self::Busy { .. } => "busy",
+            Self::Final { .. } => "final",
+            Self::Unknown { .. } => "unknown",
         }
     }
 
@@ -179,6 +225,9 @@ impl FlowError {
                 if party != peer =>
             {
                 Self::Refused { reason: format!("another party's flow failed ({kind})") }
+            }
+            Self::Final { kind, .. } | Self::Unknown { kind, .. } => {
+                Self::Refused { reason: format!("the flow ended ({kind})") }
             }
             Self::Conflict { .. } => Self::Refused {
                 reason: "a state that it needs was consumed by another transaction".to_owned(),

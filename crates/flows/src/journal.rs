@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use borsh::{BorshDeserialize, BorshSerialize};
-use tally_contracts::{Name, StateAndRef, Timestamp, TransactionSignature};
+use tally_contracts::{Name, StateAndRef, Timestamp, TransactionId, TransactionSignature};
 
 use crate::service::{Committed, LedgerWrite, Notary, Rate, Request, Response};
 use crate::{FlowError, FlowId, Message, SessionId};
@@ -23,6 +23,8 @@ pub enum Origin {
         /// The session.
         session: SessionId,
     },
+    /// The node itself: what it has to do without being asked.
+    Node,
 }
 
 /// How a flow begins; the first thing in its journal.
@@ -126,6 +128,10 @@ pub(crate) enum Step {
     Asked { request: u8, answer: Answer },
     /// It received a message, kept the transactions or the part of an attachment in it, and made this of it.
     Digested(Vec<u8>),
+    /// From here on this transaction may become final whatever becomes of the flow; these parties have to have it then.
+    Submitted { transaction: Vec<u8>, told: Vec<Name> },
+    /// Its fate is known: it is final and recorded here, or its notary refused it.
+    Decided { transaction: TransactionId, is_final: bool },
 }
 
 /// A [`Response`] as the journal keeps it.
@@ -154,6 +160,8 @@ impl Step {
             Self::Chose(_) => "wait for one of several".to_owned(),
             Self::Asked { request, .. } => format!("ask its node to {}", verb(*request)),
             Self::Digested(_) => "receive something to keep".to_owned(),
+            Self::Submitted { .. } => "submit a transaction".to_owned(),
+            Self::Decided { .. } => "learn a transaction's fate".to_owned(),
         }
     }
 
@@ -230,7 +238,7 @@ impl Answer {
     }
 }
 
-const VERBS: [&str; 19] = [
+const VERBS: [&str; 22] = [
     "find a party",
     "list the notaries",
     "sign",
@@ -250,6 +258,9 @@ const VERBS: [&str; 19] = [
     "say which identities are certified",
     "say whose cash it takes",
     "agree to a proposal",
+    "note who lacks a transaction",
+    "note who has a transaction",
+    "note that a transaction's fate is known",
 ];
 
 fn verb(request: u8) -> &'static str {
@@ -257,6 +268,9 @@ fn verb(request: u8) -> &'static str {
 }
 
 impl Request {
+    pub(crate) const RECORD: u8 = 9;
+    pub(crate) const COMMIT: u8 = 12;
+
     /// The kind of request, as the journal numbers it.
     pub(crate) fn kind(&self) -> u8 {
         match self {
@@ -269,16 +283,19 @@ impl Request {
             Self::Dependencies(_) => 6,
             Self::Known(_) => 7,
             Self::Keep(_) => 8,
-            Self::Record(_) => 9,
+            Self::Record(_) => Self::RECORD,
             Self::Release(_) => 10,
             Self::Attachment(_) => 11,
-            Self::Commit(_) => 12,
+            Self::Commit(_) => Self::COMMIT,
             Self::Rate { .. } => 13,
             Self::KeepPart(_) => 14,
             Self::Attach { .. } => 15,
             Self::Certified(_) => 16,
             Self::Issuers => 17,
             Self::Consent(_) => 18,
+            Self::Undelivered { .. } => 19,
+            Self::Delivered { .. } => 20,
+            Self::Resolved(_) => 21,
         }
     }
 

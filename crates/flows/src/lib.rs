@@ -20,6 +20,7 @@ mod cell;
 mod context;
 mod engine;
 mod error;
+mod fate;
 mod id;
 mod journal;
 mod message;
@@ -33,7 +34,7 @@ pub use engine::{
     Begun, ControlError, Delivered, DeliveryError, Drain, Engine, FlowState, Limits, RestoreError,
     StartError, Started, Turn, View,
 };
-pub use error::FlowError;
+pub use error::{Fate, FlowError};
 pub use id::{FlowId, IdError, SessionId};
 pub use journal::{Arrival, Mark, Origin, Outcome, Saved, Start, Unit};
 pub use message::{Body, Message, MessageError};

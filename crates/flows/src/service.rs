@@ -71,6 +71,25 @@ pub enum Request {
         /// Of how many parts it consists.
         parts: u32,
     },
+    /// A party has not confirmed that it has a final transaction: the node delivers it again. Answered by
+    /// [`Response::Done`].
+    Undelivered {
+        /// The transaction, recorded here.
+        transaction: TransactionId,
+        /// Who lacks it.
+        party: Name,
+        /// Why, for people.
+        reason: String,
+    },
+    /// A party has confirmed that it has a final transaction. Answered by [`Response::Done`].
+    Delivered {
+        /// The transaction.
+        transaction: TransactionId,
+        /// Who has it.
+        party: Name,
+    },
+    /// The fate of a transaction is known that an earlier flow left unknown. Answered by [`Response::Done`].
+    Resolved(TransactionId),
     /// Has the network ever certified each of these names with that key, as a legal identity? Answered by
     /// [`Response::Known`].
     Certified(Vec<Party>),
@@ -297,6 +316,34 @@ pub enum LedgerWrite {
     KeepPart(AttachmentPart),
     /// An attachment, verified against its hash.
     Attach(Attachment),
+    /// A party has not confirmed that it has a final transaction.
+    Undelivered {
+        /// The transaction.
+        transaction: TransactionId,
+        /// Who lacks it.
+        party: Name,
+        /// Why, for people.
+        reason: String,
+    },
+    /// A party has confirmed it.
+    Delivered {
+        /// The transaction.
+        transaction: TransactionId,
+        /// Who has it.
+        party: Name,
+    },
+    /// A flow ended without knowing whether this transaction is final, to which all but the notary's signatures are
+    /// given.
+    Unresolved {
+        /// The transaction.
+        transaction: Arc<SignedTransaction>,
+        /// Who has to have it if it is.
+        told: Vec<Name>,
+        /// What ended the flow.
+        reason: String,
+    },
+    /// Its fate is known now.
+    Resolved(TransactionId),
 }
 
 /// A request carried out.

@@ -13,14 +13,14 @@ use std::sync::{Arc, Mutex, OnceLock};
 use bytes::Bytes;
 use tally_contracts::{AttachmentId, Name, Party, StateRef, Timestamp, TransactionId};
 use tally_flows::{
-    Arrival, Begun, Delivered, DeliveryError, Engine, FlowError, FlowId, Limits, Mark, Origin, Outcome,
-    Registry,
-    RestoreError, Saved, SessionId, Start, StartError, Started,
+    Arrival, Begun, Delivered, DeliveryError, Engine, Fate, FlowError, FlowId, Limits, Mark, Origin, Outcome,
+    Registry, RestoreError, Saved, SessionId, Start, StartError, Started,
 };
 use tally_messaging::{Cause, Position, QueueId, Refusal};
 use tally_protocols::consent::DAY;
 use tally_store::{FlowStatus, Produced, Restored, SavedFlow, Store, StoreError, Write};
 
+use crate::courier::Courier;
 use crate::desk::commit::Batch;
 use crate::desk::watch::{Event, Follower, Step};
 use crate::desk::{Desk, Parts, full_text, lock};
@@ -145,6 +145,7 @@ pub struct Core {
     trackers: Mutex<Vec<Tracker>>,
     /// Messages were refused because there was no room.
     refused: AtomicBool,
+    courier: Courier,
     /// The batch under way, so that one is made at a time.
     committing: Mutex<Option<Batch>>,
     /// Peers with flows here that were not members when it was looked last.
@@ -171,6 +172,7 @@ impl Core {
             loopback: Mutex::default(),
             trackers: Mutex::default(),
             refused: AtomicBool::new(false),
+            courier: Courier::default(),
             committing: Mutex::new(None),
             absent: Mutex::default(),
         };
@@ -196,6 +198,9 @@ impl Core {
             let Some(last) = page.last() else { break };
             after = Some(last.flow.flow);
             for saved in page {
+                if let Err(error) = core.courier.restore(&saved) {
+                    tracing::error!(error = full_text(&error), "a delivery under way is not known as one");
+                }
                 core.take_up(saved);
             }
         }
@@ -266,6 +271,15 @@ impl Core {
     /// What it is made of.
     pub fn parts(&self) -> &Parts {
         &self.desk.parts
+    }
+
+    pub(crate) fn courier(&self) -> &Courier {
+        &self.courier
+    }
+
+    /// The time by its clock.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.desk.now()
     }
 
     /// What it counts.
@@ -383,6 +397,22 @@ impl Core {
             arguments: row.flow.arguments,
             origin,
         })
+    }
+
+    /// Starts a flow that the node needs itself; the shipped ones are in [`tally_protocols::deliver`].
+    ///
+    /// # Errors
+    /// See [`Unavailable`]. Nothing was started.
+    pub fn start_own(&self, flow: &str, arguments: Vec<u8>) -> Result<FlowId, Unavailable> {
+        self.available()?;
+        let (name, version) = self.engine.registry().newest(flow).map_err(StartError::from)?;
+        let seed = self.desk.seed();
+        let flow = FlowId::of_request("", &tally_crypto::hash(&seed).to_string());
+        let at = self.desk.now();
+        let start = Start { flow, name: name.into(), version, arguments, origin: Origin::Node, seed, at };
+        self.engine.start(start)?;
+        self.desk.meters.started.increment();
+        Ok(flow)
     }
 
     /// What is known of a flow; `None` when it was never started.
@@ -620,9 +650,11 @@ impl Core {
     fn release(&self, mut batch: Batch) {
         for unit in &batch.units {
             if let Some(outcome) = &unit.outcome {
-                match outcome {
-                    Ok(_) => self.desk.meters.completed.increment(),
-                    Err(_) => self.desk.meters.failed.increment(),
+                let meters = &self.desk.meters;
+                match outcome.as_ref().map_err(FlowError::fate) {
+                    Ok(_) | Err(Fate::Final(_)) => meters.completed.increment(),
+                    Err(Fate::Unknown(_)) => meters.unknown.increment(),
+                    Err(Fate::Refused) => meters.failed.increment(),
                 }
                 self.engine.forget(unit.flow);
             }

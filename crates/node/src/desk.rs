@@ -442,6 +442,21 @@ impl Host for Desk {
                 }
                 Err(refusal) => Response::Refused(refusal).into(),
             },
+            Request::Undelivered { transaction, party, reason } => Performed {
+                response: Response::Done,
+                writes: vec![LedgerWrite::Undelivered {
+                    transaction: *transaction,
+                    party: party.clone(),
+                    reason: reason.clone(),
+                }],
+            },
+            Request::Delivered { transaction, party } => Performed {
+                response: Response::Done,
+                writes: vec![LedgerWrite::Delivered { transaction: *transaction, party: party.clone() }],
+            },
+            Request::Resolved(transaction) => {
+                Performed { response: Response::Done, writes: vec![LedgerWrite::Resolved(*transaction)] }
+            }
             Request::Commit(_) if !self.is_notary => {
                 Response::Refused(FlowError::refused(format!("{} is not a notary", parts.me.name))).into()
             }

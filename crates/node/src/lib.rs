@@ -16,6 +16,7 @@
 //! ```
 
 mod core;
+mod courier;
 mod desk;
 mod expiry;
 mod http;
@@ -27,6 +28,7 @@ mod settings;
 mod users;
 
 pub use core::{Core, Known, OpenError, Post, Request, Unavailable, VaultChange};
+pub use courier::CourierError;
 pub use desk::watch::{Event, Follower, Step};
 pub use desk::{Clock, Network, Parts, Rates};
 pub use metrics::Meters;

@@ -25,6 +25,9 @@ pub struct Meters {
     pub(crate) started: Counter,
     pub(crate) completed: Counter,
     pub(crate) failed: Counter,
+    pub(crate) unknown: Counter,
+    pub(crate) undelivered: Gauge,
+    pub(crate) unresolved: Gauge,
     pub(crate) refused_messages: Counter,
     pub(crate) late_messages: Counter,
     pub(crate) taken_messages: Counter,
@@ -105,8 +108,26 @@ impl Meters {
                 "tally_flow_started_flows",
                 "Flows started, by users and by other nodes' flows.",
             )?,
-            completed: counter("tally_flow_completed_flows", "Flows that ended with an output.")?,
-            failed: counter("tally_flow_failed_flows", "Flows that ended with a failure.")?,
+            completed: counter(
+                "tally_flow_completed_flows",
+                "Flows that ended with an output, or after their transaction had become final.",
+            )?,
+            failed: counter(
+                "tally_flow_failed_flows",
+                "Flows that ended with a failure: nothing became final.",
+            )?,
+            unknown: counter(
+                "tally_flow_unknown_flows",
+                "Flows that ended before it was known whether their transaction is final.",
+            )?,
+            undelivered: gauge(
+                "tally_flow_undelivered_transactions",
+                "Final transactions, counted for each party that has not confirmed that it has them.",
+            )?,
+            unresolved: gauge(
+                "tally_flow_unresolved_transactions",
+                "Transactions whose notary was asked and has not been heard.",
+            )?,
             refused_messages: counter("tally_flow_refused_messages", "Messages that no flow could take.")?,
             late_messages: counter(
                 "tally_flow_late_messages",

@@ -32,6 +32,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const TICK: Duration = Duration::from_millis(5);
 /// How often the users' file is looked at.
 const USERS: Duration = Duration::from_secs(1);
+/// How often the node looks for what it has to deliver again.
+const DELIVERY: Duration = Duration::from_secs(1);
 
 /// Why a node cannot run.
 #[derive(Debug, thiserror::Error)]
@@ -320,6 +322,17 @@ impl Running {
                     while !stopping.load(Ordering::Relaxed) {
                         std::thread::park_timeout(USERS);
                         users_file.refresh(&admission);
+                    }
+                })?
+            },
+            {
+                let (core, stopping) = (core.clone(), stopping.clone());
+                spawn("courier", move || {
+                    while !stopping.load(Ordering::Relaxed) {
+                        if let Err(error) = core.deliver_due() {
+                            tracing::warn!(error = full_text(&error), "what is undelivered waits");
+                        }
+                        std::thread::park_timeout(DELIVERY);
                     }
                 })?
             },

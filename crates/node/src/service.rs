@@ -9,9 +9,7 @@ use bytes::Bytes;
 use tally_contracts::{AttachmentId, SignedTransaction, Timestamp, TransactionId};
 use tally_flows::{ControlError, FlowError, FlowId, Origin, StartError, Started};
 use tally_rpc::{
-    Caller, Drain, Feed, FlowDescription, FlowEnd, FlowEvent, FlowInfo, FlowPage, FlowQuery, NetworkMap,
-    NodeInfo, NodeService, Refusal, RefusalCode, StartFlow, TransactionInfo, VaultPage, VaultQuery,
-    VaultUpdate,
+    Caller, Drain, Feed, FlowDescription, FlowEnd, FlowEvent, FlowInfo, FlowPage, FlowQuery, NetworkMap, NodeInfo, NodeService, Refusal, RefusalCode, StartFlow, TransactionInfo, UndeliveredPage, UndeliveredQuery, VaultPage, VaultQuery, VaultUpdate,
 };
 use tokio::sync::oneshot;
 
@@ -208,6 +206,10 @@ impl NodeService for Service {
         self.read(move |core| view::flows(core, query)).await
     }
 
+    async fn undelivered(&self, _: &Caller, query: UndeliveredQuery) -> Result<UndeliveredPage, Refusal> {
+        self.read(move |core| view::undelivered(core, &query)).await
+    }
+
     async fn pause_flow(&self, _: &Caller, id: String) -> Result<(), Refusal> {
         Self::control(self.core.engine().pause(flow_id(&id)?))
     }
@@ -357,6 +359,7 @@ fn origin(origin: &Origin) -> String {
     match origin {
         Origin::User { name } => name.clone(),
         Origin::Session { peer, .. } => peer.to_string(),
+        Origin::Node => "node".to_owned(),
     }
 }
 

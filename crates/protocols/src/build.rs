@@ -14,7 +14,7 @@ use crate::check::{self, contracts, invalid, reasons};
 /// What a flow that made a transaction comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize, Serialize)]
 pub struct Final {
-    /// The transaction, recorded here and by everybody concerned.
+    /// The transaction: final, recorded here, and by everybody concerned of whom the node does not say otherwise.
     pub transaction: TransactionId,
 }
 

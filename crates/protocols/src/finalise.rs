@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tally_contracts::{Party, PublicKey, SignedTransaction};
+use tally_contracts::{Name, Party, PublicKey, SignedTransaction};
 use tally_flows::{Context, FlowError, Responder, Session};
 
 use crate::check::{self, contracts, dependencies_of, invalid};
@@ -14,16 +14,19 @@ pub const NAME: &str = "Finalise";
 /// The version of what is said in them.
 pub const VERSION: u32 = 1;
 
-/// Has the transaction notarised if it needs that, records it, hands it to the `others` and ends when all of them have
-/// recorded it. All signatures but the notary's are there and verified. A session that was opened before is used for
-/// the party at its other end; whoever waits there calls [`receive`].
+/// Has the transaction notarised if it needs that, records it, hands it to the `others` and ends when each of them has
+/// recorded it or has failed to. All signatures but the notary's are there and verified. A session that was opened before
+/// is used for the party at its other end; whoever waits there calls [`receive`].
 ///
-/// The transaction is recorded in the same unit in which it is sent, so no other party has it before this node does.
+/// The transaction is recorded in the same unit in which it is sent, so no other party has it before this node does. A
+/// party that fails to record it is noted, and the node delivers it again until it arrives; see
+/// [`deliver`](crate::deliver).
 ///
 /// # Errors
-/// Those of [`notarise`]. Before that, [`FlowError::Refused`] when somebody takes part in an output who would not be
-/// told. After it the transaction is final whatever happens; the first failure of another party is given once all
-/// have answered.
+/// Before the notary is asked, [`FlowError::Refused`] when somebody takes part in an output who would not be told, and
+/// [`FlowError::Invalid`] when the notary is none of this network: nothing happened. Then those of [`notarise`]: what the
+/// notary refuses leaves the transaction undone, anything else leaves the flow's outcome [`FlowError::Unknown`]. Once the
+/// notary has signed there are none.
 pub async fn finalise(
     context: &Context,
     transaction: SignedTransaction,
@@ -31,43 +34,105 @@ pub async fn finalise(
     sessions: &[Session],
 ) -> Result<Arc<SignedTransaction>, FlowError> {
     everybody_is_told(context, &transaction, others)?;
+    if transaction.transaction().needs_notary() {
+        check::notary(transaction.transaction(), &context.notaries().await?)?;
+    }
+    let mut told: Vec<&Party> = Vec::new();
+    for other in others {
+        if *other != *context.me() && !told.iter().any(|party| party.name == other.name) {
+            told.push(other);
+        }
+    }
+    let names: Vec<_> = told.iter().map(|party| party.name.clone()).collect();
+    let transaction = conclude(context, transaction, &names, is_refusal).await?;
+    let id = transaction.id();
+    let mut open: Vec<(&Party, Session, Offered)> = Vec::new();
+    for other in told {
+        context.step("Sending");
+        let session = sessions.iter().find(|session| *session.peer() == other.name);
+        match send(context, &transaction, other, session).await {
+            Ok((session, offered)) => open.push((other, session, offered)),
+            Err(error) => context.undelivered(id, &other.name, &error).await?,
+        }
+    }
+    for (other, session, mut offered) in open {
+        // One party's failure neither keeps the others from what is final nor undoes it.
+        if let Err(error) = offered.serve::<()>(context, &session).await {
+            context.undelivered(id, &other.name, &error).await?;
+        }
+    }
+    Ok(transaction)
+}
+
+/// Has the transaction made final by its notary, if it needs one, and records it. `told` is who has to have it then. An
+/// error for which `is_refusal` holds says that it is not final.
+pub(crate) async fn conclude(
+    context: &Context,
+    transaction: SignedTransaction,
+    told: &[Name],
+    is_refusal: impl Fn(&FlowError) -> bool,
+) -> Result<Arc<SignedTransaction>, FlowError> {
+    let id = transaction.id();
+    context.submitting(&transaction, told).await;
     let transaction = if transaction.transaction().needs_notary() {
-        let signature = notarise(context, &transaction).await?;
-        transaction.with(signature).map_err(|error| invalid(&error))?
+        match notarise(context, &transaction).await {
+            Ok(signature) => transaction.with(signature).map_err(|error| invalid(&error))?,
+            Err(error) => {
+                if is_refusal(&error) {
+                    context.decided(id, false).await;
+                }
+                return Err(error);
+            }
+        }
     } else {
         transaction
     };
     let transaction = Arc::new(transaction);
     context.step("Recording");
     context.record(vec![transaction.clone()]).await?;
-    let mut open: Vec<(Session, Offered)> = Vec::new();
-    for other in others {
-        if *other == *context.me() || open.iter().any(|(session, _)| *session.peer() == other.name) {
-            continue;
+    context.decided(id, true).await;
+    Ok(transaction)
+}
+
+/// How a notary's flow fails that has looked and does not commit: it commits and answers in one unit, so that after it has
+/// committed it can only be killed.
+pub(crate) const NOT_COMMITTED: [&str; 4] = ["refused", "invalid", "unexpected", "too_large"];
+/// How it fails when it has not looked.
+const NOT_ASKED: [&str; 3] = ["busy", "unknown_flow", "version"];
+
+/// Does this answer to the first question say that the notary has not committed the transaction? Not if its flow was
+/// killed or ended without an answer, or if its signature does not verify: it may have committed it before that.
+fn is_refusal(error: &FlowError) -> bool {
+    match error {
+        FlowError::Counterparty { kind, .. } => {
+            NOT_COMMITTED.contains(&kind.as_str()) || NOT_ASKED.contains(&kind.as_str())
         }
-        context.step("Sending");
-        let (session, offered, history) = match sessions.iter().find(|session| *session.peer() == other.name)
-        {
-            // It has resolved the history when it agreed.
-            Some(session) => (session.clone(), Offered::default(), Vec::new()),
-            None => {
-                let session = context.open_as(&other.name, NAME, VERSION).await?;
-                let (offered, history) =
-                    Offered::transaction(context, transaction.transaction(), &other.key).await?;
-                (session, offered, history)
-            }
-        };
-        session.send(&Offer { transaction: SignedTransaction::clone(&transaction), history }).await;
-        open.push((session, offered));
-    }
-    let mut failure = None;
-    for (session, offered) in &mut open {
-        // One party's failure must not keep the others from what is final.
-        if let Err(error) = offered.serve::<()>(context, session).await {
-            failure.get_or_insert(error);
+        FlowError::Conflict { .. } | FlowError::OutsideTimeWindow { .. } | FlowError::UnknownParty { .. } => {
+            true
         }
+        _ => false,
     }
-    failure.map_or(Ok(transaction), Err)
+}
+
+/// Hands a final transaction to a party, in a session that waits for it if there is one.
+pub(crate) async fn send(
+    context: &Context,
+    transaction: &SignedTransaction,
+    to: &Party,
+    waiting: Option<&Session>,
+) -> Result<(Session, Offered), FlowError> {
+    let (session, offered, history) = match waiting {
+        // It has resolved the history when it agreed.
+        Some(session) => (session.clone(), Offered::default(), Vec::new()),
+        None => {
+            let session = context.open_as(&to.name, NAME, VERSION).await?;
+            let (offered, history) =
+                Offered::transaction(context, transaction.transaction(), &to.key).await?;
+            (session, offered, history)
+        }
+    };
+    session.send(&Offer { transaction: transaction.clone(), history }).await;
+    Ok((session, offered))
 }
 
 /// # Errors

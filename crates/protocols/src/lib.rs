@@ -8,6 +8,7 @@
 //! | [`notarise`] | how it becomes final |
 //! | [`finalise`] | how everybody concerned records it |
 //! | [`consent`] | what a node agrees to when another node asks for its money |
+//! | [`deliver`] | how it arrives at who lacked it then |
 //! | [`cash`], [`iou`], [`bond`], [`oracle`], [`ping`] | the flows that users start, and what answers them |
 //!
 //! # A payment
@@ -33,6 +34,7 @@ mod build;
 pub mod cash;
 pub mod check;
 pub mod consent;
+pub mod deliver;
 pub mod finalise;
 pub mod iou;
 mod moment;
@@ -52,6 +54,8 @@ pub fn registry() -> Registry {
     Registry::new()
         .responder::<notarise::Notarise>()
         .responder::<finalise::Finalise>()
+        .flow::<deliver::Deliver>()
+        .flow::<deliver::Resolve>()
         .flow::<cash::CashIssue>()
         .flow::<cash::CashPay>()
         .flow::<cash::CashPayAtRate>()

@@ -7,8 +7,7 @@ use bytes::Bytes;
 use crate::feed::Feed;
 use crate::refusal::Refusal;
 use crate::types::{
-    Drain, FlowDescription, FlowEnd, FlowEvent, FlowInfo, FlowPage, FlowQuery, NetworkMap, NodeInfo,
-    StartFlow, TransactionInfo, VaultPage, VaultQuery, VaultUpdate,
+    Drain, FlowDescription, FlowEnd, FlowEvent, FlowInfo, FlowPage, FlowQuery, NetworkMap, NodeInfo, StartFlow, TransactionInfo, UndeliveredPage, UndeliveredQuery, VaultPage, VaultQuery, VaultUpdate,
 };
 
 /// Who makes a call. The server has checked the token and the permission already.
@@ -65,6 +64,14 @@ pub trait NodeService: Send + Sync + 'static {
         caller: &Caller,
         query: FlowQuery,
     ) -> impl Future<Output = Result<FlowPage, Refusal>> + Send;
+
+    /// Final transactions that others have not confirmed, by party and transaction, and those of unknown fate;
+    /// `page_size` is 1 to 1,000.
+    fn undelivered(
+        &self,
+        caller: &Caller,
+        query: UndeliveredQuery,
+    ) -> impl Future<Output = Result<UndeliveredPage, Refusal>> + Send;
 
     /// Stops a flow from taking further steps until it is retried.
     fn pause_flow(

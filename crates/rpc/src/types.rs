@@ -30,10 +30,77 @@ pub struct FlowEnd {
 /// How a flow ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// With an output.
+    /// With an output. The transaction that it names in `transaction`, if it does, is final.
     Completed(Value),
-    /// With a failure, its own or a counterparty's; a killed flow fails too.
+    /// With a failure, its own or a counterparty's, or by being killed; nothing became final.
     Failed(FlowFailure),
+    /// Before it was known whether its transaction is final.
+    Unknown(UnknownFate),
+}
+
+/// A transaction that may be final; its node asks the notary again until it knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownFate {
+    /// The transaction.
+    pub transaction_id: String,
+    /// What ended the flow, for a person.
+    pub reason: String,
+}
+
+/// Which undelivered transactions to list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UndeliveredQuery {
+    /// Only of this transaction.
+    pub transaction_id: Option<String>,
+    /// How many to answer with: 1 to 1,000; 0 for 100.
+    pub page_size: u32,
+    /// Where the page before ended.
+    pub cursor: Option<String>,
+}
+
+/// A page of undelivered transactions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UndeliveredPage {
+    /// By party and transaction.
+    pub undelivered: Vec<Undelivered>,
+    /// By transaction; on the first page.
+    pub unresolved: Vec<Unresolved>,
+    /// The cursor of the next page.
+    pub next: Option<String>,
+}
+
+/// A party that has not confirmed a final transaction. Times in ms since the Unix epoch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Undelivered {
+    /// The transaction.
+    pub transaction_id: String,
+    /// The party's name.
+    pub party: String,
+    /// Whether it is a member of the network; if not, nothing is tried.
+    pub is_member: bool,
+    /// When it was tried first.
+    pub first_tried_at_ms: u64,
+    /// When it was tried last.
+    pub last_tried_at_ms: u64,
+    /// When it is tried again.
+    pub due_at_ms: u64,
+    /// What came of it last, for a person.
+    pub reason: String,
+}
+
+/// A transaction whose notary was asked and has not been heard. Times in ms since the Unix epoch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unresolved {
+    /// The transaction.
+    pub transaction_id: String,
+    /// When the notary was asked first.
+    pub first_tried_at_ms: u64,
+    /// When it was asked last.
+    pub last_tried_at_ms: u64,
+    /// When it is asked again.
+    pub due_at_ms: u64,
+    /// What came of it last, for a person.
+    pub reason: String,
 }
 
 /// Why a flow failed.
@@ -79,8 +146,10 @@ pub enum FlowState {
     Held,
     /// It ended with an output.
     Completed,
-    /// It ended with a failure, or was killed.
+    /// It ended with a failure, or was killed, and nothing became final.
     Failed,
+    /// It ended before it was known whether its transaction is final.
+    Unknown,
 }
 
 /// How far a node is drained.

@@ -11,10 +11,10 @@ mod tests;
 pub(crate) use part::{Kind, Part, PartKey};
 
 use crate::row::state_ref_bytes;
-use crate::write::{Consent, FlowKey, Mark, NewFlow, QueueKey, Recorded, Write};
+use crate::write::{Consent, FlowKey, Mark, NewFlow, QueueKey, Recorded, Unresolved, Write};
 use crate::{Result, StoreError};
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use tally_contracts::{AttachmentId, Name, StateRef, Timestamp, TransactionId};
 
 /// Bits of the number in the key of an outbound message; the peer is above them.
@@ -74,6 +74,17 @@ pub(crate) struct Batch<'a> {
     pub(crate) spent: Vec<Spent<'a>>,
     /// The mark of a restored backup goes.
     pub(crate) recovered: bool,
+    /// Sorted by party and transaction; `None` where it has been delivered.
+    pub(crate) undelivered: Vec<(&'a Name, TransactionId, Option<Attempt<'a>>)>,
+    /// Sorted by transaction; `None` where it is known.
+    pub(crate) unresolved: Vec<(TransactionId, Option<&'a Unresolved>)>,
+}
+
+/// When something was tried, and what came of it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Attempt<'a> {
+    pub(crate) at: Timestamp,
+    pub(crate) reason: &'a str,
 }
 
 /// What becomes of a flow in this batch.
@@ -119,6 +130,8 @@ impl<'a> Batch<'a> {
         let mut locks: HashMap<(FlowKey, StateRef), bool> = HashMap::new();
         let mut acknowledged: HashMap<&'a Name, u64> = HashMap::new();
         let mut received: HashMap<(&'a Name, QueueKey), u64> = HashMap::new();
+        let mut undelivered: BTreeMap<(&'a Name, TransactionId), Option<Attempt<'a>>> = BTreeMap::new();
+        let mut unresolved: BTreeMap<TransactionId, Option<&'a Unresolved>> = BTreeMap::new();
         let mut fate = |flow: &FlowKey, change: &mut dyn FnMut(&mut Fate<'a>) -> Result<()>| {
             change(match fates.entry(*flow) {
                 Entry::Occupied(entry) => entry.into_mut(),
@@ -176,6 +189,18 @@ impl<'a> Batch<'a> {
                     batch.spent.push(Spent { state: *state, by: *by, requester, at: *at });
                 }
                 Write::Recovered => batch.recovered = true,
+                Write::Undelivered { transaction, party, at, reason } => {
+                    undelivered.insert((party, *transaction), Some(Attempt { at: *at, reason }));
+                }
+                Write::Delivered { transaction, party } => {
+                    undelivered.insert((party, *transaction), None);
+                }
+                Write::Unresolved(row) => {
+                    unresolved.insert(row.transaction, Some(row));
+                }
+                Write::Resolved(transaction) => {
+                    unresolved.insert(*transaction, None);
+                }
             }
         }
         batch
@@ -214,6 +239,9 @@ impl<'a> Batch<'a> {
                 return Err(StoreError::Twice { state: a.state, by: a.by, again: b.by });
             }
         }
+        batch.undelivered =
+            undelivered.into_iter().map(|((party, id), attempt)| (party, id, attempt)).collect();
+        batch.unresolved = unresolved.into_iter().collect();
         batch.acknowledged = acknowledged.into_iter().collect();
         batch.acknowledged.sort();
         batch.received = received.into_iter().map(|((peer, queue), up_to)| (peer, queue, up_to)).collect();

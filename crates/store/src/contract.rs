@@ -1,6 +1,7 @@
 //! What every store must do: one suite, run on each of them.
 
 mod batches;
+mod delivery;
 mod flows;
 mod ledger;
 mod migrated;
@@ -9,7 +10,10 @@ mod vault;
 
 pub use migrated::{SCHEMA_1, check_migrated};
 
-use crate::{FlowPage, FlowQuery, NewFlow, Queues, Result, SavedFlow, StatePage, Store, Write};
+use crate::{
+    FlowPage, FlowQuery, NewFlow, Queues, Result, SavedFlow, StatePage, Store, Undelivered, UndeliveredQuery,
+    UnresolvedRow, Write,
+};
 use std::sync::Arc;
 use tally_contracts::{Name, PublicKey, StateRef, Timestamp, TransactionId};
 
@@ -21,7 +25,8 @@ pub type Open = Box<dyn Fn() -> Result<Arc<dyn Store>>>;
 /// # Panics
 /// If the store breaks a promise.
 pub fn check(fresh: &dyn Fn() -> Open) {
-    for test in [flows::TESTS, queues::TESTS, ledger::TESTS, vault::TESTS, batches::TESTS].concat() {
+    let suites = [flows::TESTS, queues::TESTS, ledger::TESTS, vault::TESTS, batches::TESTS, delivery::TESTS];
+    for test in suites.concat() {
         test(&Subject::new(fresh));
     }
 }
@@ -75,6 +80,10 @@ impl<'a> Subject<'a> {
             queues: store.queues().expect("queues"),
             locks: store.locks().expect("locks"),
             states: store.states(&vault::everything()).expect("states"),
+            undelivered: store
+                .undelivered(&UndeliveredQuery { limit: 1000, ..UndeliveredQuery::default() })
+                .expect("rows"),
+            unresolved: store.unresolved(None, None, 1000).expect("rows"),
         }
     }
 }
@@ -86,6 +95,8 @@ struct Seen {
     queues: Queues,
     locks: Vec<(StateRef, [u8; 16])>,
     states: StatePage,
+    undelivered: Vec<Undelivered>,
+    unresolved: Vec<UnresolvedRow>,
 }
 
 fn flow(id: u8) -> NewFlow {

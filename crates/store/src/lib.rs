@@ -20,6 +20,7 @@ mod batch;
 #[cfg(feature = "contract")]
 pub mod contract;
 mod cursor;
+mod delivery;
 mod error;
 mod meter;
 mod migration;
@@ -42,12 +43,15 @@ pub use options::{Database, Needs, PostgresOptions, SqliteOptions};
 pub use postgres::Postgres;
 pub use query::{MAX_PAGE_SIZE, MAX_REFERENCES, Sort, StateQuery, Status};
 pub use read::{
-    Aside, Coin, CoinCursor, Consumption, FlowPage, FlowQuery, FlowRow, FlowStatus, Outbound, Queues,
-    Restored,
-    SavedArrival, SavedFlow, StatePage, Usage, VaultState,
+    Aside, Coin, CoinCursor, Consumption, FlowPage, FlowQuery, FlowRow, FlowStatus, Outbound, Outstanding,
+    Queues, Restored, SavedArrival, SavedFlow, StatePage, Undelivered, UndeliveredQuery, UnresolvedRow, Usage,
+    VaultState,
 };
 pub use sqlite::Sqlite;
-pub use write::{Consent, FlowKey, Mark, NewFlow, Produced, QueueKey, Recorded, SessionKey, Write};
+pub use write::{
+    Consent, FIRST_PAUSE_MS, FlowKey, LONGEST_PAUSE_MS, Mark, NewFlow, Produced, QueueKey, Recorded,
+    SessionKey, Unresolved, Write,
+};
 
 use std::sync::Arc;
 use tally_contracts::{AttachmentId, Name, PublicKey, StateRef, Timestamp, TransactionId};
@@ -191,6 +195,29 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// See [`StoreError`].
     fn consents(&self, since: Timestamp) -> Result<Vec<Consent>>;
+    /// Who has not confirmed which final transaction, by party and transaction.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    fn undelivered(&self, query: &UndeliveredQuery) -> Result<Vec<Undelivered>>;
+
+    /// Transactions of unknown fate, by id: this one, or all; those that are to be asked about again by `due_by`; at most
+    /// `limit`.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    fn unresolved(
+        &self,
+        transaction: Option<TransactionId>,
+        due_by: Option<Timestamp>,
+        limit: usize,
+    ) -> Result<Vec<UnresolvedRow>>;
+
+    /// How much of either there is.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    fn outstanding(&self) -> Result<Outstanding>;
 
     /// What was done since the store was opened.
     fn usage(&self) -> Usage;

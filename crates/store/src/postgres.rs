@@ -15,6 +15,7 @@ mod tls;
 pub(crate) use backup::{back_up, restore};
 
 use crate::batch::Batch;
+use crate::delivery;
 use crate::meter::Meter;
 use crate::migration::Step;
 use crate::pool::Pool;
@@ -23,8 +24,9 @@ use crate::reads;
 use crate::session::Session;
 use crate::write::{Consent, FlowKey, Write};
 use crate::{
-    Coin, CoinCursor, Consumption, FlowPage, FlowQuery, FlowRow, PostgresOptions, Queues, Result, SavedFlow,
-    StatePage, Store, StoreError, Usage, VaultState,
+    Coin, CoinCursor, Consumption, FlowPage, FlowQuery, FlowRow, Outstanding, PostgresOptions, Queues,
+    Result, SavedFlow, StatePage, Store, StoreError, Undelivered, UndeliveredQuery, UnresolvedRow, Usage,
+    VaultState,
 };
 use apply::Writer;
 use link::{Link, Place};
@@ -38,6 +40,7 @@ pub(crate) const STEPS: &[Step] = &[
     Step { schema: 2, sql: include_str!("../migrations/postgres/0002_find_more.sql") },
     Step { schema: 3, sql: include_str!("../migrations/postgres/0003_operation.sql") },
     Step { schema: 4, sql: include_str!("../migrations/postgres/0004_set_aside.sql") },
+    Step { schema: 5, sql: include_str!("../migrations/postgres/0005_delivery.sql") },
 ];
 
 /// A store in a schema of a PostgreSQL server, version 13 or later.
@@ -213,6 +216,23 @@ impl Store for Postgres {
 
     fn consents(&self, since: Timestamp) -> Result<Vec<Consent>> {
         self.read(|session| reads::consents(session, since))
+    }
+
+    fn undelivered(&self, query: &UndeliveredQuery) -> Result<Vec<Undelivered>> {
+        self.read(|session| delivery::undelivered(session, query))
+    }
+
+    fn unresolved(
+        &self,
+        transaction: Option<TransactionId>,
+        due_by: Option<Timestamp>,
+        limit: usize,
+    ) -> Result<Vec<UnresolvedRow>> {
+        self.read(|session| delivery::unresolved(session, transaction, due_by, limit))
+    }
+
+    fn outstanding(&self) -> Result<Outstanding> {
+        self.read(|session| delivery::outstanding(session))
     }
 
     fn usage(&self) -> Usage {

@@ -1,6 +1,6 @@
 //! What a store answers.
 
-use crate::write::{Mark, NewFlow, QueueKey, SessionKey};
+use crate::write::{Mark, NewFlow, QueueKey, SessionKey, Unresolved};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use tally_contracts::{Name, State, StateRef, Summary, Timestamp, TransactionId};
@@ -192,6 +192,56 @@ impl CoinCursor {
     pub const fn place(self) -> i64 {
         self.0
     }
+}
+
+/// A party that has not confirmed a final transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Undelivered {
+    /// Who lacks it.
+    pub party: Name,
+    /// The transaction.
+    pub transaction: TransactionId,
+    /// When it was tried first.
+    pub first_tried: Timestamp,
+    /// When it was tried last.
+    pub last_tried: Timestamp,
+    /// When it is to be tried again.
+    pub due: Timestamp,
+    /// What came of it last.
+    pub reason: String,
+}
+
+/// Which undelivered transactions to list, by party and transaction. A field that is absent does not restrict.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct UndeliveredQuery {
+    /// Of this transaction.
+    pub transaction: Option<TransactionId>,
+    /// Those after this one.
+    pub after: Option<(Name, TransactionId)>,
+    /// Those that are to be tried again by then.
+    pub due_by: Option<Timestamp>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+/// A transaction whose fate is not known yet, and since when.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnresolvedRow {
+    /// The transaction; `at` is when the notary was asked last.
+    pub unresolved: Unresolved,
+    /// When it was asked first.
+    pub first_tried: Timestamp,
+    /// When it is to be asked again.
+    pub due: Timestamp,
+}
+
+/// How much is undelivered and unresolved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Outstanding {
+    /// Confirmations that are missing.
+    pub undelivered: u64,
+    /// Transactions of unknown fate.
+    pub unresolved: u64,
 }
 
 /// What a store has done since it was opened, for metrics.

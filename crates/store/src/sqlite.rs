@@ -10,6 +10,7 @@ mod connection;
 pub(crate) use backup::{back_up, restore};
 
 use crate::batch::Batch;
+use crate::delivery;
 use crate::meter::Meter;
 use crate::migration::Step;
 use crate::pool::Pool;
@@ -18,8 +19,9 @@ use crate::reads;
 use crate::session::{Columns, Mistyped, Session, Value};
 use crate::write::{Consent, FlowKey, Write};
 use crate::{
-    Coin, CoinCursor, Consumption, FlowPage, FlowQuery, FlowRow, Queues, Result, SavedFlow, SqliteOptions,
-    StatePage, Store, StoreError, Usage, VaultState,
+    Coin, CoinCursor, Consumption, FlowPage, FlowQuery, FlowRow, Outstanding, Queues, Result, SavedFlow,
+    SqliteOptions, StatePage, Store, StoreError, Undelivered, UndeliveredQuery, UnresolvedRow, Usage,
+    VaultState,
 };
 use apply::Writer;
 use rusqlite::types::{ToSqlOutput, ValueRef};
@@ -37,6 +39,7 @@ pub(crate) const STEPS: &[Step] = &[
     Step { schema: 2, sql: include_str!("../migrations/sqlite/0002_find_more.sql") },
     Step { schema: 3, sql: include_str!("../migrations/sqlite/0003_operation.sql") },
     Step { schema: 4, sql: include_str!("../migrations/sqlite/0004_set_aside.sql") },
+    Step { schema: 5, sql: include_str!("../migrations/sqlite/0005_delivery.sql") },
 ];
 
 /// How long to wait for the lock of a process that has just ended: a program that it was starting holds its files until
@@ -235,6 +238,23 @@ impl Store for Sqlite {
 
     fn consents(&self, since: Timestamp) -> Result<Vec<Consent>> {
         self.read(|session| reads::consents(session, since))
+    }
+
+    fn undelivered(&self, query: &UndeliveredQuery) -> Result<Vec<Undelivered>> {
+        self.read(|session| delivery::undelivered(session, query))
+    }
+
+    fn unresolved(
+        &self,
+        transaction: Option<TransactionId>,
+        due_by: Option<Timestamp>,
+        limit: usize,
+    ) -> Result<Vec<UnresolvedRow>> {
+        self.read(|session| delivery::unresolved(session, transaction, due_by, limit))
+    }
+
+    fn outstanding(&self) -> Result<Outstanding> {
+        self.read(|session| delivery::outstanding(session))
     }
 
     fn usage(&self) -> Usage {

@@ -140,6 +140,28 @@ pub enum Write {
     },
     /// What a restored backup lacked is here: the mark of [`Queues::restored`](crate::Queues::restored) goes.
     Recovered,
+    /// A party has not confirmed a final transaction. Of several writes about one party and transaction the last holds.
+    Undelivered {
+        /// The transaction.
+        transaction: TransactionId,
+        /// Who lacks it.
+        party: Name,
+        /// When it was tried.
+        at: Timestamp,
+        /// What came of it.
+        reason: String,
+    },
+    /// A party has confirmed a final transaction.
+    Delivered {
+        /// The transaction.
+        transaction: TransactionId,
+        /// Who has it.
+        party: Name,
+    },
+    /// Whether a transaction is final is not known. Of several writes about one transaction the last holds.
+    Unresolved(Unresolved),
+    /// It is known.
+    Resolved(TransactionId),
 }
 
 /// A consent of the configuration that a flow has used.
@@ -153,6 +175,27 @@ pub struct Consent {
     pub quantity: u64,
     /// When.
     pub at: Timestamp,
+}
+
+/// The first pause before something undelivered or unresolved is tried again, in milliseconds. Each pause is as long as
+/// it has been tried for by then.
+pub const FIRST_PAUSE_MS: u64 = 1000;
+/// The longest pause, in milliseconds: an hour.
+pub const LONGEST_PAUSE_MS: u64 = 60 * 60 * 1000;
+
+/// A transaction whose notary was asked and has not been heard.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unresolved {
+    /// Its id.
+    pub transaction: TransactionId,
+    /// Its bytes, with all signatures but the notary's.
+    pub bytes: Vec<u8>,
+    /// Who has to have it if it is final, encoded by the caller.
+    pub told: Vec<u8>,
+    /// When the notary was asked, for the last time.
+    pub at: Timestamp,
+    /// What came of it.
+    pub reason: String,
 }
 
 /// A flow that begins.

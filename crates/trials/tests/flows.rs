@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use tally_store::{Store, contract};
-use tally_trials::flows::{Forgotten, Memory, Total, run, run_with, steps};
+use tally_trials::flows::{Forgotten, Memory, Total, run, run_liars, run_with, steps};
 
 #[test]
 fn the_store_in_memory_does_what_a_store_must() {
@@ -34,7 +34,26 @@ fn no_seed_breaks_a_network_of_nodes() {
     }
     let [races, kills, parts, traces] = total.evidence();
     assert!(races > 500 && kills > 10 && parts > 1_000 && traces > 10_000, "{total}");
-    for kind in ["conflict", "insufficient", "counterparty", "killed", "outside_time_window"] {
+    for kind in
+        ["conflict", "insufficient", "counterparty", "killed", "outside_time_window", "final", "unknown"]
+    {
+        assert!(total.failures(kind) > 0, "no user was told of {kind}: {total}");
+    }
+}
+
+/// Nodes that lie with keys of their own rob nobody, and what is final is never reported as failed.
+#[test]
+fn no_liar_breaks_a_network_of_nodes() {
+    let mut total = Total::default();
+    for seed in 1..=120 {
+        let summary = run_liars(seed);
+        if seed.is_multiple_of(16) {
+            assert_eq!(run_liars(seed), summary, "seed {seed} replays");
+        }
+        total.add(&summary);
+    }
+    println!("{total}");
+    for kind in ["unknown", "counterparty", "conflict"] {
         assert!(total.failures(kind) > 0, "no user was told of {kind}: {total}");
     }
 }

@@ -214,6 +214,7 @@ async fn listen(mut ends: FlowEnds, began: Instant, tell: mpsc::UnboundedSender<
                     Ok(end) => match end.outcome {
                         Outcome::Completed(_) => None,
                         Outcome::Failed(failure) => Some(failure.to_string()),
+                        Outcome::Unknown(fate) => Some(format!("unknown: {}", fate.reason)),
                     },
                     Err(error) => Some(error.to_string()),
                 };

@@ -74,7 +74,9 @@ impl Engine {
             };
             let context = Context(cell.clone());
             let begun = match &cell.origin {
-                Origin::User { .. } => self.registry.begin(&cell.name, cell.version, context, &arguments),
+                Origin::User { .. } | Origin::Node => {
+                    self.registry.begin(&cell.name, cell.version, context, &arguments)
+                }
                 Origin::Session { peer, session } => {
                     let session = context.session(*session, peer);
                     self.registry.answer(&cell.name, cell.version, context, session)
@@ -138,7 +140,7 @@ impl Engine {
                 *running = None;
                 hang_up(&mut state, result.as_ref().err());
                 state.status = Status::Ended;
-                outcome = Some(result);
+                outcome = Some(result.map_err(|error| state.leave_behind(error, &cell.me.name)));
             }
             Reached::Trouble(Trouble::Passing(reason)) => {
                 *running = None;

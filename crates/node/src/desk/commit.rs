@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tally_contracts::{AttachmentId, Name, SignedTransaction, StateRef, TransactionId};
 use tally_flows::{Arrival, FlowError, FlowId, LedgerWrite, Mark, Outcome, Unit};
-use tally_store::{Consent, NewFlow, Produced, Recorded, StoreError, Write};
+use tally_store::{Consent, NewFlow, Produced, Recorded, StoreError, Unresolved, Write};
 
 use super::inbound::Progress;
 use super::recent::part_key;
@@ -333,6 +333,22 @@ impl Desk {
             LedgerWrite::Hold(states) if !ends => prepared.writes.push(Write::Lock { flow, states }),
             LedgerWrite::Release(states) if !ends => prepared.writes.push(Write::Unlock { flow, states }),
             LedgerWrite::Hold(_) | LedgerWrite::Release(_) => {}
+            LedgerWrite::Undelivered { transaction, party, reason } => {
+                prepared.writes.push(Write::Undelivered { transaction, party, at, reason });
+            }
+            LedgerWrite::Delivered { transaction, party } => {
+                prepared.writes.push(Write::Delivered { transaction, party });
+            }
+            LedgerWrite::Unresolved { transaction, told, reason } => {
+                prepared.writes.push(Write::Unresolved(Unresolved {
+                    transaction: transaction.id(),
+                    bytes: transaction.encode(),
+                    told: borsh::to_vec(&told).expect("names are written to memory"),
+                    at,
+                    reason,
+                }));
+            }
+            LedgerWrite::Resolved(transaction) => prepared.writes.push(Write::Resolved(transaction)),
             LedgerWrite::Consume { states, by, requester } => {
                 for state in &states {
                     prepared.writes.push(Write::Consumed {

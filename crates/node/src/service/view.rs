@@ -1,9 +1,12 @@
 //! Flows, outcomes and transactions as clients read them.
 
 use serde_json::{Value, json};
-use tally_contracts::SignedTransaction;
+use tally_contracts::{Name, SignedTransaction, TransactionId};
 use tally_flows::{FlowError, FlowState as Standing, Outcome, Registry, View};
-use tally_rpc::{FlowFailure, FlowInfo, FlowPage, FlowQuery, FlowState, FlowStep, Refusal, RefusalCode};
+use tally_rpc::{
+    FlowFailure, FlowInfo, FlowPage, FlowQuery, FlowState, FlowStep, Refusal, RefusalCode, UndeliveredPage,
+    UndeliveredQuery, UnknownFate,
+};
 use tally_store::{FlowRow, FlowStatus, Mark, StoreError};
 
 use super::{millis, opening, origin};
@@ -25,8 +28,89 @@ pub(super) fn outcome(
             Ok(value) => tally_rpc::Outcome::Completed(value),
             Err(error) => tally_rpc::Outcome::Completed(json!({ "unreadable": error.to_string() })),
         },
+        // What was asked for is done, and must not be asked for again.
+        Err(FlowError::Final { transaction, reason, .. }) => {
+            let output = json!({ "transaction": transaction.to_string(), "ended_early": reason });
+            tally_rpc::Outcome::Completed(output)
+        }
+        Err(FlowError::Unknown { transaction, reason, .. }) => tally_rpc::Outcome::Unknown(UnknownFate {
+            transaction_id: transaction.to_string(),
+            reason: reason.clone(),
+        }),
         Err(error) => tally_rpc::Outcome::Failed(failure(error)),
     }
+}
+
+/// The outcome of a flow with what the node has learned since: the notary was asked again about a transaction that the
+/// flow left unknown.
+fn learned(core: &Core, outcome: Outcome) -> Result<Outcome, Refusal> {
+    let Err(FlowError::Unknown { transaction, kind, reason }) = &outcome else { return Ok(outcome) };
+    let (store, id) = (core.store(), *transaction);
+    if store.transaction(id).map_err(store_refusal)?.is_some() {
+        let (kind, reason) = (kind.clone(), reason.clone());
+        return Ok(Err(FlowError::Final { transaction: id, kind, reason }));
+    }
+    if store.unresolved(Some(id), None, 1).map_err(store_refusal)?.is_empty() {
+        return Ok(Err(FlowError::refused(format!(
+            "its notary did not make transaction {id} final: {reason}"
+        ))));
+    }
+    Ok(outcome)
+}
+
+/// What others have not confirmed, and what is not known to be final.
+pub(super) fn undelivered(core: &Core, query: &UndeliveredQuery) -> Result<UndeliveredPage, Refusal> {
+    let invalid =
+        |what: &str| Refusal::new(RefusalCode::RequestInvalid, format!("{what} is no transaction's id"));
+    let transaction: Option<TransactionId> = match &query.transaction_id {
+        Some(text) => Some(text.parse().map_err(|_| invalid("`transaction_id`"))?),
+        None => None,
+    };
+    let after: Option<(Name, TransactionId)> = match &query.cursor {
+        Some(cursor) => {
+            let parsed =
+                cursor.split_once(' ').and_then(|(id, party)| Some((party.parse().ok()?, id.parse().ok()?)));
+            let damaged = || Refusal::new(RefusalCode::CursorInvalid, "the cursor is damaged");
+            Some(parsed.ok_or_else(damaged)?)
+        }
+        None => None,
+    };
+    let size = usize::try_from(query.page_size.clamp(1, 1000)).expect("a page's size");
+    let unresolved = if after.is_none() {
+        core.store().unresolved(transaction, None, size).map_err(store_refusal)?
+    } else {
+        Vec::new()
+    };
+    let rows = tally_store::UndeliveredQuery { transaction, after, due_by: None, limit: size };
+    let rows = core.store().undelivered(&rows).map_err(store_refusal)?;
+    let next = rows.last().filter(|_| rows.len() == size);
+    let next = next.map(|row| format!("{} {}", row.transaction, row.party));
+    let network = &core.parts().network;
+    Ok(UndeliveredPage {
+        undelivered: rows
+            .into_iter()
+            .map(|row| tally_rpc::Undelivered {
+                transaction_id: row.transaction.to_string(),
+                is_member: network.party(&row.party).is_some(),
+                party: row.party.to_string(),
+                first_tried_at_ms: millis(row.first_tried),
+                last_tried_at_ms: millis(row.last_tried),
+                due_at_ms: millis(row.due),
+                reason: row.reason,
+            })
+            .collect(),
+        unresolved: unresolved
+            .into_iter()
+            .map(|row| tally_rpc::Unresolved {
+                transaction_id: row.unresolved.transaction.to_string(),
+                first_tried_at_ms: millis(row.first_tried),
+                last_tried_at_ms: millis(row.unresolved.at),
+                due_at_ms: millis(row.due),
+                reason: row.unresolved.reason,
+            })
+            .collect(),
+        next,
+    })
 }
 
 fn failure(error: &FlowError) -> FlowFailure {
@@ -80,9 +164,13 @@ pub(super) fn row(core: &Core, row: FlowRow) -> Result<FlowInfo, Refusal> {
         FlowStatus::Ended { outcome: bytes, at } => {
             let came_to: Outcome =
                 borsh::from_slice(&bytes).map_err(|error| broken("its outcome", &error))?;
-            let state = if came_to.is_ok() { FlowState::Completed } else { FlowState::Failed };
             let registry = core.engine().registry();
-            let came_to = outcome(registry, &row.flow.name, row.flow.version, &came_to);
+            let came_to = outcome(registry, &row.flow.name, row.flow.version, &learned(core, came_to)?);
+            let state = match &came_to {
+                tally_rpc::Outcome::Completed(_) => FlowState::Completed,
+                tally_rpc::Outcome::Failed(_) => FlowState::Failed,
+                tally_rpc::Outcome::Unknown(_) => FlowState::Unknown,
+            };
             (state, Some(millis(at)), None, Some(came_to))
         }
     };
@@ -106,7 +194,7 @@ const LOOKED_AT: usize = 10_000;
 pub(super) fn flows(core: &Core, query: FlowQuery) -> Result<FlowPage, Refusal> {
     let wants = |state: FlowState| query.states.is_empty() || query.states.contains(&state);
     let ended = match (
-        wants(FlowState::Completed) || wants(FlowState::Failed),
+        wants(FlowState::Completed) || wants(FlowState::Failed) || wants(FlowState::Unknown),
         wants(FlowState::Running) || wants(FlowState::Paused) || wants(FlowState::Held),
     ) {
         (true, true) => None,

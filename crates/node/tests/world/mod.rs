@@ -121,5 +121,6 @@ pub(crate) fn output(end: FlowEnd) -> Value {
     match end.outcome {
         Outcome::Completed(value) => value,
         Outcome::Failed(failure) => panic!("the flow failed: {failure}"),
+        Outcome::Unknown(fate) => panic!("the flow's fate is unknown: {fate:?}"),
     }
 }

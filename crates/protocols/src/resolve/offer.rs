@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use borsh::BorshDeserialize;
-use tally_contracts::{Attachment, AttachmentId, PublicKey, SignedTransaction, Transaction, TransactionId};
+use tally_contracts::{
+    Attachment, AttachmentId, PublicKey, SignedTransaction, Timestamp, Transaction, TransactionId,
+};
 use tally_flows::{Context, FlowError, Session};
 
 use super::attachments::{cut, parts};
@@ -86,8 +88,34 @@ impl Offered {
         context: &Context,
         session: &Session,
     ) -> Result<T, FlowError> {
+        self.hand_out(context, session, None).await
+    }
+
+    /// The same, but waits for each thing that the receiver says until `deadline` at most.
+    ///
+    /// # Errors
+    /// [`FlowError::Timeout`], and those of [`Offered::serve`].
+    pub async fn serve_until<T: BorshDeserialize>(
+        &mut self,
+        context: &Context,
+        session: &Session,
+        deadline: Timestamp,
+    ) -> Result<T, FlowError> {
+        self.hand_out(context, session, Some(deadline)).await
+    }
+
+    async fn hand_out<T: BorshDeserialize>(
+        &mut self,
+        context: &Context,
+        session: &Session,
+        deadline: Option<Timestamp>,
+    ) -> Result<T, FlowError> {
         loop {
-            match session.receive().await? {
+            let reply = match deadline {
+                Some(deadline) => session.receive_until(deadline).await?,
+                None => session.receive().await?,
+            };
+            match reply {
                 Reply::Answer(answer) => return Ok(answer),
                 Reply::Fetch(ids) => {
                     let batch = self.fetch(context, session, ids).await?;

@@ -211,6 +211,21 @@ impl Host for Memory {
                     },
                 }
             }
+            Request::Undelivered { transaction, party, reason } => Performed {
+                response: Response::Done,
+                writes: vec![LedgerWrite::Undelivered {
+                    transaction: *transaction,
+                    party: party.clone(),
+                    reason: reason.clone(),
+                }],
+            },
+            Request::Delivered { transaction, party } => Performed {
+                response: Response::Done,
+                writes: vec![LedgerWrite::Delivered { transaction: *transaction, party: party.clone() }],
+            },
+            Request::Resolved(transaction) => {
+                Performed { response: Response::Done, writes: vec![LedgerWrite::Resolved(*transaction)] }
+            }
             Request::Rate { base, quote } => {
                 Response::Rate(state.rates.get(&(base.clone(), quote.clone())).cloned()).into()
             }

@@ -42,6 +42,10 @@ pub struct Ledger {
     pub consumed: BTreeMap<StateRef, (TransactionId, Name)>,
     /// Messages that are not acknowledged, by peer and number.
     pub outbound: BTreeMap<Name, BTreeMap<u64, Vec<u8>>>,
+    /// Who has not confirmed which final transaction, and why.
+    pub undelivered: BTreeMap<(Name, TransactionId), String>,
+    /// Transactions of unknown fate, and who has to have them if they are final.
+    pub unresolved: BTreeMap<TransactionId, (Arc<SignedTransaction>, Vec<Name>)>,
     /// How many messages were sent to each peer.
     pub sent: BTreeMap<Name, u64>,
 }
@@ -70,6 +74,18 @@ impl Ledger {
             }
             LedgerWrite::Consent { rule, quantity, at } => {
                 self.consents.insert(flow, (rule.clone(), *quantity, *at));
+            }
+            LedgerWrite::Undelivered { transaction, party, reason } => {
+                self.undelivered.insert((party.clone(), *transaction), reason.clone());
+            }
+            LedgerWrite::Delivered { transaction, party } => {
+                self.undelivered.remove(&(party.clone(), *transaction));
+            }
+            LedgerWrite::Unresolved { transaction, told, .. } => {
+                self.unresolved.insert(transaction.id(), (transaction.clone(), told.clone()));
+            }
+            LedgerWrite::Resolved(transaction) => {
+                self.unresolved.remove(transaction);
             }
             LedgerWrite::Consume { states, by, requester } => {
                 for state in states {

@@ -11,14 +11,15 @@ use tally_contracts::{
     Timestamp, TransactionId, cash,
 };
 use tally_flows::{
-    Delivered, DeliveryError, Engine, FlowError, FlowId, Limits, Notary, Origin, Outcome, Rate, Registry,
-    Start, StartError, View,
+    Delivered, DeliveryError, Engine, Flow, FlowError, FlowId, Limits, Notary, Origin, Outcome, Rate,
+    Registry, Start, StartError, View,
 };
 
 use crate::consent::{Policy, PurchaseRule};
 
 use super::host::{Memory, Pending, as_host};
 use super::{Ledger, Received, Switches};
+use crate::deliver::{Deliver, DeliverArguments, Resolve, ResolveArguments};
 
 /// Something that can happen next.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -329,6 +330,40 @@ impl Network {
         Ok(id)
     }
 
+    /// Has a node ask again about what is unknown to it, and deliver again what others have not confirmed.
+    ///
+    /// # Panics
+    /// The node's registry lacks the flows for it.
+    pub fn deliver_again(&mut self, who: &Name) {
+        let (unresolved, undelivered) =
+            self.ledger(who, |ledger| (ledger.unresolved.clone(), ledger.undelivered.clone()));
+        let mut wanted = Vec::new();
+        for (transaction, told) in unresolved.into_values() {
+            let arguments = ResolveArguments { transaction: transaction.encode(), told };
+            wanted.push((Resolve::NAME, borsh::to_vec(&arguments).expect("written to memory")));
+        }
+        for (party, transaction) in undelivered.into_keys() {
+            let arguments = DeliverArguments { party, transactions: vec![transaction] };
+            wanted.push((Deliver::NAME, borsh::to_vec(&arguments).expect("written to memory")));
+        }
+        for (flow, arguments) in wanted {
+            let engine = &self.node(who).engine;
+            let (name, version) = engine.registry().newest(flow).expect("it is shipped");
+            let id = FlowId::of_request("node", &format!("delivery {}", self.requests.len()));
+            let start = Start {
+                flow: id,
+                name: name.into(),
+                version,
+                arguments,
+                origin: Origin::Node,
+                seed: *tally_crypto::hash(&id.0).as_bytes(),
+                at: self.now,
+            };
+            engine.start(start.clone()).expect("there is room for it");
+            self.requests.push(Request { who: who.clone(), start });
+        }
+    }
+
     /// Starts a flow, lets everything happen that can without waiting for long, and gives what the flow came to.
     ///
     /// # Errors
@@ -403,6 +438,14 @@ impl Network {
     /// A recorded transaction.
     pub fn transaction(&self, who: &Name, id: &TransactionId) -> Option<Arc<SignedTransaction>> {
         self.ledger(who, |ledger| ledger.transactions.get(id).cloned())
+    }
+
+    /// What a node keeps of those that have not confirmed a final transaction: who, which and why.
+    pub fn undelivered(&self, who: &Name) -> Vec<(Name, TransactionId, String)> {
+        self.ledger(who, |ledger| {
+            let rows = ledger.undelivered.iter();
+            rows.map(|((party, id), reason)| (party.clone(), *id, reason.clone())).collect()
+        })
     }
 
     /// Every byte that ever reached a node, duplicates included.

@@ -13,6 +13,8 @@ struct Left {
     attachments: Vec<AttachmentId>,
     consumed: Vec<(StateRef, TransactionId)>,
     ended: usize,
+    unresolved: Vec<TransactionId>,
+    undelivered: Vec<(Name, TransactionId)>,
 }
 
 fn left(network: &Network) -> Vec<Left> {
@@ -34,6 +36,8 @@ fn left(network: &Network) -> Vec<Left> {
                 attachments: ledger.attachments.keys().copied().collect(),
                 consumed: ledger.consumed.iter().map(|(state, (by, _))| (*state, *by)).collect(),
                 ended: ledger.outcomes.len(),
+                unresolved: ledger.unresolved.keys().copied().collect(),
+                undelivered: ledger.undelivered.keys().cloned().collect(),
             }
         })
     };

@@ -6,8 +6,7 @@ use futures_util::stream;
 use super::streams::{FlowEnds, FlowStarts, FlowWatch, VaultTrack};
 use super::{Client, ClientError};
 use crate::types::{
-    Drain, FlowDescription, FlowEnd, FlowInfo, FlowPage, FlowQuery, NetworkMap, NodeInfo, StartFlow,
-    TransactionInfo, VaultPage, VaultQuery,
+    Drain, FlowDescription, FlowEnd, FlowInfo, FlowPage, FlowQuery, NetworkMap, NodeInfo, StartFlow, TransactionInfo, UndeliveredPage, UndeliveredQuery, VaultPage, VaultQuery,
 };
 use crate::wire;
 
@@ -52,6 +51,13 @@ impl Client {
         let call = |mut node: super::Node, request| async move { node.list_flows(request).await };
         let message = || wire::ListFlowsRequest::from(query);
         Ok(self.call(message, self.0.settings.deadline, call).await?.try_into()?)
+    }
+
+    /// Final transactions that others have not confirmed, and those of unknown fate.
+    pub async fn undelivered(&self, query: &UndeliveredQuery) -> Result<UndeliveredPage, ClientError> {
+        let call = |mut node: super::Node, request| async move { node.list_undelivered(request).await };
+        let message = || wire::ListUndeliveredRequest::from(query);
+        Ok(self.call(message, self.0.settings.deadline, call).await?.into())
     }
 
     /// Pauses a flow until it is retried.

@@ -4,7 +4,7 @@ use super::{NotUnderstood, REQUEST_ID_LIMIT, json, missing, not_empty, optional,
 use crate::refusal::{Refusal, RefusalCode};
 use crate::types::{
     FlowDescription, FlowEnd, FlowEvent, FlowFailure, FlowInfo, FlowPage, FlowQuery, FlowState, FlowStep,
-    Outcome, StartFlow,
+    Outcome, StartFlow, UnknownFate,
 };
 use crate::wire;
 
@@ -60,6 +60,10 @@ impl From<Outcome> for wire::Outcome {
                 reason: failure.reason,
                 counterparty: failure.counterparty,
             }),
+            Outcome::Unknown(fate) => Result::Unknown(wire::UnknownFate {
+                transaction_id: fate.transaction_id,
+                reason: fate.reason,
+            }),
         };
         Self { result: Some(result) }
     }
@@ -76,6 +80,9 @@ impl TryFrom<wire::Outcome> for Outcome {
                 reason: failure.reason,
                 counterparty: failure.counterparty,
             })),
+            wire::outcome::Result::Unknown(fate) => {
+                Ok(Self::Unknown(UnknownFate { transaction_id: fate.transaction_id, reason: fate.reason }))
+            }
         }
     }
 }
@@ -138,6 +145,7 @@ impl From<FlowState> for wire::FlowState {
             FlowState::Held => Self::Held,
             FlowState::Completed => Self::Completed,
             FlowState::Failed => Self::Failed,
+            FlowState::Unknown => Self::Unknown,
         }
     }
 }
@@ -150,6 +158,7 @@ fn flow_state(number: i32) -> Option<FlowState> {
         wire::FlowState::Held => Some(FlowState::Held),
         wire::FlowState::Completed => Some(FlowState::Completed),
         wire::FlowState::Failed => Some(FlowState::Failed),
+        wire::FlowState::Unknown => Some(FlowState::Unknown),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Between the wire's messages and the types of this crate, both ways.
 
+mod delivery;
 mod flows;
 mod network;
 mod status;

@@ -18,7 +18,7 @@ use crate::feed::{Feed, FeedReader};
 use crate::permissions::Permission;
 use crate::refusal::{Refusal, RefusalCode};
 use crate::service::{Caller, NodeService};
-use crate::types::{FlowEvent, FlowQuery, StartFlow, VaultQuery};
+use crate::types::{FlowEvent, FlowQuery, StartFlow, UndeliveredQuery, VaultQuery};
 use crate::users::User;
 use crate::wire;
 
@@ -193,6 +193,16 @@ impl<N: NodeService> wire::node_server::Node for Gateway<N> {
         let (caller, _) = self.caller(&request, &Permission::FlowsRead)?;
         let query = FlowQuery::try_from(request.into_inner()).map_err(status)?;
         let page = self.node.flows(&caller, query).await.map_err(status)?;
+        Ok(Response::new(page.into()))
+    }
+
+    async fn list_undelivered(
+        &self,
+        request: Request<wire::ListUndeliveredRequest>,
+    ) -> Answer<wire::ListUndeliveredResponse> {
+        let (caller, _) = self.caller(&request, &Permission::FlowsRead)?;
+        let query = UndeliveredQuery::try_from(request.into_inner()).map_err(status)?;
+        let page = self.node.undelivered(&caller, query).await.map_err(status)?;
         Ok(Response::new(page.into()))
     }
 

@@ -1,9 +1,9 @@
 use bytes::Bytes;
 use serde_json::json;
 
-use super::support::{failure, flow_info, network_map, node_info, state};
+use super::support::{failure, flow_info, network_map, node_info, state, undelivered_page};
 use super::*;
-use crate::{FlowInfo, FlowQuery, FlowState, Outcome, VaultQuery};
+use crate::{FlowInfo, FlowQuery, FlowState, Outcome, UndeliveredQuery, VaultQuery};
 
 #[tokio::test]
 async fn every_call_says_what_the_node_says() {
@@ -19,6 +19,12 @@ async fn every_call_says_what_the_node_says() {
     let page = client.flows(&query).await.unwrap();
     let expected: Vec<_> = states.into_iter().map(|state| FlowInfo { state, ..flow_info("x") }).collect();
     assert_eq!((page.flows, page.next.as_deref()), (expected, Some("c+")));
+    let query = UndeliveredQuery {
+        transaction_id: Some("ee".into()),
+        cursor: Some("d".into()),
+        ..UndeliveredQuery::default()
+    };
+    assert_eq!(client.undelivered(&query).await.unwrap(), undelivered_page("ee", Some("d".into())));
     assert_eq!(code(client.pause_flow("ab").await), RefusalCode::FlowState);
     client.retry_flow("ab").await.unwrap();
     client.kill_flow("ab").await.unwrap();

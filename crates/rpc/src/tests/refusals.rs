@@ -7,7 +7,7 @@ use tonic::{Request, Status};
 
 use super::*;
 use crate::convert::{Answered, answered};
-use crate::{FlowQuery, VaultQuery, wire};
+use crate::{FlowQuery, UndeliveredQuery, VaultQuery, wire};
 
 #[track_caller]
 fn refused<T: std::fmt::Debug>(result: Result<T, Status>) -> (tonic::Code, RefusalCode) {
@@ -76,6 +76,7 @@ async fn every_call_but_login_needs_a_token() {
         watch_flow(wire::WatchFlowRequest::default()),
         get_flow(wire::GetFlowRequest::default()),
         list_flows(wire::ListFlowsRequest::default()),
+        list_undelivered(wire::ListUndeliveredRequest::default()),
         pause_flow(wire::PauseFlowRequest::default()),
         retry_flow(wire::RetryFlowRequest::default()),
         kill_flow(wire::KillFlowRequest::default()),
@@ -108,6 +109,7 @@ async fn a_missing_permission_is_refused_by_its_name() {
     assert_eq!(said(guest.watch_flow("x").await.map(drop)), "flows:read");
     assert_eq!(said(guest.flow("x").await.map(drop)), "flows:read");
     assert_eq!(said(guest.flows(&flows).await.map(drop)), "flows:read");
+    assert_eq!(said(guest.undelivered(&UndeliveredQuery::default()).await.map(drop)), "flows:read");
     assert_eq!(said(guest.pause_flow("x").await), "flows:operate");
     assert_eq!(said(guest.retry_flow("x").await), "flows:operate");
     assert_eq!(said(guest.kill_flow("x").await), "flows:operate");

@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use tally_rpc::{
     Caller, Drain, Feed, FeedClosed, FlowDescription, FlowEnd, FlowEvent, FlowFailure, FlowInfo, FlowPage,
     FlowQuery, FlowState, FlowStep, NetworkMap, NetworkNotary, NetworkParty, NodeInfo, NodeService,
-    NotaryKind, Outcome, Refusal, RefusalCode, StartFlow, StateStatus, TransactionInfo, VaultPage,
-    VaultQuery, VaultState, VaultUpdate,
+    NotaryKind, Outcome, Refusal, RefusalCode, StartFlow, StateStatus, TransactionInfo, Undelivered,
+    UndeliveredPage, UndeliveredQuery, Unresolved, VaultPage, VaultQuery, VaultState, VaultUpdate,
 };
 use tokio::sync::{Notify, mpsc};
 use tokio_rustls::rustls::crypto::ring;
@@ -171,6 +171,26 @@ pub fn network_map() -> NetworkMap {
     }
 }
 
+pub fn undelivered_page(transaction: &str, next: Option<String>) -> UndeliveredPage {
+    let undelivered = Undelivered {
+        transaction_id: transaction.into(),
+        party: "O=B, L=London, C=GB".into(),
+        is_member: true,
+        first_tried_at_ms: 1,
+        last_tried_at_ms: 2,
+        due_at_ms: 3,
+        reason: "it lacks the contract".into(),
+    };
+    let unresolved = Unresolved {
+        transaction_id: transaction.into(),
+        first_tried_at_ms: 4,
+        last_tried_at_ms: 5,
+        due_at_ms: 6,
+        reason: "the flow was killed".into(),
+    };
+    UndeliveredPage { undelivered: vec![undelivered], unresolved: vec![unresolved], next }
+}
+
 pub fn node_info() -> NodeInfo {
     NodeInfo {
         name: "O=A, L=London, C=GB".into(),
@@ -270,6 +290,14 @@ impl NodeService for FakeNode {
     async fn flows(&self, _caller: &Caller, query: FlowQuery) -> Result<FlowPage, Refusal> {
         let flows = query.states.iter().map(|&state| FlowInfo { state, ..flow_info("x") }).collect();
         Ok(FlowPage { flows, next: query.cursor.map(|cursor| cursor + "+") })
+    }
+
+    async fn undelivered(
+        &self,
+        _caller: &Caller,
+        query: UndeliveredQuery,
+    ) -> Result<UndeliveredPage, Refusal> {
+        Ok(undelivered_page(query.transaction_id.as_deref().unwrap_or("T"), query.cursor))
     }
 
     async fn pause_flow(&self, _caller: &Caller, flow_id: String) -> Result<(), Refusal> {

@@ -1,5 +1,6 @@
 //! Writing a batch: a column for each array, a row for each element.
 
+mod delivery;
 mod flows;
 mod intern;
 mod queues;
@@ -35,6 +36,7 @@ impl Writer {
         let mut requests = Requests::default();
         flows::write(&mut requests, batch)?;
         queues::write(&mut requests, interned, batch)?;
+        delivery::write(&mut requests, batch)?;
         let last = vault::write(&mut requests, interned, batch, *recorded)?;
         vault::notarise(&mut requests, interned, &batch.spent)?;
         link.transact(&requests.0)?;

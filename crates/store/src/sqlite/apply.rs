@@ -1,5 +1,6 @@
 //! Writing a batch: table by table, row by row, with prepared statements.
 
+mod delivery;
 mod flows;
 mod intern;
 mod queues;
@@ -60,6 +61,7 @@ impl Writer {
         let Self { connection, interned, recorded } = self;
         flows::write(connection, batch)?;
         queues::write(connection, interned, batch)?;
+        delivery::write(connection, batch)?;
         *recorded = vault::write(connection, interned, batch, *recorded)?;
         vault::notarise(connection, interned, &batch.spent)
     }

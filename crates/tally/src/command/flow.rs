@@ -5,6 +5,7 @@ mod list;
 mod names;
 mod show;
 mod start;
+mod undelivered;
 mod watch;
 
 use super::Ended;
@@ -20,6 +21,8 @@ pub(super) enum Flow {
     List(list::List),
     /// Show one flow
     Show(show::Show),
+    /// Show which final transactions other parties have not confirmed, and which are not known to be final
+    Undelivered(undelivered::List),
     /// Keep a flow from going on until it is retried
     Pause(control::Pause),
     /// Let a paused or held flow go on
@@ -37,6 +40,7 @@ impl Flow {
             Self::Watch(command) => command.run(),
             Self::List(command) => command.run(),
             Self::Show(command) => command.run(),
+            Self::Undelivered(command) => command.run(),
             Self::Pause(command) => command.run(),
             Self::Retry(command) => command.run(),
             Self::Kill(command) => command.run(),

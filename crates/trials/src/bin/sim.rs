@@ -22,7 +22,7 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     match ledger.as_deref() {
-        Some("flows") => run_seeds(first, count, flows::run, flows::Total::add),
+        Some("flows") => run_seeds(first, count, flows::run_both, flows::Total::add_both),
         Some("processes") => run_seeds(first, count, processes::run, processes::Total::add),
         Some("liars") => run_liar_seeds(first, count),
         Some("consensus") => run_seeds(first, count, consensus::run, consensus::Summary::add),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tally_contracts::{Name, PublicKey, SignedTransaction, State, StateRef, TransactionId};
-use tally_flows::{Flow, FlowError};
+use tally_flows::{Fate, Flow, FlowError};
 use tally_protocols::cash::CashPayAtRate;
 use tally_store::{StateQuery, Status};
 
@@ -56,7 +56,18 @@ impl Books {
         let mut books = Self { recorded, consumer, orphans: BTreeSet::new(), kills };
         books.is_final();
         books.orphans = books.orphans(world);
-        assert!(books.orphans.len() <= kills, "{:?} did not reach everybody", books.orphans);
+        // A notary that lies commits, says later that it refuses, and keeps its signature: then nothing is final.
+        let kept_back: BTreeSet<TransactionId> = world
+            .notaries
+            .iter()
+            .filter(|notary| world.lied.contains(*notary))
+            .flat_map(|notary| {
+                world.machines[*notary].disk.audit().consumed.values().copied().collect::<Vec<_>>()
+            })
+            .filter(|id| !books.recorded.contains_key(id))
+            .collect();
+        let lost = books.orphans.iter().find(|id| !books.is_of_liars(world, id) && !kept_back.contains(id));
+        assert_eq!(lost, None, "it did not reach everybody");
         books
     }
 
@@ -159,25 +170,25 @@ impl Books {
         let mut owed = BTreeSet::new();
         let mut told = BTreeSet::new();
         for asked in &world.clients.asked {
-            let Some(Ok(output)) = &asked.outcome else { continue };
-            let Some(id) = transaction_of(asked, output) else { continue };
+            let Some(id) = self.transaction_of(asked) else { continue };
             assert!(told.insert(id), "{id} is the outcome of two orders");
             assert!(self.recorded.contains_key(&id), "{id} is the outcome of an order, and recorded");
-            let effects = self.effects(world, asked, id, output);
+            let effects = self.effects(world, asked, id);
             for (asset, node, by) in effects.moved {
                 *expected.entry((asset, node)).or_default() += by;
             }
             owed.extend(effects.lent);
             for linear_id in &effects.settled {
-                assert!(owed.remove(linear_id) || self.kills > 0, "an IOU is settled once");
+                assert!(owed.remove(linear_id), "an IOU is settled once");
             }
         }
-        if self.kills > 0 {
-            // Somebody may have been told that a flow failed whose transaction is final.
-            return;
-        }
         let all: BTreeSet<_> = self.recorded.keys().copied().collect();
-        assert_eq!(told, all, "every transaction is what came of an order");
+        // Also of those that a person killed: nobody is told that a flow failed whose transaction is final.
+        for id in all.difference(&told) {
+            assert!(self.is_of_liars(world, id), "{id} is final, and what came of no order");
+            self.read_effects(world, id, &mut expected);
+        }
+        assert!(told.is_subset(&all), "what users were told is recorded");
         expected.retain(|_, quantity| *quantity != 0);
         let mut found = Balances::new();
         let mut open = BTreeSet::new();
@@ -201,7 +212,33 @@ impl Books {
         assert_eq!(open, owed, "what is owed is what users were told");
     }
 
-    fn effects(&self, world: &World, asked: &Asked, id: TransactionId, output: &[u8]) -> Effects {
+    /// Does a transaction spend coins of liars alone?
+    fn is_of_liars(&self, world: &World, id: &TransactionId) -> bool {
+        let liars: Vec<_> = world.lied.iter().map(|node| world.machines[*node].me.key).collect();
+        let mut inputs = self.consumer.iter().filter(|(_, by)| *by == id).map(|(state, _)| state).peekable();
+        inputs.peek().is_some()
+            && inputs.all(|state| {
+                self.recorded.contains_key(&state.transaction)
+                    && matches!(Fact::of(self.output(state)), Fact::Cash(cash) if liars.contains(&cash.owner))
+            })
+    }
+
+    /// What a transaction that nobody owned up to moved.
+    fn read_effects(&self, world: &World, id: &TransactionId, into: &mut Balances) {
+        let transaction = self.recorded[id].transaction();
+        let spent = transaction.inputs().iter().map(|input| (self.output(input), -1));
+        for (state, sign) in spent.chain(transaction.outputs().iter().map(|state| (state, 1))) {
+            let Some((asset, owner, quantity)) = Fact::of(state).holding() else { continue };
+            let node = world.machines.iter().position(|machine| machine.me.key == owner).expect("a member");
+            // A liar tells whom it likes, and may have thrown away its own part.
+            if !world.machines[node].disk.audit().recorded.contains_key(id) {
+                continue;
+            }
+            *into.entry((asset, node)).or_default() += sign * i128::from(quantity);
+        }
+    }
+
+    fn effects(&self, world: &World, asked: &Asked, id: TransactionId) -> Effects {
         let node = asked.order.node;
         let cash = |currency: tally_contracts::Currency, issuer: &Name| format!("{currency}@{issuer}");
         let mut effects = Effects::default();
@@ -218,12 +255,26 @@ impl Books {
                 effects.moved.push((asset, node, -i128::from(amount.quantity())));
             }
             About::PayAtRate { to, issuer, worth } => {
-                let paid: <CashPayAtRate as Flow>::Output = borsh::from_slice(output).expect("its output");
-                let billionths =
-                    rate(worth.currency().code(), paid.paid.currency().code()).expect("a known rate");
+                let payee = world.machines[*to].me.key;
+                let paid: Vec<_> = self.recorded[&id].transaction().outputs().iter().map(Fact::of).collect();
+                let paid: Vec<_> = paid
+                    .iter()
+                    .filter_map(|fact| match fact {
+                        Fact::Cash(cash) if cash.owner == payee => Some(cash.amount),
+                        _ => None,
+                    })
+                    .collect();
+                let currency = paid.first().expect("something is paid").currency();
+                let sum = paid.iter().map(|amount| u128::from(amount.quantity())).sum::<u128>();
+                let billionths = rate(worth.currency().code(), currency.code()).expect("a known rate");
                 let exact = u128::from(worth.quantity()) * u128::from(billionths / 10) / 100_000_000;
-                assert_eq!(u128::from(paid.paid.quantity()), exact, "what was paid at a rate");
-                effects.pass(cash(paid.paid.currency(), issuer), node, *to, paid.paid.quantity());
+                assert_eq!(sum, exact, "what was paid at a rate");
+                if let Some(Ok(output)) = &asked.outcome {
+                    let told: <CashPayAtRate as Flow>::Output =
+                        borsh::from_slice(output).expect("its output");
+                    assert_eq!(u128::from(told.paid.quantity()), exact, "what is said to be paid at a rate");
+                }
+                effects.pass(cash(currency, issuer), node, *to, u64::try_from(exact).expect("an amount"));
             }
             About::Lend { .. } => {
                 let outputs = self.recorded[&id].transaction().outputs();
@@ -267,9 +318,26 @@ impl Books {
                 effects.moved.push((format!("{isin}/{currency}@{issuer}"), node, -given));
                 effects.moved.push((cash(*currency, issuer), node, given));
             }
-            About::Talk | About::Nonsense => {}
+            About::Talk | About::Nonsense | About::Lie => {}
         }
         effects
+    }
+
+    /// The final transaction of an order, by what its user was told: that it is done, that it was done before the flow was
+    /// ended, or that it may be, in which case it is if somebody has it.
+    fn transaction_of(&self, asked: &Asked) -> Option<TransactionId> {
+        let makes_one = !matches!(asked.order.about, About::Talk | About::Nonsense | About::Lie);
+        match asked.outcome.as_ref().filter(|_| makes_one)? {
+            // The first part of the outputs of all flows that make a transaction.
+            Ok(output) => {
+                Some(TransactionId::from_bytes(*output.first_chunk().expect("it begins with an id")))
+            }
+            Err(error) => match error.fate() {
+                Fate::Final(id) => Some(id),
+                Fate::Unknown(id) => self.recorded.contains_key(&id).then_some(id),
+                Fate::Refused => None,
+            },
+        }
     }
 
     /// Of the flows that raced for a coin exactly one won, and each of the others was told which.
@@ -283,10 +351,11 @@ impl Books {
             let mut won = 0;
             for asked in runs {
                 match &asked.outcome {
-                    Some(Ok(output)) => {
+                    Some(_) if self.transaction_of(asked).is_some() => {
                         won += 1;
-                        assert_eq!(self.consumer.get(coin).copied(), transaction_of(asked, output));
+                        assert_eq!(self.consumer.get(coin).copied(), self.transaction_of(asked));
                     }
+                    Some(Ok(_)) => panic!("what is done is recorded"),
                     Some(Err(FlowError::Conflict { state, consumed_by })) => {
                         decided += 1;
                         assert_eq!((state, self.consumer.get(coin)), (coin, Some(consumed_by)));
@@ -312,14 +381,6 @@ impl Effects {
     fn pass(&mut self, asset: String, from: usize, to: usize, quantity: u64) {
         self.moved.push((asset.clone(), from, -i128::from(quantity)));
         self.moved.push((asset, to, i128::from(quantity)));
-    }
-}
-
-/// The first part of the outputs of all flows that make a transaction.
-fn transaction_of(asked: &Asked, output: &[u8]) -> Option<TransactionId> {
-    match asked.order.about {
-        About::Talk | About::Nonsense => None,
-        _ => Some(TransactionId::from_bytes(*output.first_chunk().expect("it begins with an id"))),
     }
 }
 

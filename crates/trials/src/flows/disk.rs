@@ -6,8 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tally_contracts::{AttachmentId, Name, PublicKey, SignedTransaction, StateRef, Timestamp, TransactionId};
 use tally_store::{
-    Coin, CoinCursor, Consent, Consumption, FlowKey, FlowPage, FlowQuery, FlowRow, Queues, Result, SavedFlow,
-    Sqlite, SqliteOptions, StatePage, StateQuery, Store, StoreError, Usage, VaultState, Write,
+    Coin, CoinCursor, Consent, Consumption, FlowKey, FlowPage, FlowQuery, FlowRow, Outstanding, Queues, Result, SavedFlow, Sqlite, SqliteOptions, StatePage, StateQuery, Store, StoreError, Undelivered, UndeliveredQuery, UnresolvedRow, Usage, VaultState, Write,
 };
 
 use super::memory::Memory;
@@ -38,12 +37,25 @@ pub enum Forgotten {
     Ends,
     /// How far the messages of peers have been received.
     Received,
+    /// Who has not confirmed a final transaction.
+    Undelivered,
+    /// Which transactions are not known to be final.
+    Unresolved,
 }
 
 impl Forgotten {
     /// Every one.
-    pub const ALL: [Self; 7] =
-        [Self::Consumed, Self::Arrivals, Self::Sends, Self::Locks, Self::Vault, Self::Ends, Self::Received];
+    pub const ALL: [Self; 9] = [
+        Self::Consumed,
+        Self::Arrivals,
+        Self::Sends,
+        Self::Locks,
+        Self::Vault,
+        Self::Ends,
+        Self::Received,
+        Self::Undelivered,
+        Self::Unresolved,
+    ];
 
     /// What is written instead; nothing at all if `None`.
     fn instead(self, write: &Write) -> Option<Write> {
@@ -53,7 +65,9 @@ impl Forgotten {
             | (Self::Sends, Write::Send { .. })
             | (Self::Locks, Write::Lock { .. })
             | (Self::Ends, Write::FlowEnded { .. })
-            | (Self::Received, Write::Received { .. }) => None,
+            | (Self::Received, Write::Received { .. })
+            | (Self::Undelivered, Write::Undelivered { .. })
+            | (Self::Unresolved, Write::Unresolved(_)) => None,
             (Self::Vault, Write::Transaction(recorded)) => {
                 Some(Write::Transaction(tally_store::Recorded { consumed: Vec::new(), ..recorded.clone() }))
             }
@@ -386,6 +400,23 @@ impl Store for Disk {
 
     fn consents(&self, since: Timestamp) -> Result<Vec<Consent>> {
         self.reads()?.consents(since)
+    }
+
+    fn undelivered(&self, query: &UndeliveredQuery) -> Result<Vec<Undelivered>> {
+        self.reads()?.undelivered(query)
+    }
+
+    fn unresolved(
+        &self,
+        transaction: Option<TransactionId>,
+        due_by: Option<Timestamp>,
+        limit: usize,
+    ) -> Result<Vec<UnresolvedRow>> {
+        self.reads()?.unresolved(transaction, due_by, limit)
+    }
+
+    fn outstanding(&self) -> Result<Outstanding> {
+        self.reads()?.outstanding()
     }
 
     fn usage(&self) -> Usage {

@@ -7,9 +7,7 @@ use std::time::Instant;
 
 use tally_contracts::{AttachmentId, Name, PublicKey, StateRef, Timestamp, TransactionId};
 use tally_store::{
-    Coin, CoinCursor, Consent, Consumption, FlowKey, FlowPage, FlowQuery, FlowRow, FlowStatus, Outbound,
-    QueueKey, Queues, Result, SavedArrival, SavedFlow, StatePage, StateQuery, Store, Usage, VaultState,
-    Write,
+    Coin, CoinCursor, Consent, Consumption, FlowKey, FlowPage, FlowQuery, FlowRow, FlowStatus, Outbound, Outstanding, QueueKey, Queues, Result, SavedArrival, SavedFlow, StatePage, StateQuery, Store, Undelivered, UndeliveredQuery, UnresolvedRow, Usage, VaultState, Write,
 };
 
 use tables::{Flow, INDEX_BITS, Tables, cursor, missing, page_size, parsed, place_of};
@@ -255,6 +253,41 @@ impl Store for Memory {
                 tables.consents.values().filter(|consent| consent.at >= since).cloned().collect();
             found.sort_by_key(|consent| (consent.at, consent.flow));
             Ok(found)
+        })
+    }
+
+    fn undelivered(&self, query: &UndeliveredQuery) -> Result<Vec<Undelivered>> {
+        self.read(|tables| {
+            let wanted = tables.undelivered.values().filter(|row| {
+                query.transaction.is_none_or(|id| row.transaction == id)
+                    && query.due_by.is_none_or(|by| row.due <= by)
+                    && query
+                        .after
+                        .as_ref()
+                        .is_none_or(|(party, id)| (&row.party, &row.transaction) > (party, id))
+            });
+            Ok(wanted.take(query.limit).cloned().collect())
+        })
+    }
+
+    fn unresolved(
+        &self,
+        transaction: Option<TransactionId>,
+        due_by: Option<Timestamp>,
+        limit: usize,
+    ) -> Result<Vec<UnresolvedRow>> {
+        self.read(|tables| {
+            let wanted = tables.unresolved.iter().filter(|(id, row)| {
+                transaction.is_none_or(|wanted| **id == wanted) && due_by.is_none_or(|by| row.due <= by)
+            });
+            Ok(wanted.take(limit).map(|(_, row)| row.clone()).collect())
+        })
+    }
+
+    fn outstanding(&self) -> Result<Outstanding> {
+        self.read(|tables| {
+            let (undelivered, unresolved) = (tables.undelivered.len(), tables.unresolved.len());
+            Ok(Outstanding { undelivered: undelivered as u64, unresolved: unresolved as u64 })
         })
     }
 

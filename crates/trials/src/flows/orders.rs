@@ -13,6 +13,7 @@ use tally_sim::Rng;
 use tally_store::{StateQuery, Store, VaultState};
 
 use super::clients::Order;
+use super::liars::{Lie, LieArguments};
 use super::strange::{Chatter, ChatterArguments, Spend, SpendArguments};
 
 /// What an order is about: what the books must show if it is carried out.
@@ -70,6 +71,8 @@ pub(crate) enum About {
         issuer: Name,
         amount: Amount,
     },
+    /// Two stories about a coin of the liar's own.
+    Lie,
     /// Nothing that the books show.
     Talk,
     /// It cannot be done.
@@ -381,6 +384,16 @@ impl Orders {
             order::<Spend>(node, &SpendArguments { coin, to: view.name(to) }, about)
         });
         Some(runners.collect())
+    }
+
+    /// A liar's coin, and two to tell different things about it.
+    pub(crate) fn lie(&mut self, view: &View<'_>, liar: usize) -> Option<Order> {
+        let (coin, ..) = self.pick(&view.coins(liar))?;
+        self.raced.insert(coin);
+        let first = self.other(view, liar);
+        let second = if first == 0 { 1 } else { 0 };
+        let arguments = LieArguments { coin, first: view.name(first), second: view.name(second) };
+        Some(order::<Lie>(liar, &arguments, About::Lie))
     }
 
     fn talk(&mut self, view: &View<'_>, node: usize) -> Order {

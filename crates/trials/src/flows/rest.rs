@@ -1,5 +1,9 @@
 //! How a network comes to rest: faults end, and everything happens that can.
 
+use tally_contracts::Timestamp;
+use tally_store::UndeliveredQuery;
+
+use super::machine::Machine;
 use super::world::World;
 
 impl World {
@@ -20,6 +24,23 @@ impl World {
                 if view.state == tally_flows::FlowState::Paused {
                     core.engine().retry(view.flow).expect("it was paused");
                 }
+            }
+        }
+    }
+
+    /// The operators of nodes that lied put good code on them, and end what the altered code had under way.
+    pub(crate) fn find_out_liars(&mut self) {
+        let found_out: Vec<usize> = std::mem::take(&mut self.liars).into_keys().collect();
+        for node in &found_out {
+            if self.runs(*node) {
+                self.crash(*node);
+            }
+        }
+        self.heal();
+        for node in found_out {
+            let core = self.machines[node].core.as_ref().expect("it runs");
+            for view in core.engine().views(None, usize::MAX) {
+                core.engine().kill(view.flow).expect("it is under way");
             }
         }
     }
@@ -88,7 +109,14 @@ impl World {
     /// How long until a flow somewhere wants to be woken.
     pub(crate) fn next_deadline(&self) -> Option<u64> {
         let waits = self.machines.iter().filter_map(|machine| {
-            let due = machine.core.as_ref()?.engine().next_deadline()?;
+            let due = machine
+                .core
+                .as_ref()?
+                .engine()
+                .next_deadline()
+                .into_iter()
+                .chain(outstanding(machine))
+                .min()?;
             Some(due.as_millis().saturating_sub(machine.now().as_millis()))
         });
         waits.min()
@@ -100,6 +128,7 @@ impl World {
                 .core
                 .as_ref()
                 .is_some_and(|core| core.engine().is_empty() && core.unacknowledged().is_empty())
+                && outstanding(machine).next().is_none()
         }) && self.clients.asked.iter().all(|asked| !asked.is_open())
     }
 
@@ -119,4 +148,13 @@ impl World {
         }
         text
     }
+}
+
+/// When a node tries again what is final and not confirmed, or not known to be final; nothing when all of it is done.
+fn outstanding(machine: &Machine) -> impl Iterator<Item = Timestamp> {
+    let store = machine.disk.truth();
+    let query = UndeliveredQuery { limit: 1000, ..UndeliveredQuery::default() };
+    let undelivered = store.undelivered(&query).expect("the truth can be read");
+    let unresolved = store.unresolved(None, None, 1000).expect("the truth can be read");
+    undelivered.into_iter().map(|row| row.due).chain(unresolved.into_iter().map(|row| row.due))
 }

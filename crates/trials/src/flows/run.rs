@@ -7,6 +7,7 @@ use tally_sim::Rng;
 
 use super::books::Books;
 use super::disk::{Fault, Forgotten};
+use super::liars::Role;
 use super::orders::Orders;
 use super::plan::Plan;
 use super::privacy;
@@ -29,8 +30,31 @@ pub fn run(seed: u64) -> Summary {
 /// As [`run`], and this time it should, for some seed.
 #[must_use]
 pub fn run_with(seed: u64, forgotten: Option<Forgotten>) -> Summary {
+    play(seed, forgotten, false)
+}
+
+/// Runs a seed in which some nodes lie with keys of their own, see [`LEFT_OUT`](super::LEFT_OUT) for what they do not
+/// try.
+///
+/// # Panics
+/// As [`run`].
+#[must_use]
+pub fn run_liars(seed: u64) -> Summary {
+    play(seed, None, true)
+}
+
+/// Runs a seed with good nodes, and then one in which some lie.
+///
+/// # Panics
+/// As [`run`].
+#[must_use]
+pub fn run_both(seed: u64) -> [Summary; 2] {
+    [run(seed), run_liars(seed)]
+}
+
+fn play(seed: u64, forgotten: Option<Forgotten>, with_liars: bool) -> Summary {
     let witness = Witness::of_flows(seed);
-    let mut run = Run::new(seed, forgotten);
+    let mut run = Run::new(seed, forgotten, with_liars);
     for step in 1..=run.plan.steps {
         witness.sees(step);
         run.act();
@@ -55,11 +79,23 @@ struct Run {
 }
 
 impl Run {
-    fn new(seed: u64, forgotten: Option<Forgotten>) -> Self {
-        let mut rng = Rng::new(seed ^ 0x666c_6f77_7300_0000);
+    fn new(seed: u64, forgotten: Option<Forgotten>, with_liars: bool) -> Self {
+        let mut rng = Rng::new(seed ^ if with_liars { 0x6c69_6172_7300_0000 } else { 0x666c_6f77_7300_0000 });
         let plan = Plan::new(&mut rng.fork());
+        let institutions = usize::try_from(rng.between(if with_liars { 3 } else { 2 }, 4)).expect("small");
+        let mut liars = BTreeMap::new();
+        if with_liars {
+            liars.insert(institutions - 1, Role::Institution);
+            if rng.chance(1, 2) {
+                liars.insert(institutions, Role::Notary);
+            }
+            if rng.chance(1, 3) {
+                liars.insert(institutions + 2, Role::Oracle);
+            }
+        }
         let cast = Cast {
-            institutions: usize::try_from(rng.between(2, 4)).expect("small"),
+            liars,
+            institutions,
             files: seed.is_multiple_of(16),
             validating_first: rng.chance(1, 2),
             queue_bytes: if rng.chance(1, 4) { 2_000 } else { 1 << 20 },
@@ -121,6 +157,9 @@ impl Run {
         if self.rng.below(self.plan.order_every) == 0 {
             let orders = self.orders.next(&self.world.view());
             orders.into_iter().for_each(|order| self.order(order));
+            if !self.world.liars.is_empty() && self.rng.chance(1, 4) {
+                self.lie();
+            }
         }
         if self.plan.fault_every > 0 && self.rng.below(self.plan.fault_every) == 0 {
             self.fault();
@@ -368,8 +407,21 @@ impl Run {
         }
     }
 
+    /// A liar tells two stories about one of its coins.
+    fn lie(&mut self) {
+        let liar = self.world.institutions - 1;
+        if self.world.liars.contains_key(&liar)
+            && let Some(order) = self.orders.lie(&self.world.view(), liar)
+        {
+            self.order(order);
+        }
+    }
+
     /// Everything at rest and checked, and once more after every node has been started again.
     fn end(mut self) -> Summary {
+        if !self.world.lied.is_empty() {
+            self.world.find_out_liars();
+        }
         self.world.heal();
         self.world.drain();
         self.is_tidy();
@@ -384,7 +436,8 @@ impl Run {
         }
         self.world.drain();
         self.is_tidy();
-        let kills = usize::try_from(self.kills).expect("small");
+        // Who lies ends flows of others as a person does who kills them.
+        let kills = usize::try_from(self.kills).expect("small") + self.world.lied.len();
         let books = Books::read(&self.world, kills);
         if self.seed.is_multiple_of(4) {
             books.are_signed();
@@ -394,7 +447,13 @@ impl Run {
         let late = self.world.clock.now_ms() > super::world::START_MS + 3_000_000;
         books.explain_failures(&self.world, &self.orders.raced, self.skewed || late);
         let races = books.decide_races(&self.world, &self.orders.raced);
-        let findings = privacy::search(&self.world, &self.orders);
+        // A liar tells others' secrets to whom it likes.
+        let seen = if self.world.lied.is_empty() {
+            let findings = privacy::search(&self.world, &self.orders);
+            [findings.transactions, findings.parts, findings.traces]
+        } else {
+            [0; 3]
+        };
         let asked = &self.world.clients.asked;
         let mut failures = BTreeMap::new();
         for error in asked.iter().filter_map(|asked| asked.outcome.as_ref()?.as_ref().err()) {
@@ -411,7 +470,7 @@ impl Run {
             transactions: books.recorded.len() as u64,
             races,
             kills: self.kills,
-            seen: [findings.transactions, findings.parts, findings.traces],
+            seen,
             failures,
         }
     }

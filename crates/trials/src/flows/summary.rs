@@ -54,6 +54,11 @@ impl Total {
         }
     }
 
+    /// A run with good nodes, and one with liars.
+    pub fn add_both(&mut self, summaries: &[Summary; 2]) {
+        summaries.iter().for_each(|summary| self.add(summary));
+    }
+
     /// Races for a coin that were lost at a notary, kills, tear-offs received, traces found where they may be.
     pub fn evidence(&self) -> [u64; 4] {
         let [_, _, _, _, _, _, races, kills, parts, traces] = self.sum;

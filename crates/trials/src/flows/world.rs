@@ -1,6 +1,6 @@
 //! Nodes, the network between them, and everything that can happen to either.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -13,6 +13,7 @@ use tempfile::TempDir;
 
 use super::clients::{Clients, News};
 use super::disk::{Disk, Fault};
+use super::liars::{self, Role};
 use super::machine::{Machine, Members, Wish, party, service};
 use super::orders::View;
 use super::strange;
@@ -28,9 +29,15 @@ pub(crate) struct Cast {
     /// Which notary is the network's first.
     pub(crate) validating_first: bool,
     pub(crate) queue_bytes: u64,
+    /// Nodes that run altered code.
+    pub(crate) liars: BTreeMap<usize, Role>,
 }
 
 pub(crate) struct World {
+    /// Nodes that run altered code, until they are found out.
+    pub(crate) liars: BTreeMap<usize, Role>,
+    /// Nodes that ever did.
+    pub(crate) lied: BTreeSet<usize>,
     pub(crate) clock: SimClock,
     pub(crate) members: Arc<Members>,
     pub(crate) machines: Vec<Machine>,
@@ -89,6 +96,8 @@ impl World {
             known.reverse();
         }
         Self {
+            liars: cast.liars.clone(),
+            lied: cast.liars.keys().copied().collect(),
             clock,
             members: Arc::new(Members { parties, notaries: known }),
             machines,
@@ -114,6 +123,7 @@ impl World {
             files: false,
             validating_first: self.members.notaries[0].validating,
             queue_bytes: self.queue_bytes,
+            liars: BTreeMap::new(),
         };
         let mut copy = Self::new(&cast, rng);
         copy.clock.advance_ns(self.clock.now_ns() - copy.clock.now_ns());
@@ -163,9 +173,13 @@ impl World {
     pub(crate) fn start(&mut self, node: usize) -> bool {
         let mut entropy = [0; 32];
         self.entropy.fill(&mut entropy);
+        let registry = match self.liars.get(&node) {
+            Some(role) => liars::registry(*role),
+            None if self.lied.contains(&node) => strange::registry().flow::<liars::Lie>(),
+            None => strange::registry(),
+        };
         let machine = &mut self.machines[node];
-        let started =
-            machine.start(&self.members, strange::registry(), &self.limits, self.queue_bytes, entropy);
+        let started = machine.start(&self.members, registry, &self.limits, self.queue_bytes, entropy);
         match started {
             Ok(()) => {}
             Err(OpenError::Store(error)) if error.is_transient() => return false,
@@ -230,7 +244,9 @@ impl World {
         if let Some(core) = &self.machines[node].core {
             core.tick();
             core.resume();
-            self.note("tick", node, 0);
+            // A disk that fails now is asked again at the next tick.
+            let started = core.deliver_due().unwrap_or_default();
+            self.note("tick", node, started as u64);
             self.collect(node, false);
         }
     }

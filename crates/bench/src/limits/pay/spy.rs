@@ -4,8 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use tally_contracts::{AttachmentId, Name, PublicKey, StateRef, Timestamp, TransactionId};
 use tally_store::{
-    Coin, CoinCursor, Consent, Consumption, FlowKey, FlowPage, FlowQuery, FlowRow, Queues, Result, SavedFlow,
-    Sqlite, StatePage, StateQuery, Store, Usage, VaultState, Write,
+    Coin, CoinCursor, Consent, Consumption, FlowKey, FlowPage, FlowQuery, FlowRow, Outstanding, Queues, Result, SavedFlow, Sqlite, StatePage, StateQuery, Store, Undelivered, UndeliveredQuery, UnresolvedRow, Usage, VaultState, Write,
 };
 
 /// A store beside which its batches are kept, in order.
@@ -105,6 +104,23 @@ impl Store for Spy {
 
     fn consents(&self, since: Timestamp) -> Result<Vec<Consent>> {
         self.store.consents(since)
+    }
+
+    fn undelivered(&self, query: &UndeliveredQuery) -> Result<Vec<Undelivered>> {
+        self.store.undelivered(query)
+    }
+
+    fn unresolved(
+        &self,
+        transaction: Option<TransactionId>,
+        due_by: Option<Timestamp>,
+        limit: usize,
+    ) -> Result<Vec<UnresolvedRow>> {
+        self.store.unresolved(transaction, due_by, limit)
+    }
+
+    fn outstanding(&self) -> Result<Outstanding> {
+        self.store.outstanding()
     }
 
     fn usage(&self) -> Usage {

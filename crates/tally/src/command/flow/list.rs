@@ -13,7 +13,7 @@ use tally_rpc::{FlowQuery, FlowState};
 pub(in crate::command) struct List {
     #[command(flatten)]
     node: NodeArguments,
-    /// Only flows that are running, paused, held, completed or failed; may be repeated
+    /// Only flows that are running, paused, held, completed, failed or unknown; may be repeated
     #[arg(long)]
     state: Vec<State>,
     /// Only flows of this name
@@ -40,9 +40,10 @@ impl FromStr for State {
             "held" => FlowState::Held,
             "completed" => FlowState::Completed,
             "failed" => FlowState::Failed,
-            other => {
-                bail!("'{other}' is no state of a flow: running, paused, held, completed or failed is wanted")
-            }
+            "unknown" => FlowState::Unknown,
+            other => bail!(
+                "'{other}' is no state of a flow: running, paused, held, completed, failed or unknown is wanted"
+            ),
         }))
     }
 }

@@ -1,6 +1,6 @@
 //! `tally flow show NODE ID`
 
-use super::watch;
+use super::{undelivered, watch};
 use crate::command::{Ended, print};
 use crate::flows_network::reach::NodeArguments;
 use serde_json::{Value, json};
@@ -23,8 +23,16 @@ impl Show {
     pub(super) fn run(self) -> anyhow::Result<Ended> {
         let reached = self.node.connect()?;
         let flow = reached.wait(reached.client.flow(&self.id))?;
+        let lacking = match &flow.outcome {
+            Some(outcome) => watch::lacking(&reached, outcome)?,
+            None => None,
+        };
         if self.json {
-            print::line(&serde_json::to_string(&json(&flow))?);
+            let mut printed = json(&flow);
+            if let (Some(lacking), Value::Object(printed)) = (&lacking, &mut printed) {
+                printed.insert("undelivered".to_owned(), lacking.iter().map(undelivered::json).collect());
+            }
+            print::line(&serde_json::to_string(&printed)?);
             return Ok(Ended::Well);
         }
         let mut facts = vec![
@@ -36,6 +44,7 @@ impl Show {
         facts.extend(flow.ended_at_ms.map(|at| ("ended", print::time(at))));
         let standing = standing(&flow);
         facts.extend((!standing.is_empty()).then_some(("", standing)));
+        facts.extend(lacking.map(|lacking| ("not confirmed by", undelivered::parties(&lacking))));
         print::line(table::facts(facts).trim_end_matches('\n'));
         Ok(Ended::Well)
     }
@@ -49,6 +58,7 @@ pub(super) fn state(state: FlowState) -> &'static str {
         FlowState::Held => "held",
         FlowState::Completed => "completed",
         FlowState::Failed => "failed",
+        FlowState::Unknown => "unknown",
     }
 }
 
@@ -58,6 +68,12 @@ pub(super) fn standing(flow: &FlowInfo) -> String {
         (Some(Outcome::Completed(Value::Null)), _, _) => String::new(),
         (Some(Outcome::Completed(output)), _, _) => output.to_string(),
         (Some(Outcome::Failed(failure)), _, _) => failure.to_string(),
+        (Some(Outcome::Unknown(fate)), _, _) => {
+            format!(
+                "transaction {} may be final; its notary is asked again: {}",
+                fate.transaction_id, fate.reason
+            )
+        }
         (None, Some(reason), _) => reason.clone(),
         (None, None, Some(step)) => watch::describe(step),
         (None, None, None) => String::new(),

@@ -1,10 +1,11 @@
 //! `tally flow watch NODE ID`
 
+use super::undelivered;
 use crate::command::{Ended, print};
 use crate::flows_network::reach::{NodeArguments, Reached};
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
-use tally_rpc::{ClientError, FlowEvent, FlowStep, Outcome};
+use tally_rpc::{ClientError, FlowEvent, FlowStep, Outcome, Undelivered, UndeliveredQuery};
 
 /// Arguments of `tally flow watch`.
 #[derive(Debug, clap::Args)]
@@ -40,14 +41,40 @@ pub(super) fn follow(reached: &Reached, flow: &str) -> anyhow::Result<Ended> {
             }
         }
     })?;
-    print::line(&serde_json::to_string(&json(flow, &outcome)).context("an outcome that is no JSON")?);
+    let mut printed = json(flow, &outcome);
+    if let (Some(lacking), Value::Object(printed)) = (lacking(reached, &outcome)?, &mut printed) {
+        eprintln!("final, and not confirmed yet by: {}", undelivered::parties(&lacking));
+        printed.insert("undelivered".to_owned(), lacking.iter().map(undelivered::json).collect());
+    }
+    print::line(&serde_json::to_string(&printed).context("an outcome that is no JSON")?);
     Ok(match outcome {
         Outcome::Completed(_) => Ended::Well,
+        Outcome::Unknown(fate) => {
+            eprintln!(
+                "it is not known yet whether transaction {} is final: {}; the node asks its notary again, do not \
+                 repeat the request: tally flow show {} {flow}",
+                fate.transaction_id, fate.reason, reached.node
+            );
+            Ended::Refused
+        }
         Outcome::Failed(failure) => {
             eprintln!("failed: {failure}");
             Ended::Refused
         }
     })
+}
+
+/// Who has not confirmed the transaction of an outcome; nothing when everybody has.
+pub(super) fn lacking(reached: &Reached, outcome: &Outcome) -> anyhow::Result<Option<Vec<Undelivered>>> {
+    let Outcome::Completed(output) = outcome else { return Ok(None) };
+    let Some(transaction) = output.get("transaction").and_then(Value::as_str) else { return Ok(None) };
+    let query = UndeliveredQuery {
+        transaction_id: Some(transaction.to_owned()),
+        page_size: 1000,
+        ..UndeliveredQuery::default()
+    };
+    let lacking = reached.wait(reached.client.undelivered(&query))?.undelivered;
+    Ok((!lacking.is_empty()).then_some(lacking))
 }
 
 /// A step in a line.
@@ -61,6 +88,9 @@ pub(super) fn json(flow: &str, outcome: &Outcome) -> Value {
         Outcome::Completed(output) => json!({ "flow": flow, "completed": output }),
         Outcome::Failed(failure) => json!({ "flow": flow, "failed": {
             "code": failure.code, "reason": failure.reason, "counterparty": failure.counterparty,
+        }}),
+        Outcome::Unknown(fate) => json!({ "flow": flow, "unknown": {
+            "transaction": fate.transaction_id, "reason": fate.reason,
         }}),
     }
 }

@@ -4,9 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tally_contracts::{AttachmentId, Name, StateRef, Timestamp, TransactionId};
 use tally_store::{
-    Aside, Consent, Consumption, FlowKey, FlowRow, FlowStatus, MAX_PAGE_SIZE, MAX_REFERENCES, Mark, NewFlow,
-    Produced, QueueKey, Recorded, Result, SessionKey, Sort, StatePage, StateQuery, Status, StoreError,
-    VaultState, Write,
+    Aside, Consent, Consumption, FIRST_PAUSE_MS, FlowKey, FlowRow, FlowStatus, LONGEST_PAUSE_MS, MAX_PAGE_SIZE, MAX_REFERENCES, Mark, NewFlow, Produced, QueueKey, Recorded, Result, SessionKey, Sort, StatePage, StateQuery, Status, StoreError, Undelivered, UnresolvedRow, VaultState, Write,
 };
 
 /// The largest number of a message.
@@ -29,6 +27,8 @@ pub(super) struct Tables {
     pub(super) attachments: BTreeMap<AttachmentId, Vec<u8>>,
     pub(super) spent: BTreeMap<StateRef, Consumption>,
     pub(super) consents: BTreeMap<FlowKey, Consent>,
+    pub(super) undelivered: BTreeMap<(Name, TransactionId), Undelivered>,
+    pub(super) unresolved: BTreeMap<TransactionId, UnresolvedRow>,
 }
 
 #[derive(Clone)]
@@ -126,6 +126,12 @@ pub(super) fn keep<K: Ord + Copy + std::fmt::Debug>(
     }
 }
 
+/// When something is tried again that was tried first and last at these times.
+fn due(first: Timestamp, last: Timestamp) -> Timestamp {
+    let pause = last.as_millis().saturating_sub(first.as_millis()).clamp(FIRST_PAUSE_MS, LONGEST_PAUSE_MS);
+    Timestamp::from_millis(last.as_millis() + pause)
+}
+
 impl Tables {
     pub(super) fn apply(&mut self, writes: &[Write]) -> Result<()> {
         // By table, as the promise is that the order within a batch does not matter.
@@ -152,6 +158,7 @@ impl Tables {
         writes.iter().for_each(|write| self.queue(write));
         writes.iter().try_for_each(|write| self.ledger(write))?;
         writes.iter().for_each(|write| self.set_aside(write));
+        writes.iter().for_each(|write| self.delivery(write));
         Ok(())
     }
 
@@ -243,6 +250,40 @@ impl Tables {
             Write::Received { peer, queue, up_to } => {
                 let known = self.received.entry((peer.clone(), *queue)).or_default();
                 *known = (*known).max(*up_to);
+            }
+            _ => {}
+        }
+    }
+
+    fn delivery(&mut self, write: &Write) {
+        match write {
+            Write::Undelivered { transaction, party, at, reason } => {
+                let row =
+                    self.undelivered.entry((party.clone(), *transaction)).or_insert_with(|| Undelivered {
+                        party: party.clone(),
+                        transaction: *transaction,
+                        first_tried: *at,
+                        last_tried: *at,
+                        due: *at,
+                        reason: String::new(),
+                    });
+                (row.last_tried, row.due) = (*at, due(row.first_tried, *at));
+                row.reason.clone_from(reason);
+            }
+            Write::Delivered { transaction, party } => {
+                self.undelivered.remove(&(party.clone(), *transaction));
+            }
+            Write::Unresolved(unresolved) => {
+                let row = self.unresolved.entry(unresolved.transaction).or_insert_with(|| UnresolvedRow {
+                    unresolved: unresolved.clone(),
+                    first_tried: unresolved.at,
+                    due: unresolved.at,
+                });
+                row.unresolved.clone_from(unresolved);
+                row.due = due(row.first_tried, unresolved.at);
+            }
+            Write::Resolved(transaction) => {
+                self.unresolved.remove(transaction);
             }
             _ => {}
         }

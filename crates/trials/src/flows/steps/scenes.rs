@@ -70,7 +70,13 @@ fn isin() -> Isin {
 
 impl Stage {
     fn new() -> Self {
-        let cast = Cast { institutions: 3, files: false, validating_first: false, queue_bytes: 1 << 20 };
+        let cast = Cast {
+            institutions: 3,
+            files: false,
+            validating_first: false,
+            queue_bytes: 1 << 20,
+            liars: std::collections::BTreeMap::new(),
+        };
         let mut world = World::new(&cast, Rng::new(1));
         (0..world.len()).for_each(|node| assert!(world.start(node), "a node starts"));
         Self { world }
