@@ -2,6 +2,9 @@ use super::*;
 use tally_contracts::bond::Terms;
 use tally_contracts::{Scheme, SigningKey};
 
+/// What is wrong with a purchase.
+type Change = Box<dyn Fn(&mut Purchase)>;
+
 const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 const LATER: Timestamp = Timestamp::from_millis(1_800_000_000_000);
 
@@ -79,7 +82,7 @@ fn a_purchase_keeps_to_every_limit_of_its_rule() {
     let used = Use { rule: rule().key(), quantity: 99_500 };
     assert_eq!(judge(&policy, purchase(), 50_500), Ok(Some(used)));
     let forged = |organisation: &str| Party { key: party("Attacker").key, ..party(organisation) };
-    let cases: [(&str, Box<dyn Fn(&mut Purchase)>); 9] = [
+    let cases: [(&str, Change); 9] = [
         ("is none of its sellers", Box::new(|deal| deal.seller = party("Other"))),
         ("above its highest price", Box::new(|deal| deal.price = usd("995.01"))),
         ("in another currency", Box::new(|deal| deal.nominal = "1000.00 EUR".parse().unwrap())),
