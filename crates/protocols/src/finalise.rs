@@ -35,7 +35,7 @@ pub async fn finalise(
 ) -> Result<Arc<SignedTransaction>, FlowError> {
     everybody_is_told(context, &transaction, others)?;
     if transaction.transaction().needs_notary() {
-        check::notary(transaction.transaction(), &context.notaries().await?)?;
+        check::notary(context, transaction.transaction(), &context.notaries().await?)?;
     }
     let mut told: Vec<&Party> = Vec::new();
     for other in others {

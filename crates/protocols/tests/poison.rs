@@ -8,7 +8,7 @@ use serde_json::json;
 use std::sync::Arc;
 
 use tally_contracts::cash::{self, CashCommand, CashState, Coin};
-use tally_contracts::{
+use tally_contracts::{Role, 
     Amount, Name, SignedTransaction, State, StateAndRef, StateRef, TransactionBuilder, TransactionId,
 };
 use tally_flows::{Context, Flow, FlowError, Registry};
@@ -41,23 +41,23 @@ impl Flow for PayEncumbered {
         let me = context.me().clone();
         let notary = context.notaries().await?[0].party.clone();
         let one = Amount::new(1, amount.currency()).unwrap();
-        let builder = TransactionBuilder::new(notary.clone());
+        let builder = TransactionBuilder::new(context.network(), notary.clone());
         let builder = cash::issue(builder, amount.checked_add(one).unwrap(), &me, me.key, 1);
         let issue = builder.build(context.random("issue"), contracts()).unwrap();
-        let signature = context.sign(&me.key, issue.id()).await?;
+        let signature = context.sign(&me.key, Role::Party, issue.id()).await?;
         let issue = SignedTransaction::new(issue, [signature]).unwrap();
         context.record(vec![Arc::new(issue.clone())]).await?;
         let encumbered = |amount, owner, by| State {
             encumbrance: Some(by),
             ..State::new(&CashState { amount, issuer: me.clone(), owner }, notary.clone())
         };
-        let builder = TransactionBuilder::new(notary.clone())
+        let builder = TransactionBuilder::new(context.network(), notary.clone())
             .input(issue.transaction().output(0).unwrap())
             .output_state(encumbered(amount, to.key, 1))
             .output_state(encumbered(one, me.key, 0))
             .command(&CashCommand::Move, [me.key]);
         let payment = builder.build(context.random("payment"), contracts()).unwrap();
-        let signature = context.sign(&me.key, payment.id()).await?;
+        let signature = context.sign(&me.key, Role::Party, payment.id()).await?;
         let payment = SignedTransaction::new(payment, [signature]).unwrap();
         let payment = payment.with(notarise(&context, &payment).await?).unwrap();
         let session = context.open_as(&to.name, finalise::NAME, finalise::VERSION).await?;
@@ -90,10 +90,10 @@ impl Flow for SpendSilently {
         let coin: StateAndRef = issue.transaction().output(0).unwrap();
         let coin = Coin::try_from(coin).unwrap();
         let amount = coin.cash.amount;
-        let builder = TransactionBuilder::new(issue.transaction().notary().clone());
+        let builder = TransactionBuilder::new(context.network(), issue.transaction().notary().clone());
         let builder = cash::pay(builder, &[coin], amount, me.key, me.key, 1).unwrap();
         let payment = builder.build(context.random("payment"), contracts()).unwrap();
-        let signature = context.sign(&me.key, payment.id()).await?;
+        let signature = context.sign(&me.key, Role::Party, payment.id()).await?;
         let payment = SignedTransaction::new(payment, [signature]).unwrap();
         notarise(&context, &payment).await?;
         Ok(Final { transaction: payment.id() })

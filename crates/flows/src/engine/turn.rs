@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tally_contracts::Timestamp;
 
-use super::{Begun, Engine, Turn, lock};
+use super::{Engine, Turn, lock};
 use crate::cell::{Cell, State, Status, Waiting};
 use crate::journal::{Origin, Outcome, Unit};
 use crate::message::{Body, encode};
