@@ -5,7 +5,7 @@
 use serde_json::{Value, json};
 use tally_contracts::{Name, Role};
 use tally_flows::FlowError;
-use tally_protocols::testing::Network;
+use tally_protocols::testing::{Event, Network};
 
 const ISIN: &str = "XS0000000009";
 
@@ -273,12 +273,14 @@ fn a_ping_waits_as_long_as_it_is_told() {
     let World { mut network, alice, bob, .. } = world();
     assert_eq!(network.run(&alice, "Ping", json!({ "to": bob })).unwrap()["took_ms"], 0);
     let later = network.start(&alice, "Ping", json!({ "to": bob, "after_ms": 60_000 })).unwrap();
-    network.settle();
+    // Until nothing is left but to wait.
+    while let Some(event) = network.events().first().cloned().filter(|event| !matches!(event, Event::Wait(_)))
+    {
+        network.happen(&event);
+    }
     assert!(network.result(&alice, later).is_none());
     network.crash(&alice);
     network.crash(&bob);
-    network.settle();
-    network.advance(60_000);
     network.settle();
     assert_eq!(network.result(&alice, later).unwrap().unwrap()["took_ms"], 60_000);
     let too_long = network.run(&alice, "Ping", json!({ "to": bob, "after_ms": 60_001 })).unwrap_err();

@@ -137,10 +137,14 @@ type Answer<T> = Result<Response<T>, Status>;
 impl<N: NodeService> wire::node_server::Node for Gateway<N> {
     async fn login(&self, request: Request<wire::LoginRequest>) -> Answer<wire::LoginResponse> {
         let context = CallContext::of(&request)?;
+        let place = request.extensions().get::<Arc<Place>>().cloned();
         let wire::LoginRequest { user, password } = request.into_inner();
         let token = self.gate.login(user, password, context.peer.ip()).await;
         count(if token.is_ok() { &self.figures.logins } else { &self.figures.logins_refused });
         let token = token.map_err(status)?;
+        if let Some(place) = place {
+            place.known();
+        }
         let valid_for_ms = u64::try_from(token.valid_for.as_millis()).unwrap_or(u64::MAX);
         Ok(Response::new(wire::LoginResponse { token: token.text, valid_for_ms }))
     }

@@ -33,7 +33,7 @@ pub struct Settings {
     pub flows_per_stream: usize,
     /// How long a client has for the TLS handshake: 10 s.
     pub handshake_limit: Duration,
-    /// How long a connection may be open before a call on it was made with a valid token: 60 s.
+    /// How long a connection may be open before a login, or a call with a valid token, on it: 60 s.
     pub login_limit: Duration,
     /// A client that does not answer a ping within as long again is gone: 20 s.
     pub ping_every: Duration,
