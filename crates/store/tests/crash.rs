@@ -39,6 +39,7 @@ fn batch(number: u64) -> Vec<Write> {
             versions: VersionRange::new(1, 1),
             notary: Party { name: name.clone(), key: key() },
             encumbrance: None,
+            consumers: vec![key()],
             data: vec![7; 900],
         },
         summary: Summary {

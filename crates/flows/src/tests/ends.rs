@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
-use tally_contracts::{Name, Timestamp};
+use tally_contracts::{Name, NetworkId, Timestamp};
 
 use super::world::party;
 use crate::{

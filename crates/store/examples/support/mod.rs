@@ -55,6 +55,7 @@ pub(crate) fn payment(
                 versions: VersionRange { from: 1, to: 1 },
                 notary: Party { name: name("Notary"), key: key(999) },
                 encumbrance: None,
+                consumers: vec![key(owner)],
                 data,
             },
             summary: Summary {

@@ -40,6 +40,7 @@ fn state(contract: &str, notary: &str, data: Vec<u8>) -> State {
         versions: VersionRange { from: 1, to: 2 },
         notary: Party { name: name(notary), key: key(200) },
         encumbrance: None,
+        consumers: vec![key(201)],
         data,
     }
 }
