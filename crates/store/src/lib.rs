@@ -40,8 +40,8 @@ pub use options::{Database, Needs, PostgresOptions, SqliteOptions};
 pub use postgres::Postgres;
 pub use query::{MAX_PAGE_SIZE, MAX_REFERENCES, Sort, StateQuery, Status};
 pub use read::{
-    Coin, CoinCursor, Consumption, FlowPage, FlowQuery, FlowRow, FlowStatus, Outbound, Queues, SavedArrival,
-    SavedFlow, StatePage, Usage, VaultState,
+    Coin, CoinCursor, Consumption, FlowPage, FlowQuery, FlowRow, FlowStatus, Outbound, Past, Queues,
+    SavedArrival, SavedFlow, StatePage, Usage, VaultState,
 };
 pub use sqlite::Sqlite;
 pub use write::{FlowKey, Mark, NewFlow, Produced, QueueKey, Recorded, SessionKey, Write};
@@ -98,6 +98,19 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// See [`StoreError`].
     fn queues(&self) -> Result<Queues>;
+
+    /// Which database this is among all that the node ran on, and what peers told of theirs.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    fn past(&self) -> Result<Past>;
+
+    /// Verified transactions in the order in which they were recorded, those after the number `after` (from 0), at most
+    /// `limit`: the number and the bytes of each.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    fn ledger(&self, after: u64, limit: usize) -> Result<Vec<(u64, Vec<u8>)>>;
 
     /// A verified transaction's bytes.
     ///

@@ -25,7 +25,7 @@ mod tests {
     fn steps_are_dense_and_alike() {
         for steps in [crate::sqlite::STEPS, crate::postgres::STEPS] {
             let schemas: Vec<u32> = steps.iter().map(|step| step.schema).collect();
-            assert_eq!(schemas, (1..=2).collect::<Vec<_>>());
+            assert_eq!(schemas, (1..=3).collect::<Vec<_>>());
         }
     }
 
@@ -34,10 +34,10 @@ mod tests {
         let steps = crate::sqlite::STEPS;
         let rest =
             |found| missing(steps, found).map(|steps| steps.iter().map(|s| s.schema).collect::<Vec<_>>());
-        assert_eq!(rest(0).unwrap(), [1, 2]);
-        assert_eq!(rest(1).unwrap(), [2]);
-        assert_eq!(rest(2).unwrap(), [0; 0]);
-        assert!(matches!(rest(3), Err(StoreError::Newer { found: 3, known: 2 })));
+        assert_eq!(rest(0).unwrap(), [1, 2, 3]);
+        assert_eq!(rest(1).unwrap(), [2, 3]);
+        assert_eq!(rest(3).unwrap(), [0; 0]);
+        assert!(matches!(rest(4), Err(StoreError::Newer { found: 4, known: 3 })));
         assert!(matches!(rest(-1), Err(StoreError::Row { .. })));
     }
 }

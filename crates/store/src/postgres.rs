@@ -20,8 +20,8 @@ use crate::reads;
 use crate::session::Session;
 use crate::write::{FlowKey, Write};
 use crate::{
-    Coin, CoinCursor, Consumption, FlowPage, FlowQuery, FlowRow, PostgresOptions, Queues, Result, SavedFlow,
-    StatePage, Store, StoreError, Usage, VaultState,
+    Coin, CoinCursor, Consumption, FlowPage, FlowQuery, FlowRow, Past, PostgresOptions, Queues, Result,
+    SavedFlow, StatePage, Store, StoreError, Usage, VaultState,
 };
 use apply::Writer;
 use link::{Link, Place};
@@ -33,6 +33,7 @@ use tally_contracts::{AttachmentId, Name, PublicKey, StateRef, TransactionId};
 pub(crate) const STEPS: &[Step] = &[
     Step { schema: 1, sql: include_str!("../migrations/postgres/0001_base.sql") },
     Step { schema: 2, sql: include_str!("../migrations/postgres/0002_find_more.sql") },
+    Step { schema: 3, sql: include_str!("../migrations/postgres/0003_past.sql") },
 ];
 
 /// A store in a schema of a PostgreSQL server, version 13 or later.
@@ -142,6 +143,14 @@ impl Store for Postgres {
 
     fn queues(&self) -> Result<Queues> {
         self.read(|session| reads::queues(session))
+    }
+
+    fn past(&self) -> Result<Past> {
+        self.read(|session| reads::past(session))
+    }
+
+    fn ledger(&self, after: u64, limit: usize) -> Result<Vec<(u64, Vec<u8>)>> {
+        self.read(|session| reads::ledger(session, after, limit))
     }
 
     fn transaction(&self, id: TransactionId) -> Result<Option<Vec<u8>>> {

@@ -15,8 +15,8 @@ use crate::reads;
 use crate::session::{Columns, Mistyped, Session, Value};
 use crate::write::{FlowKey, Write};
 use crate::{
-    Coin, CoinCursor, Consumption, FlowPage, FlowQuery, FlowRow, Queues, Result, SavedFlow, SqliteOptions,
-    StatePage, Store, StoreError, Usage, VaultState,
+    Coin, CoinCursor, Consumption, FlowPage, FlowQuery, FlowRow, Past, Queues, Result, SavedFlow,
+    SqliteOptions, StatePage, Store, StoreError, Usage, VaultState,
 };
 use apply::Writer;
 use rusqlite::types::{ToSqlOutput, ValueRef};
@@ -31,6 +31,7 @@ use tally_contracts::{AttachmentId, Name, PublicKey, StateRef, TransactionId};
 pub(crate) const STEPS: &[Step] = &[
     Step { schema: 1, sql: include_str!("../migrations/sqlite/0001_base.sql") },
     Step { schema: 2, sql: include_str!("../migrations/sqlite/0002_find_more.sql") },
+    Step { schema: 3, sql: include_str!("../migrations/sqlite/0003_past.sql") },
 ];
 
 /// A store in one file.
@@ -146,6 +147,14 @@ impl Store for Sqlite {
 
     fn queues(&self) -> Result<Queues> {
         self.read(|session| reads::queues(session))
+    }
+
+    fn past(&self) -> Result<Past> {
+        self.read(|session| reads::past(session))
+    }
+
+    fn ledger(&self, after: u64, limit: usize) -> Result<Vec<(u64, Vec<u8>)>> {
+        self.read(|session| reads::ledger(session, after, limit))
     }
 
     fn transaction(&self, id: TransactionId) -> Result<Option<Vec<u8>>> {

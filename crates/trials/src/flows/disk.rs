@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tally_contracts::{AttachmentId, Name, PublicKey, SignedTransaction, StateRef, TransactionId};
 use tally_store::{
-    Coin, CoinCursor, Consumption, FlowKey, FlowPage, FlowQuery, FlowRow, Queues, Result, SavedFlow, Sqlite,
-    SqliteOptions, StatePage, StateQuery, Store, StoreError, Usage, VaultState, Write,
+    Coin, CoinCursor, Consumption, FlowKey, FlowPage, FlowQuery, FlowRow, Past, Queues, Result, SavedFlow,
+    Sqlite, SqliteOptions, StatePage, StateQuery, Store, StoreError, Usage, VaultState, Write,
 };
 
 use super::memory::Memory;
@@ -382,6 +382,14 @@ impl Store for Disk {
 
     fn consumed(&self, states: &[StateRef]) -> Result<Vec<Option<Consumption>>> {
         self.reads()?.consumed(states)
+    }
+
+    fn past(&self) -> Result<Past> {
+        self.reads()?.past()
+    }
+
+    fn ledger(&self, after: u64, limit: usize) -> Result<Vec<(u64, Vec<u8>)>> {
+        self.reads()?.ledger(after, limit)
     }
 
     fn usage(&self) -> Usage {

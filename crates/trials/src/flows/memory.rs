@@ -7,8 +7,9 @@ use std::time::Instant;
 
 use tally_contracts::{AttachmentId, Name, PublicKey, StateRef, TransactionId};
 use tally_store::{
-    Coin, CoinCursor, Consumption, FlowKey, FlowPage, FlowQuery, FlowRow, FlowStatus, Outbound, QueueKey,
-    Queues, Result, SavedArrival, SavedFlow, StatePage, StateQuery, Store, Usage, VaultState, Write,
+    Coin, CoinCursor, Consumption, FlowKey, FlowPage, FlowQuery, FlowRow, FlowStatus, Outbound, Past,
+    QueueKey, Queues, Result, SavedArrival, SavedFlow, StatePage, StateQuery, Store, Usage, VaultState,
+    Write,
 };
 
 use tables::{Flow, INDEX_BITS, Tables, cursor, missing, page_size, parsed, place_of};
@@ -245,6 +246,17 @@ impl Store for Memory {
 
     fn consumed(&self, states: &[StateRef]) -> Result<Vec<Option<Consumption>>> {
         self.read(|tables| Ok(states.iter().map(|state| tables.spent.get(state).cloned()).collect()))
+    }
+
+    fn past(&self) -> Result<Past> {
+        self.read(|tables| Ok(tables.past.clone()))
+    }
+
+    fn ledger(&self, after: u64, limit: usize) -> Result<Vec<(u64, Vec<u8>)>> {
+        self.read(|tables| {
+            let numbered = (1..).zip(&tables.ledger).map(|(number, (_, bytes))| (number, bytes.clone()));
+            Ok(numbered.filter(|(number, _)| *number > after).take(limit).collect())
+        })
     }
 
     fn usage(&self) -> Usage {

@@ -4,8 +4,8 @@ use std::sync::{Mutex, PoisonError};
 
 use tally_contracts::{AttachmentId, Name, PublicKey, StateRef, TransactionId};
 use tally_store::{
-    Coin, CoinCursor, Consumption, FlowKey, FlowPage, FlowQuery, FlowRow, Queues, Result, SavedFlow, Sqlite,
-    StatePage, StateQuery, Store, Usage, VaultState, Write,
+    Coin, CoinCursor, Consumption, FlowKey, FlowPage, FlowQuery, FlowRow, Past, Queues, Result, SavedFlow,
+    Sqlite, StatePage, StateQuery, Store, Usage, VaultState, Write,
 };
 
 /// A store beside which its batches are kept, in order.
@@ -50,6 +50,14 @@ impl Store for Spy {
 
     fn queues(&self) -> Result<Queues> {
         self.store.queues()
+    }
+
+    fn past(&self) -> Result<Past> {
+        self.store.past()
+    }
+
+    fn ledger(&self, after: u64, limit: usize) -> Result<Vec<(u64, Vec<u8>)>> {
+        self.store.ledger(after, limit)
     }
 
     fn transaction(&self, id: TransactionId) -> Result<Option<Vec<u8>>> {

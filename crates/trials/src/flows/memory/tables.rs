@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tally_contracts::{AttachmentId, Name, StateRef, Timestamp, TransactionId};
 use tally_store::{
-    Consumption, FlowKey, FlowRow, FlowStatus, MAX_PAGE_SIZE, MAX_REFERENCES, Mark, NewFlow, Produced,
+    Consumption, FlowKey, FlowRow, FlowStatus, MAX_PAGE_SIZE, MAX_REFERENCES, Mark, NewFlow, Past, Produced,
     QueueKey, Recorded, Result, SessionKey, Sort, StatePage, StateQuery, Status, StoreError, VaultState,
     Write,
 };
@@ -17,6 +17,7 @@ pub(super) const INDEX_BITS: u32 = 20;
 #[derive(Clone, Default)]
 pub(super) struct Tables {
     pub(super) queue: QueueKey,
+    pub(super) past: Past,
     pub(super) flows: BTreeMap<FlowKey, Flow>,
     /// In the order in which they began.
     pub(super) order: Vec<FlowKey>,
@@ -26,6 +27,8 @@ pub(super) struct Tables {
     pub(super) numbers: BTreeMap<TransactionId, usize>,
     pub(super) ledger: Vec<(Timestamp, Vec<u8>)>,
     pub(super) states: BTreeMap<(usize, u32), VaultState>,
+    /// States whose consumer is known by its id alone.
+    pub(super) elsewhere: BTreeSet<StateRef>,
     pub(super) attachments: BTreeMap<AttachmentId, Vec<u8>>,
     pub(super) spent: BTreeMap<StateRef, Consumption>,
 }
@@ -131,6 +134,7 @@ impl Tables {
         writes.iter().try_for_each(|write| self.begin(write))?;
         writes.iter().try_for_each(|write| self.end(write))?;
         writes.iter().try_for_each(|write| self.part(write))?;
+        writes.iter().for_each(|write| self.past(write));
         let acknowledged = |peer: &Name, number: u64| {
             writes.iter().any(
                 |write| matches!(write, Write::Acknowledged { peer: by, up_to } if by == peer && *up_to >= number),
@@ -219,6 +223,35 @@ impl Tables {
         Ok(())
     }
 
+    /// Where databases stand, and the queues that begin anew.
+    fn past(&mut self, write: &Write) {
+        match write {
+            Write::Standing { standing, recovery } => {
+                self.past.standing = Some(standing.clone());
+                self.past.recovery.clone_from(recovery);
+            }
+            Write::Renewed { own } => {
+                self.queue = *own;
+                self.outbound.clear();
+                self.acknowledged.clear();
+                self.received.clear();
+                self.past.queues.clear();
+            }
+            Write::Acquainted { peer, standing, only } => {
+                self.past.acquaintances.insert(peer.clone(), standing.clone());
+                if let Some(queue) = only {
+                    self.received.retain(|(from, over), _| from != peer || over == queue);
+                }
+            }
+            Write::QueueAnew { peer, queue } => {
+                self.outbound.remove(peer);
+                self.acknowledged.remove(peer);
+                self.past.queues.insert(peer.clone(), *queue);
+            }
+            _ => {}
+        }
+    }
+
     fn queue(&mut self, write: &Write) {
         match write {
             Write::Acknowledged { peer, up_to } => {
@@ -239,6 +272,16 @@ impl Tables {
     fn ledger(&mut self, write: &Write) -> Result<()> {
         match write {
             Write::Transaction(recorded) => self.record(recorded),
+            Write::ConsumedElsewhere { state, by, at } => {
+                if let Some(number) = self.numbers.get(&state.transaction)
+                    && let Some(found) = self.states.get_mut(&(*number, state.index))
+                    && found.consumed.is_none()
+                {
+                    found.consumed = Some((*by, *at));
+                    self.elsewhere.insert(*state);
+                }
+                Ok(())
+            }
             Write::Attachment { id, bytes } => {
                 self.attachments.entry(*id).or_insert_with(|| bytes.clone());
                 Ok(())
@@ -282,6 +325,9 @@ impl Tables {
         for state in &recorded.consumed {
             let Some(producer) = self.numbers.get(&state.transaction) else { continue };
             let Some(found) = self.states.get_mut(&(*producer, state.index)) else { continue };
+            if self.elsewhere.remove(state) {
+                found.consumed = None;
+            }
             let (by, _) = *found.consumed.get_or_insert((recorded.id, at));
             if by != recorded.id {
                 return Err(StoreError::Twice { state: *state, by, again: recorded.id });
