@@ -149,7 +149,9 @@ impl SessionState {
 
     /// Does the other side still listen?
     pub(crate) fn is_heard(&self) -> bool {
-        (self.sent > 0 || self.index.is_none()) && !self.inbound.values().any(|arrived| arrived.last)
+        // What it opens may reach the other node's new database all the same, where a flow then waits.
+        let ended = |arrived: &Arrived| arrived.last && arrived.body != Body::Forgotten;
+        (self.sent > 0 || self.index.is_none()) && !self.inbound.values().any(ended)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Which flow runs when: starts, messages, timers, and the turns of flows.
 
+mod forget;
 mod hospital;
 mod schedule;
 mod turn;
@@ -118,6 +119,8 @@ pub struct Engine {
     timers: Mutex<BTreeSet<(Timestamp, FlowId)>>,
     wanting_room: Mutex<BTreeSet<FlowId>>,
     turns: AtomicUsize,
+    /// The only flow that may begin, while the node takes no other work.
+    only: Mutex<Option<&'static str>>,
 }
 
 #[derive(Default)]
@@ -148,6 +151,7 @@ impl Engine {
             timers: Mutex::default(),
             wanting_room: Mutex::default(),
             turns: AtomicUsize::new(0),
+            only: Mutex::new(None),
         }
     }
 
@@ -201,6 +205,9 @@ impl Engine {
         // Another thread may have been quicker with the same request.
         if flows.by_id.contains_key(&start.flow) || flows.ending.contains(&start.flow) {
             return Ok(Started::Before);
+        }
+        if lock(&self.only).is_some_and(|only| *start.name != *only) {
+            return Err(StartError::Refused(FlowError::Recovering));
         }
         if flows.by_id.len() >= self.limits.flows {
             return Err(StartError::Refused(FlowError::Busy { limit: self.limits.flows as u64 }));
@@ -358,6 +365,7 @@ impl Engine {
         let mut flows = lock(&self.flows);
         let refusal = match answered {
             Err(error) => Some(error),
+            Ok(name) if lock(&self.only).is_some_and(|only| only != name) => Some(FlowError::Recovering),
             Ok(_) if flows.by_id.len() >= self.limits.flows => {
                 Some(FlowError::Busy { limit: self.limits.flows as u64 })
             }
@@ -388,6 +396,11 @@ impl Engine {
 
     fn cell(&self, start: Start) -> Arc<Cell> {
         Arc::new(Cell::new(start, self.me.clone(), self.host.clone()))
+    }
+
+    /// From now on no flow begins but this one and what answers it; `None`: every flow again. Flows under way go on.
+    pub fn admit_only(&self, flow: Option<&'static str>) {
+        *lock(&self.only) = flow;
     }
 
     /// The outcome of a flow is durable.

@@ -129,6 +129,16 @@ pub enum FlowError {
         /// Minor units wanted.
         wanted: u64,
     },
+    /// The node at the other end goes on from another database: it was made anew, restored or recovered, and what was said
+    /// before is not known there.
+    #[error("{party} goes on from another database and knows nothing of this session")]
+    Forgotten {
+        /// Whose database it was.
+        party: Name,
+    },
+    /// The node takes no work until it is recovered.
+    #[error("the node has to be recovered before it takes work: `tally node recover`")]
+    Recovering,
 }
 
 impl FlowError {
@@ -160,6 +170,8 @@ impl FlowError {
             Self::Killed => "killed",
             Self::TooLarge { .. } => "too_large",
             Self::Busy { .. } => "busy",
+            Self::Forgotten { .. } => "forgotten",
+            Self::Recovering => "recovering",
         }
     }
 
@@ -175,7 +187,10 @@ impl FlowError {
             Self::Counterparty { kind, .. } => {
                 Self::Refused { reason: format!("another party's flow failed ({kind})") }
             }
-            Self::SessionEnded { party } | Self::Unexpected { party, .. } | Self::Timeout { party }
+            Self::SessionEnded { party }
+            | Self::Unexpected { party, .. }
+            | Self::Timeout { party }
+            | Self::Forgotten { party }
                 if party != peer =>
             {
                 Self::Refused { reason: format!("another party's flow failed ({kind})") }

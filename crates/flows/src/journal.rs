@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use borsh::{BorshDeserialize, BorshSerialize};
-use tally_contracts::{Name, StateAndRef, Timestamp, TransactionSignature};
+use tally_contracts::{Name, StateAndRef, Timestamp, TransactionId, TransactionSignature};
 
-use crate::service::{Committed, LedgerWrite, Notary, Rate, Request, Response};
+use crate::service::{Committed, LedgerWrite, Notary, Rate, Request, Response, Shared, Unconsumed};
 use crate::{FlowError, FlowId, Message, SessionId};
 
 /// Who started a flow.
@@ -142,6 +142,10 @@ pub(crate) enum Answer {
     Rate(Option<Rate>),
     Done,
     Refused(FlowError),
+    Names(Vec<Name>),
+    Shared(Shared),
+    Consumers(Vec<Option<TransactionId>>),
+    Unconsumed(Unconsumed),
 }
 
 impl Step {
@@ -182,6 +186,10 @@ impl Answer {
             Response::Rate(rate) => Self::Rate(rate.clone()),
             Response::Done => Self::Done,
             Response::Refused(error) => Self::Refused(error.clone()),
+            Response::Names(names) => Self::Names(names.clone()),
+            Response::Shared(shared) => Self::Shared(shared.clone()),
+            Response::Consumers(consumers) => Self::Consumers(consumers.clone()),
+            Response::Unconsumed(page) => Self::Unconsumed(page.clone()),
         }
     }
 
@@ -198,6 +206,10 @@ impl Answer {
             Self::Rate(rate) => Response::Rate(rate),
             Self::Done => Response::Done,
             Self::Refused(error) => Response::Refused(error),
+            Self::Names(names) => Response::Names(names),
+            Self::Shared(shared) => Response::Shared(shared),
+            Self::Consumers(consumers) => Response::Consumers(consumers),
+            Self::Unconsumed(page) => Response::Unconsumed(page),
         })
     }
 
@@ -226,7 +238,7 @@ impl Answer {
     }
 }
 
-const VERBS: [&str; 16] = [
+const VERBS: [&str; 22] = [
     "find a party",
     "list the notaries",
     "sign",
@@ -243,6 +255,12 @@ const VERBS: [&str; 16] = [
     "say an exchange rate",
     "keep a part of an attachment",
     "put an attachment together",
+    "list the parties",
+    "find transactions of a key",
+    "say by what states are consumed",
+    "list unconsumed states",
+    "consume states elsewhere",
+    "be recovered",
 ];
 
 fn verb(request: u8) -> &'static str {
@@ -269,6 +287,12 @@ impl Request {
             Self::Rate { .. } => 13,
             Self::KeepPart(_) => 14,
             Self::Attach { .. } => 15,
+            Self::Parties => 16,
+            Self::Shared { .. } => 17,
+            Self::Consumers(_) => 18,
+            Self::Unconsumed { .. } => 19,
+            Self::ConsumeElsewhere(_) => 20,
+            Self::Recovered => 21,
         }
     }
 

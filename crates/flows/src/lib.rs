@@ -40,5 +40,5 @@ pub use message::{Body, Message, MessageError};
 pub use registry::{Description, Flow, Registry, Responder};
 pub use service::{
     AttachmentPart, Commit, Committed, Filter, Host, LedgerWrite, Notary, Performed, Rate, Request, Response,
-    Selection, Trouble,
+    Selection, Shared, Trouble, Unconsumed,
 };

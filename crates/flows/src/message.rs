@@ -37,6 +37,9 @@ pub enum Body {
     End,
     /// The sender's flow failed.
     Failed(FlowError),
+    /// The node at the other end goes on from another database and knows nothing of the session. A node says this to its
+    /// own flows, see [`crate::Engine::forget_sessions`].
+    Forgotten,
 }
 
 /// Bytes from a peer that are not a message.

@@ -7,6 +7,7 @@
 //! | [`agree`] | how parties come to sign one transaction |
 //! | [`notarise`] | how it becomes final |
 //! | [`finalise`] | how everybody concerned records it |
+//! | [`recover`] | how a node gets back from its peers what its database lacks |
 //! | [`cash`], [`iou`], [`bond`], [`oracle`], [`ping`] | the flows that users start, and what answers them |
 //!
 //! # A payment
@@ -36,6 +37,7 @@ pub mod iou;
 pub mod notarise;
 pub mod oracle;
 pub mod ping;
+pub mod recover;
 pub mod resolve;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -76,4 +78,6 @@ pub fn registry_with<C: bond::Consent>() -> Registry {
         .responder::<oracle::Vouch>()
         .flow::<ping::Ping>()
         .responder::<ping::Answer>()
+        .flow::<recover::Recover>()
+        .responder::<recover::Remind>()
 }

@@ -76,6 +76,11 @@ impl Offered {
         Ok((offered, along))
     }
 
+    /// Offers these transactions themselves, and what they build on.
+    pub fn listed(transactions: &[TransactionId]) -> Self {
+        Self { allowed: transactions.iter().copied().collect(), ..Self::default() }
+    }
+
     /// Hands out history and attachments until the receiver answers, and gives that answer.
     ///
     /// # Errors
