@@ -1,5 +1,7 @@
 //! One node without threads and sockets: flows, store and queues, moved by whoever calls.
 
+mod past;
+
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -7,8 +9,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use bytes::Bytes;
 use tally_contracts::{AttachmentId, Name, Party, StateRef, Timestamp, TransactionId};
 use tally_flows::{
-    Arrival, Delivered, DeliveryError, Engine, FlowId, Limits, Mark, Origin, Outcome, Registry, RestoreError,
-    Saved, SessionId, Start, StartError, Started,
+    Arrival, Delivered, DeliveryError, Engine, Flow as _, FlowId, Limits, Mark, Origin, Outcome, Registry,
+    RestoreError, Saved, SessionId, Start, StartError, Started,
 };
 use tally_messaging::{Cause, Position, QueueId, Refusal};
 use tally_store::{FlowStatus, Produced, SavedFlow, Store, StoreError, Write};
@@ -31,6 +33,12 @@ pub trait Post: Send + Sync {
     fn acknowledge(&self, peer: &Name, queue: QueueId, up_to: u64);
     /// There is room again for messages that were refused as too many.
     fn resume(&self);
+    /// The queue to a peer begins anew, or all queues in both directions if `None`: what is sent from now on is numbered
+    /// from 1. Nothing is to be done where no connections last.
+    fn begin_anew(&self, _peer: Option<&Name>) {}
+    /// The node's standing has changed; those who are connected are told. Nothing is to be done where no connections
+    /// last.
+    fn announce(&self) {}
 }
 
 /// A change of the vault, as those who track it hear of it.
@@ -57,6 +65,9 @@ pub enum OpenError {
     /// A flow's journal is damaged.
     #[error(transparent)]
     Flow(#[from] RestoreError),
+    /// What the store knows of pasts is not what this program writes.
+    #[error("{0}")]
+    Past(String),
     /// A row of the journal is not what this program writes.
     #[error("flow {flow} in the database does not decode: {reason}")]
     Row {
@@ -113,7 +124,8 @@ pub struct Core {
     desk: Arc<Desk>,
     engine: Engine,
     post: OnceLock<Arc<dyn Post>>,
-    own: QueueId,
+    /// Held while what a peer told is judged.
+    meeting: Mutex<()>,
     /// Messages of this node to itself that are not taken yet.
     loopback: Mutex<VecDeque<(u64, Bytes)>>,
     trackers: Mutex<Vec<Tracker>>,
@@ -138,7 +150,7 @@ impl Core {
             desk,
             engine,
             post: OnceLock::new(),
-            own: QueueId(queues.own),
+            meeting: Mutex::default(),
             loopback: Mutex::default(),
             trackers: Mutex::default(),
             refused: AtomicBool::new(false),
@@ -146,6 +158,7 @@ impl Core {
         };
         {
             let mut outbound = lock(&core.desk.outbound);
+            outbound.renew(QueueId(queues.own));
             for (peer, queue) in &queues.outbound {
                 outbound.restore(peer.clone(), queue.sent, queue.acknowledged);
             }
@@ -168,7 +181,7 @@ impl Core {
             }
         }
         // What this node had to say to itself and has not heard.
-        let heard = lock(&core.desk.inbound).position(&me.name, core.own).accepted;
+        let heard = lock(&core.desk.inbound).position(&me.name, core.queue()).accepted;
         // It may have died between hearing and noting that it need not be said again.
         core.acknowledged(&me.name, heard);
         let mut from = heard;
@@ -196,7 +209,7 @@ impl Core {
 
     /// The name of this node's outbound queues.
     pub fn queue(&self) -> QueueId {
-        self.own
+        lock(&self.desk.outbound).life()
     }
 
     /// Its flows.
@@ -246,6 +259,9 @@ impl Core {
     pub fn start(&self, request: Request) -> Result<(FlowId, Started), Unavailable> {
         self.available()?;
         let (name, version) = self.engine.registry().newest(&request.flow).map_err(StartError::from)?;
+        if name == tally_protocols::recover::Recover::NAME {
+            self.renew();
+        }
         let seed = self.desk.seed();
         let flow = match &request.request {
             Some(id) => FlowId::of_request(&request.user, id),
@@ -388,6 +404,13 @@ impl Core {
         }
     }
 
+    /// The same, said of a queue of this name: counts only if it is the present one.
+    pub fn acknowledged_over(&self, peer: &Name, queue: QueueId, up_to: u64) {
+        if self.queue_to(peer) == queue {
+            self.acknowledged(peer, up_to);
+        }
+    }
+
     /// The last durable message to a peer.
     pub fn last(&self, peer: &Name) -> u64 {
         lock(&self.desk.outbound).last(peer)
@@ -461,7 +484,17 @@ impl Core {
             }
         }
         self.desk.settle_batch(&mut batch);
+        if batch.units.iter().any(|unit| unit.recovered) {
+            tracing::info!("the node is recovered");
+            self.engine.admit_only(None);
+        }
         let me = &self.desk.parts.me.name;
+        if batch.anew.contains(&None) {
+            lock(&self.loopback).clear();
+        }
+        if !batch.anew.is_empty() {
+            self.engine.room();
+        }
         let mut sends = Vec::with_capacity(batch.sends.len());
         for (peer, number, bytes) in batch.sends {
             let bytes = Bytes::from(bytes);
@@ -472,6 +505,12 @@ impl Core {
             }
         }
         if let Some(post) = self.post.get() {
+            for peer in &batch.anew {
+                post.begin_anew(peer.as_ref());
+            }
+            if batch.standing.is_some() {
+                post.announce();
+            }
             if !sends.is_empty() {
                 post.send(sends);
             }
@@ -501,10 +540,11 @@ impl Core {
     }
 
     fn hear_self(&self) {
+        let own = self.queue();
         let mut loopback = lock(&self.loopback);
         let me = &self.desk.parts.me.name;
         while let Some((number, bytes)) = loopback.front() {
-            match self.take(me, self.own, *number, bytes) {
+            match self.take(me, own, *number, bytes) {
                 Ok(()) => {
                     loopback.pop_front();
                 }

@@ -47,6 +47,9 @@ async fn is_ready(State(seen): State<Seen>) -> impl IntoResponse {
     if !seen.ready.load(Ordering::Relaxed) {
         return (StatusCode::SERVICE_UNAVAILABLE, "starting\n".to_owned());
     }
+    if let Some(reason) = seen.core.recovery() {
+        return (StatusCode::SERVICE_UNAVAILABLE, format!("needs recovery: {reason}\n"));
+    }
     match seen.core.available() {
         Ok(()) => (StatusCode::OK, "ready\n".to_owned()),
         Err(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")),

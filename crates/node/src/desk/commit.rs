@@ -1,10 +1,12 @@
 //! From units of flows to batches of the store, and from durable batches to the world.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tally_contracts::{AttachmentId, Name, SignedTransaction, StateRef, TransactionId};
 use tally_flows::{FlowId, LedgerWrite, Mark, Outcome, Unit};
+use tally_messaging::QueueId;
 use tally_store::{NewFlow, Produced, Recorded, StoreError, Write};
 
 use super::inbound::Progress;
@@ -30,6 +32,10 @@ pub(crate) struct Prepared {
     pub(crate) kept: Vec<TransactionId>,
     pub(crate) attached: Vec<AttachmentId>,
     pub(crate) notarised: Vec<StateRef>,
+    /// Consumed by what is not recorded here.
+    pub(crate) elsewhere: Vec<StateRef>,
+    /// The node is recovered once this is durable.
+    pub(crate) recovered: bool,
 }
 
 #[derive(Default)]
@@ -42,6 +48,10 @@ pub(crate) struct Queue {
 struct Pending {
     units: Vec<Prepared>,
     attachments: Vec<(AttachmentId, Vec<u8>, Stored)>,
+    /// Changes of queues and of what is known of peers, and who is told that they are durable.
+    changes: Vec<(Vec<Write>, Stored)>,
+    /// The node's own standing is to be written.
+    standing: bool,
     /// Since when there has been something that nobody waits for.
     lazy: Option<Instant>,
     stopped: bool,
@@ -56,6 +66,10 @@ pub(crate) struct Batch {
     pub(crate) sends: Vec<(Name, u64, Vec<u8>)>,
     pub(crate) progress: Vec<Progress>,
     attachments: Vec<Stored>,
+    /// Queues that begin anew: to one peer, or all of them if `None`.
+    pub(crate) anew: Vec<Option<Name>>,
+    /// The node's own standing, if it is written.
+    pub(crate) standing: Option<super::past::Standing>,
 }
 
 impl Queue {
@@ -75,6 +89,18 @@ impl Queue {
 
     pub(crate) fn store_attachment(&self, id: AttachmentId, bytes: Vec<u8>, stored: Stored) {
         lock(&self.pending).attachments.push((id, bytes, stored));
+        self.ready.notify_one();
+    }
+
+    /// Changes of queues and of what is known of peers; durable after every unit submitted before.
+    pub(crate) fn change(&self, writes: Vec<Write>, then: Stored) {
+        lock(&self.pending).changes.push((writes, then));
+        self.ready.notify_one();
+    }
+
+    /// The node's own standing has changed.
+    pub(crate) fn write_standing(&self) {
+        lock(&self.pending).standing = true;
         self.ready.notify_one();
     }
 
@@ -100,7 +126,8 @@ impl Queue {
     pub(crate) fn wait(&self) -> bool {
         let mut pending = lock(&self.pending);
         loop {
-            if !pending.units.is_empty() || !pending.attachments.is_empty() {
+            let changes = pending.standing || !pending.changes.is_empty();
+            if changes || !pending.units.is_empty() || !pending.attachments.is_empty() {
                 return true;
             }
             if pending.stopped {
@@ -147,7 +174,10 @@ impl Desk {
         }
         let mut tickets = Vec::with_capacity(unit.arrivals.len());
         for arrival in unit.arrivals {
-            tickets.push(arrival.ticket);
+            // What the engine tells a flow itself came in no message.
+            if arrival.ticket != 0 {
+                tickets.push(arrival.ticket);
+            }
             if !ends {
                 writes.push(Write::Arrival {
                     flow: flow.0,
@@ -182,6 +212,8 @@ impl Desk {
             kept: Vec::new(),
             attached: Vec::new(),
             notarised: Vec::new(),
+            elsewhere: Vec::new(),
+            recovered: false,
         };
         for write in unit.writes {
             self.prepare(&mut prepared, write, ends, at);
@@ -254,6 +286,13 @@ impl Desk {
             LedgerWrite::Hold(states) if !ends => prepared.writes.push(Write::Lock { flow, states }),
             LedgerWrite::Release(states) if !ends => prepared.writes.push(Write::Unlock { flow, states }),
             LedgerWrite::Hold(_) | LedgerWrite::Release(_) => {}
+            LedgerWrite::ConsumedElsewhere(states) => {
+                for (state, by) in states {
+                    prepared.writes.push(Write::ConsumedElsewhere { state, by, at });
+                    prepared.elsewhere.push(state);
+                }
+            }
+            LedgerWrite::Recovered => prepared.recovered = true,
             LedgerWrite::Consume { states, by, requester } => {
                 for state in &states {
                     prepared.writes.push(Write::Consumed {
@@ -283,6 +322,18 @@ impl Desk {
         } else {
             std::mem::take(&mut pending.units)
         };
+        let mut writes =
+            Vec::with_capacity(units.iter().map(|unit| unit.writes.len() + unit.sends.len()).sum());
+        let mut anew = Vec::new();
+        let mut stored = Vec::new();
+        let mut standing = std::mem::take(&mut pending.standing);
+        if pending.units.is_empty() {
+            for (changes, then) in std::mem::take(&mut pending.changes) {
+                self.begin_anew(&changes, &mut anew);
+                writes.extend(changes);
+                stored.push(then);
+            }
+        }
         let mut progress = Vec::new();
         // What is settled belongs to units taken now or before, unless some are left for the next batch.
         if pending.units.is_empty() {
@@ -292,8 +343,15 @@ impl Desk {
         let attachments = std::mem::take(&mut pending.attachments);
         drop(pending);
 
-        let mut writes =
-            Vec::with_capacity(units.iter().map(|unit| unit.writes.len() + unit.sends.len()).sum());
+        if units.iter().any(|unit| unit.recovered) {
+            lock(&self.past).recovered();
+            standing = true;
+        }
+        let standing = {
+            let past = lock(&self.past);
+            writes.extend(past.write().filter(|_| standing));
+            past.own().filter(|_| standing)
+        };
         let mut sends = Vec::new();
         {
             let mut outbound = lock(&self.outbound);
@@ -312,7 +370,7 @@ impl Desk {
         for Progress { peer, queue, up_to } in &progress {
             writes.push(Write::Received { peer: peer.clone(), queue: queue.0, up_to: *up_to });
         }
-        let mut stored = Vec::with_capacity(attachments.len());
+        stored.reserve(attachments.len());
         for (id, bytes, then) in attachments {
             writes.push(Write::Attachment { id, bytes });
             stored.push(then);
@@ -320,11 +378,33 @@ impl Desk {
         if writes.is_empty() && units.is_empty() {
             return None;
         }
-        Some(Batch { writes, units, sends, progress, attachments: stored })
+        Some(Batch { writes, units, sends, progress, attachments: stored, anew, standing })
+    }
+
+    /// Numbers that are given out from now on are those of queues that begin anew.
+    fn begin_anew(&self, changes: &[Write], anew: &mut Vec<Option<Name>>) {
+        for change in changes {
+            match change {
+                Write::Renewed { own } => {
+                    lock(&self.outbound).renew(QueueId(*own));
+                    lock(&self.inbound).renew();
+                    anew.push(None);
+                }
+                Write::QueueAnew { peer, queue } => {
+                    lock(&self.outbound).anew(peer, QueueId(*queue));
+                    anew.push(Some(peer.clone()));
+                }
+                Write::Acquainted { peer, only: Some(queue), .. } => {
+                    lock(&self.inbound).only(peer, QueueId(*queue));
+                }
+                _ => {}
+            }
+        }
     }
 
     /// A batch is durable: memory that stood for it is given up, and those who wait are told.
     pub(crate) fn settle_batch(&self, batch: &mut Batch) {
+        self.units.fetch_add(batch.units.len() as u64, Ordering::Relaxed);
         {
             let mut recent = lock(&self.recent);
             let mut vault = lock(&self.vault);
@@ -333,6 +413,7 @@ impl Desk {
                     vault.consumed(signed.transaction().inputs());
                     recent.recorded(unit.flow, signed);
                 }
+                vault.consumed(&unit.elsewhere);
                 for id in &unit.kept {
                     recent.kept_durably(unit.flow, id);
                 }
@@ -364,6 +445,9 @@ impl Desk {
             for progress in &batch.progress {
                 inbound.durable(progress);
             }
+        }
+        if let Some(standing) = &batch.standing {
+            lock(&self.past).durable(&self.parts.me.name, &self.parts.key, standing);
         }
         let mut finished = Vec::new();
         {

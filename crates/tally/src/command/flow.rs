@@ -5,7 +5,7 @@ mod list;
 mod names;
 mod show;
 mod start;
-mod watch;
+pub(super) mod watch;
 
 use super::Ended;
 

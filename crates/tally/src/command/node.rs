@@ -3,6 +3,7 @@
 mod accept;
 mod init;
 mod publish;
+mod recover;
 mod run;
 
 use super::Ended;
@@ -17,6 +18,8 @@ pub(super) enum Node {
     Accept(accept::Accept),
     /// Make a node known to the network, or its new address
     Publish(publish::Publish),
+    /// Get back from peers and notaries what a node's database lacks after it was lost, restored or copied
+    Recover(recover::Recover),
     /// Run a node until SIGTERM
     Run(run::Run),
 }
@@ -27,6 +30,7 @@ impl Node {
             Self::Init(command) => command.run(connection),
             Self::Accept(command) => command.run(connection),
             Self::Publish(command) => command.run(connection),
+            Self::Recover(command) => command.run(),
             Self::Run(command) => command.run(),
         }
     }

@@ -49,6 +49,10 @@ impl Network for Known {
         self.0.iter().find(|party| party.name == *name).cloned()
     }
 
+    fn parties(&self) -> Vec<Name> {
+        self.0.iter().map(|party| party.name.clone()).collect()
+    }
+
     fn notaries(&self) -> Vec<Notary> {
         let notary = self.party(&name(NOTARY));
         notary.map(|party| Notary { party, validating: false }).into_iter().collect()
