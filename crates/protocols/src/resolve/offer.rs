@@ -15,7 +15,7 @@ use crate::check::{contracts, dependencies_of};
 pub struct Offered {
     allowed: BTreeSet<TransactionId>,
     sent: BTreeSet<TransactionId>,
-    /// What was asked for. A good receiver keeps what it gets, so that nobody makes this node send for ever.
+    /// What was asked for and given. A good receiver keeps what it gets, so that nobody makes this node send for ever.
     asked: BTreeSet<TransactionId>,
     /// The attachments of what was offered or handed out: how many parts of each were asked for.
     attachments: BTreeMap<AttachmentId, u32>,
@@ -126,14 +126,17 @@ impl Offered {
         }
         context.step("Sending history");
         for id in &ids {
-            if !self.asked.insert(*id) {
+            if self.asked.contains(id) {
                 return Err(unexpected(format!("it asks for transaction {id} twice")));
             }
             self.sent.remove(id);
         }
         let first = ids[0];
         let room = Room { transactions: BATCH_TRANSACTIONS, bytes: BATCH_BYTES, first: true };
-        let batch = self.gather(context, ids, room, None).await?;
+        let batch = self.gather(context, ids.clone(), room, None).await?;
+        // What had no room is asked for again.
+        let asked: BTreeSet<TransactionId> = ids.into_iter().collect();
+        self.asked.extend(batch.iter().map(SignedTransaction::id).filter(|id| asked.contains(id)));
         if batch.is_empty() {
             return Err(FlowError::invalid(format!("transaction {first} is missing at this node")));
         }
