@@ -200,7 +200,9 @@ impl SessionState {
 
     /// Does the other side still listen?
     pub(crate) fn is_heard(&self) -> bool {
-        (self.sent > 0 || self.index.is_none()) && !self.inbound.values().any(Arrived::ends_listening)
+        // What it opens may reach the other node's new database all the same, where a flow then waits.
+        let ended = |arrived: &Arrived| arrived.ends_listening() && arrived.body != Body::Forgotten;
+        (self.sent > 0 || self.index.is_none()) && !self.inbound.values().any(ended)
     }
 }
 

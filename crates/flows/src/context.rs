@@ -16,7 +16,8 @@ use crate::cell::{Cell, Next, SessionState, Waiting};
 use crate::journal::Step;
 use crate::message::{Body, encode};
 use crate::service::{
-    Commit, Committed, Filter, Notary, Proposal, Rate, Request, Response, Selection, Trouble,
+    Commit, Committed, Filter, Notary, Proposal, Rate, Request, Response, Selection, Shared, Trouble,
+    Unconsumed,
 };
 use crate::{FlowError, FlowId, Message, SessionId};
 
@@ -33,6 +34,8 @@ pub struct Session {
     peer: Arc<Name>,
     /// The flow that the other node is told it answers, if it is not the one that opened the session.
     part: Option<(&'static str, u32)>,
+    /// When to give up waiting.
+    until: Option<Timestamp>,
 }
 
 /// Which of two came first.
@@ -299,6 +302,66 @@ impl Context {
         }
     }
 
+    /// Everybody on the network map.
+    ///
+    /// # Errors
+    /// What the node refuses.
+    pub async fn parties(&self) -> Result<Vec<Name>, FlowError> {
+        match self.ask(Request::Parties).await? {
+            Response::Names(names) => Ok(names),
+            other => self.confused(&other).await,
+        }
+    }
+
+    /// Recorded transactions in which this key takes part, those after a place of the ledger.
+    ///
+    /// # Errors
+    /// What the node refuses.
+    pub async fn shared(&self, with: &PublicKey, after: u64) -> Result<Shared, FlowError> {
+        match self.ask(Request::Shared { with: *with, after }).await? {
+            Response::Shared(shared) => Ok(shared),
+            other => self.confused(&other).await,
+        }
+    }
+
+    /// As a notary: by which transactions these states are consumed.
+    ///
+    /// # Errors
+    /// This node is not a notary.
+    pub async fn consumers(&self, states: Vec<StateRef>) -> Result<Vec<Option<TransactionId>>, FlowError> {
+        match self.ask(Request::Consumers(states)).await? {
+            Response::Consumers(consumers) => Ok(consumers),
+            other => self.confused(&other).await,
+        }
+    }
+
+    /// Unconsumed states of the vault and their notaries, a page at a time: those after the cursor of the page before.
+    ///
+    /// # Errors
+    /// What the node refuses.
+    pub async fn unconsumed(&self, after: Option<String>) -> Result<Unconsumed, FlowError> {
+        match self.ask(Request::Unconsumed { after }).await? {
+            Response::Unconsumed(page) => Ok(page),
+            other => self.confused(&other).await,
+        }
+    }
+
+    /// States of the vault that transactions consumed which are not recorded here: they are not to be spent.
+    ///
+    /// # Errors
+    /// What the node refuses.
+    pub async fn consume_elsewhere(&self, states: Vec<(StateRef, TransactionId)>) -> Result<(), FlowError> {
+        self.done(Request::ConsumeElsewhere(states)).await
+    }
+
+    /// This node is recovered: it takes work again once this is durable.
+    ///
+    /// # Errors
+    /// What the node refuses.
+    pub async fn recovered(&self) -> Result<(), FlowError> {
+        self.done(Request::Recovered).await
+    }
+
     /// An exchange rate, if this node is an oracle that knows it.
     ///
     /// # Errors
@@ -359,11 +422,11 @@ impl Context {
             state.sessions.push(SessionState::new(id, self.me(), peer.clone(), Some(index)));
         }
         drop(state);
-        Ok(Session { context: self.clone(), id, peer: Arc::new(peer.clone()), part })
+        Ok(Session { context: self.clone(), id, peer: Arc::new(peer.clone()), part, until: None })
     }
 
     pub(crate) fn session(&self, id: SessionId, peer: &Name) -> Session {
-        Session { context: self.clone(), id, peer: Arc::new(peer.clone()), part: None }
+        Session { context: self.clone(), id, peer: Arc::new(peer.clone()), part: None, until: None }
     }
 
     async fn ask(&self, request: Request) -> Result<Response, FlowError> {
@@ -414,11 +477,21 @@ impl Session {
         self.say(Some(encode(value))).await;
     }
 
+    /// The same session, in which nothing is waited for after `deadline`: what receives fails with
+    /// [`FlowError::Timeout`].
+    #[must_use]
+    pub fn until(&self, deadline: Timestamp) -> Self {
+        Self { until: Some(deadline), ..self.clone() }
+    }
+
     /// Waits for the next value.
     ///
     /// # Errors
     /// The other flow failed or ended, or sent something else.
     pub async fn receive<T: BorshDeserialize>(&self) -> Result<T, FlowError> {
+        if let Some(deadline) = self.until {
+            return self.receive_until(deadline).await;
+        }
         self.begin().await;
         let bytes = poll_fn(|_| {
             let mut state = self.context.0.state();
@@ -583,6 +656,7 @@ impl Session {
                 }
                 Body::Failed(error) => Err(error.clone().heard_from(party())),
                 Body::Cut(error) => Err(error.clone()),
+                Body::Forgotten => Err(FlowError::Forgotten { party: party() }),
             },
         };
         if result.is_ok() {

@@ -1,6 +1,7 @@
 //! Which flow runs when: starts, messages, timers, and the turns of flows.
 
 mod drain;
+mod forget;
 mod hospital;
 mod schedule;
 pub(crate) mod shares;
@@ -154,6 +155,8 @@ pub struct Engine {
     /// Locked last, after the state of a flow and after `flows`.
     shares: Mutex<Shares>,
     turns: AtomicUsize,
+    /// The only flow that may begin, while the node takes no other work.
+    only: Mutex<Option<&'static str>>,
 }
 
 #[derive(Default)]
@@ -196,6 +199,7 @@ impl Engine {
             silences: Mutex::default(),
             shares: Mutex::default(),
             turns: AtomicUsize::new(0),
+            only: Mutex::new(None),
         }
     }
 
@@ -461,6 +465,7 @@ impl Engine {
         }
         let refusal = match answered {
             Err(error) => Some(error),
+            Ok(name) if lock(&self.only).is_some_and(|only| only != name) => Some(FlowError::Recovering),
             Ok(_) if flows.by_id.len() >= self.limits.flows => {
                 Some(FlowError::Busy { limit: self.limits.flows as u64 })
             }
@@ -534,6 +539,11 @@ impl Engine {
 
     fn cell(&self, start: Start) -> Arc<Cell> {
         Arc::new(Cell::new(start, self.me.clone(), self.network, self.host.clone()))
+    }
+
+    /// From now on no flow begins but this one and what answers it; `None`: every flow again. Flows under way go on.
+    pub fn admit_only(&self, flow: Option<&'static str>) {
+        *lock(&self.only) = flow;
     }
 
     /// The outcome of a flow is durable.

@@ -129,6 +129,16 @@ pub enum FlowError {
         /// Minor units wanted.
         wanted: u64,
     },
+    /// The node at the other end goes on from another database: it was made anew, restored or recovered, and what was said
+    /// before is not known there.
+    #[error("{party} goes on from another database and knows nothing of this session")]
+    Forgotten {
+        /// Whose database it was.
+        party: Name,
+    },
+    /// The node takes no work until it is recovered.
+    #[error("the node has to be recovered before it takes work: `tally node recover`")]
+    Recovering,
     /// The transaction is final and recorded here; what the flow had left to do did not end well. Whoever started the
     /// flow has what it asked for and must not ask again.
     #[error("transaction {transaction} is final; the flow ended after that ({kind}): {reason}")]
@@ -206,6 +216,8 @@ impl FlowError {
             Self::Busy { .. } => "busy",
             Self::Final { .. } => "final",
             Self::Unknown { .. } => "unknown",
+            Self::Forgotten { .. } => "forgotten",
+            Self::Recovering => "recovering",
         }
     }
 
@@ -221,7 +233,10 @@ impl FlowError {
             Self::Counterparty { kind, .. } => {
                 Self::Refused { reason: format!("another party's flow failed ({kind})") }
             }
-            Self::SessionEnded { party } | Self::Unexpected { party, .. } | Self::Timeout { party }
+            Self::SessionEnded { party }
+            | Self::Unexpected { party, .. }
+            | Self::Timeout { party }
+            | Self::Forgotten { party }
                 if party != peer =>
             {
                 Self::Refused { reason: format!("another party's flow failed ({kind})") }

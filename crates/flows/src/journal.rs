@@ -5,7 +5,7 @@ use std::sync::Arc;
 use borsh::{BorshDeserialize, BorshSerialize};
 use tally_contracts::{Name, StateAndRef, Timestamp, TransactionId, TransactionSignature};
 
-use crate::service::{Committed, LedgerWrite, Notary, Rate, Request, Response};
+use crate::service::{Committed, LedgerWrite, Notary, Rate, Request, Response, Shared, Unconsumed};
 use crate::{FlowError, FlowId, Message, SessionId};
 
 /// Who started a flow.
@@ -149,6 +149,10 @@ pub(crate) enum Answer {
     Done,
     Refused(FlowError),
     Issuers(Option<Vec<Name>>),
+    Names(Vec<Name>),
+    Shared(Shared),
+    Consumers(Vec<Option<TransactionId>>),
+    Unconsumed(Unconsumed),
 }
 
 impl Step {
@@ -193,6 +197,10 @@ impl Answer {
             Response::Done => Self::Done,
             Response::Later(_) => unreachable!("a flow that waits has no answer"),
             Response::Refused(error) => Self::Refused(error.clone()),
+            Response::Names(names) => Self::Names(names.clone()),
+            Response::Shared(shared) => Self::Shared(shared.clone()),
+            Response::Consumers(consumers) => Self::Consumers(consumers.clone()),
+            Response::Unconsumed(page) => Self::Unconsumed(page.clone()),
         }
     }
 
@@ -210,6 +218,10 @@ impl Answer {
             Self::Issuers(names) => Response::Issuers(names),
             Self::Done => Response::Done,
             Self::Refused(error) => Response::Refused(error),
+            Self::Names(names) => Response::Names(names),
+            Self::Shared(shared) => Response::Shared(shared),
+            Self::Consumers(consumers) => Response::Consumers(consumers),
+            Self::Unconsumed(page) => Response::Unconsumed(page),
         })
     }
 
@@ -238,7 +250,7 @@ impl Answer {
     }
 }
 
-const VERBS: [&str; 22] = [
+const VERBS: [&str; 28] = [
     "find a party",
     "list the notaries",
     "sign",
@@ -261,6 +273,12 @@ const VERBS: [&str; 22] = [
     "note who lacks a transaction",
     "note who has a transaction",
     "note that a transaction's fate is known",
+    "list the parties",
+    "find transactions of a key",
+    "say by what states are consumed",
+    "list unconsumed states",
+    "consume states elsewhere",
+    "be recovered",
 ];
 
 fn verb(request: u8) -> &'static str {
@@ -296,6 +314,12 @@ impl Request {
             Self::Undelivered { .. } => 19,
             Self::Delivered { .. } => 20,
             Self::Resolved(_) => 21,
+            Self::Parties => 22,
+            Self::Shared { .. } => 23,
+            Self::Consumers(_) => 24,
+            Self::Unconsumed { .. } => 25,
+            Self::ConsumeElsewhere(_) => 26,
+            Self::Recovered => 27,
         }
     }
 

@@ -41,5 +41,5 @@ pub use message::{Body, Message, MessageError};
 pub use registry::{Description, Flow, Registry, Responder};
 pub use service::{
     AttachmentPart, Commit, Committed, Filter, Host, LedgerWrite, Notary, Performed, Proposal, Purchase,
-    Rate, Request, Response, Selection, Trouble,
+    Rate, Request, Response, Selection, Shared, Trouble, Unconsumed,
 };

@@ -40,6 +40,9 @@ pub enum Body {
     /// The receiving node ended the session, because it could not keep what came. Written by a node into the journal
     /// of its own flow; refused when a peer sends it.
     Cut(FlowError),
+    /// The node at the other end goes on from another database and knows nothing of the session. A node says this to its
+    /// own flows, see [`crate::Engine::forget_sessions`].
+    Forgotten,
 }
 
 /// Bytes from a peer that are not a message.

@@ -63,6 +63,27 @@ pub enum Request {
     /// Keep a part of an attachment until the attachment is put together, for this flow only. Answered by
     /// [`Response::Done`].
     KeepPart(AttachmentPart),
+    /// Who is on the network map? Answered by [`Response::Names`].
+    Parties,
+    /// In which recorded transactions does a key take part? Some of the ledger at a time, from the place `after` on.
+    /// Answered by [`Response::Shared`].
+    Shared {
+        /// The key.
+        with: PublicKey,
+        /// Where the page before ended; 0 at first.
+        after: u64,
+    },
+    /// As a notary: by which transactions are these states consumed? Answered by [`Response::Consumers`].
+    Consumers(Vec<StateRef>),
+    /// Which states of the vault are unconsumed? A page at a time. Answered by [`Response::Unconsumed`].
+    Unconsumed {
+        /// The cursor of the page before.
+        after: Option<String>,
+    },
+    /// Transactions that are not recorded here consumed these states. Answered by [`Response::Done`].
+    ConsumeElsewhere(Vec<(StateRef, TransactionId)>),
+    /// The node is recovered. Answered by [`Response::Done`].
+    Recovered,
     /// Put an attachment together out of the first parts kept by this flow, verify it against its hash and keep it for
     /// good. Answered by [`Response::Done`], or refused when the parts are not that attachment.
     Attach {
@@ -253,6 +274,24 @@ pub struct Notary {
     pub validating: bool,
 }
 
+/// Recorded transactions in which a key takes part: it has to sign, or is a participant of an output.
+#[derive(Clone, Debug, Default, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub struct Shared {
+    /// The transactions; there may be none in a page that is not the last.
+    pub transactions: Vec<TransactionId>,
+    /// Where the next page begins; `None` after the last.
+    pub next: Option<u64>,
+}
+
+/// Unconsumed states of the vault.
+#[derive(Clone, Debug, Default, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub struct Unconsumed {
+    /// Each state and its notary.
+    pub states: Vec<(StateRef, Name)>,
+    /// The cursor of the next page, if there may be one.
+    pub next: Option<String>,
+}
+
 /// An exchange rate as the oracle knows it.
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Rate {
@@ -276,6 +315,10 @@ pub enum Response {
     Committed(Committed),
     Rate(Option<Rate>),
     Issuers(Option<Vec<Name>>),
+    Names(Vec<Name>),
+    Shared(Shared),
+    Consumers(Vec<Option<TransactionId>>),
+    Unconsumed(Unconsumed),
     Done,
     /// Nothing yet: the flow waits and asks again when [`Engine::wake`](crate::Engine::wake) is called for it, at this
     /// time at the latest. Not journaled.
@@ -344,6 +387,10 @@ pub enum LedgerWrite {
     },
     /// Its fate is known now.
     Resolved(TransactionId),
+    /// States of the vault, consumed by transactions that are not recorded here.
+    ConsumedElsewhere(Vec<(StateRef, TransactionId)>),
+    /// The node is recovered.
+    Recovered,
 }
 
 /// A request carried out.

@@ -14,7 +14,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tally_contracts::Name;
 use tally_messaging::{
-    Bytes, Cause, Directory, Inbox, Messaging, Node, Outbox, Position, QueueId, Refusal, Settings, Tls,
+    Acquaintance, Bytes, Cause, Directory, Inbox, Messaging, Node, Outbox, Position, QueueId, Refusal,
+    Settings, Tls, Unfit,
 };
 use tokio_rustls::rustls::crypto::ring::default_provider;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName};
@@ -97,6 +98,27 @@ impl Directory for Addresses {
     }
 }
 
+/// Nodes whose databases never change.
+struct Strangers;
+
+impl Acquaintance for Strangers {
+    fn queue(&self, _: &Name) -> QueueId {
+        QUEUE
+    }
+
+    fn standing(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn meet(&self, _: &Name, _: &[u8], _: Option<QueueId>) -> Result<(), Unfit> {
+        Ok(())
+    }
+
+    fn superseded(&self, _: &Name, _: &[u8]) {}
+
+    fn astray(&self, _: &Name, _: QueueId) {}
+}
+
 /// The unacknowledged messages of the sender.
 #[derive(Default)]
 struct Sent {
@@ -130,7 +152,7 @@ impl Outbox for Sent {
         Ok(kept.zip(number + 1..).map(|(message, number)| (number, message.to_vec())).collect())
     }
 
-    fn acknowledged(&self, _: &Name, up_to: u64) {
+    fn acknowledged(&self, _: &Name, _: QueueId, up_to: u64) {
         let mut messages = self.messages.lock().expect("no holder panics");
         while messages.0 < up_to && messages.1.pop_front().is_some() {
             messages.0 += 1;
@@ -195,7 +217,7 @@ fn node(identity: Identity, peer: Name, address: String, inbox: Arc<Received>, o
         directory: Arc::new(Addresses(address)),
         inbox,
         outbox,
-        queue: QUEUE,
+        acquaintance: Arc::new(Strangers),
         random: Arc::new(|| 0),
     }
 }

@@ -46,13 +46,15 @@ pub enum Reason {
     Store,
     /// The TLS handshake failed or the certificate was refused. Never travels: there is no connection.
     Certificate,
+    /// The other side runs on an older database than it did before.
+    Superseded,
     /// A code that this version does not know.
     Other,
 }
 
 impl Reason {
     /// All reasons, in the order of their codes.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Version,
         Self::UnknownPeer,
         Self::TooLarge,
@@ -69,6 +71,7 @@ impl Reason {
         Self::Idle,
         Self::Store,
         Self::Certificate,
+        Self::Superseded,
         Self::Other,
     ];
 
@@ -92,6 +95,7 @@ impl Reason {
             Self::Idle => "idle",
             Self::Store => "store",
             Self::Certificate => "certificate",
+            Self::Superseded => "superseded",
             Self::Other => "other",
         }
     }
@@ -249,6 +253,15 @@ pub enum ConnectionError {
         /// The smaller of the two sides' limits.
         limit: u64,
     },
+    /// The peer runs on an older database than it did before: it was restored from a backup, made anew, or another
+    /// process goes on from a copy of it.
+    #[error(
+        "the peer runs on an older database than it did before: it was restored or made anew and not recovered, or another process goes on from a copy of it"
+    )]
+    Superseded {
+        /// The newest standing of the peer, signed by the peer.
+        evidence: Vec<u8>,
+    },
     /// The outbox cannot be read.
     #[error("cannot read the outbound queue")]
     Outbox(#[source] Cause),
@@ -302,6 +315,7 @@ impl ConnectionError {
             Self::Refused { reason, .. } => *reason,
             Self::MessageTooLarge { .. } => Reason::TooLarge,
             Self::Outbox(_) | Self::OutboxGap { .. } => Reason::Store,
+            Self::Superseded { .. } => Reason::Superseded,
             Self::Invalid(_) => Reason::Invalid,
             Self::TooManyConnections(_) => Reason::TooManyConnections,
             Self::Replaced => Reason::Replaced,

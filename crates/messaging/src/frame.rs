@@ -5,16 +5,18 @@
 //!
 //! | kind | name | fields | direction |
 //! | --- | --- | --- | --- |
-//! | 1 | hello | magic `tallymsg`, lowest and highest version (u16), queue id (16 bytes) | sender → receiver, first |
-//! | 2 | welcome | version (u16), accepted, durable (u64), largest message (u32) | receiver → sender, first |
+//! | 1 | hello | magic `tallymsg`, lowest and highest version (u16), queue id (16 bytes), standing (rest, at most 512 bytes) | sender → receiver, first |
+//! | 2 | welcome | version (u16), accepted, durable (u64), largest message (u32), standing (rest) | receiver → sender, first |
 //! | 3 | message | number (u64), bytes | sender → receiver |
 //! | 4 | acknowledged | up to number (u64) | receiver → sender |
 //! | 5 | ping | | both |
 //! | 6 | closing | reason (u16), text (UTF-8, at most 512 bytes) | both, last |
+//! | 7 | standing | the sender's standing (at most 512 bytes) | sender → receiver |
+//! | 8 | superseded | a newer standing of the other side (at most 512 bytes) | both, before the last |
 
 use bytes::{Buf, Bytes, BytesMut};
 
-use crate::error::{ProtocolError, Reason};
+use crate::error::{ConnectionError, ProtocolError, Reason};
 use crate::queues::QueueId;
 
 /// The version of the protocol that this node speaks.
@@ -25,6 +27,8 @@ const LENGTH: usize = 4;
 /// Length, kind and number before a message's bytes.
 pub(crate) const MESSAGE_OVERHEAD: usize = LENGTH + 1 + 8;
 const TEXT_LIMIT: usize = 512;
+/// Largest standing of a node, in bytes.
+pub const STANDING_LIMIT: usize = 512;
 /// Room for every frame that is not a message: the limit of a side that gets no messages.
 pub(crate) const CONTROL_LIMIT: usize = 1024;
 
@@ -34,22 +38,26 @@ const MESSAGE: u8 = 3;
 const ACKNOWLEDGED: u8 = 4;
 const PING: u8 = 5;
 const CLOSING: u8 = 6;
+const STANDING: u8 = 7;
+const SUPERSEDED: u8 = 8;
 
 /// The first frame of a sender.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Hello {
     pub(crate) lowest: u16,
     pub(crate) highest: u16,
     pub(crate) queue: QueueId,
+    pub(crate) standing: Bytes,
 }
 
 /// The first frame of a receiver.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Welcome {
     pub(crate) version: u16,
     pub(crate) accepted: u64,
     pub(crate) durable: u64,
     pub(crate) message_limit: u32,
+    pub(crate) standing: Bytes,
 }
 
 /// One frame.
@@ -61,6 +69,8 @@ pub(crate) enum Frame {
     Acknowledged { up_to: u64 },
     Ping,
     Closing { reason: Reason, text: String },
+    Standing(Bytes),
+    Superseded(Bytes),
 }
 
 impl Frame {
@@ -72,6 +82,8 @@ impl Frame {
             Self::Acknowledged { .. } => "acknowledged",
             Self::Ping => "ping",
             Self::Closing { .. } => "closing",
+            Self::Standing(_) => "standing",
+            Self::Superseded(_) => "superseded",
         }
     }
 }
@@ -83,19 +95,21 @@ fn header(out: &mut Vec<u8>, kind: u8, fields: usize) {
 }
 
 pub(crate) fn put_hello(out: &mut Vec<u8>, hello: &Hello) {
-    header(out, HELLO, 8 + 2 + 2 + 16);
+    header(out, HELLO, 8 + 2 + 2 + 16 + hello.standing.len());
     out.extend_from_slice(MAGIC);
     out.extend_from_slice(&hello.lowest.to_le_bytes());
     out.extend_from_slice(&hello.highest.to_le_bytes());
     out.extend_from_slice(&hello.queue.0);
+    out.extend_from_slice(&hello.standing);
 }
 
 pub(crate) fn put_welcome(out: &mut Vec<u8>, welcome: &Welcome) {
-    header(out, WELCOME, 2 + 8 + 8 + 4);
+    header(out, WELCOME, 2 + 8 + 8 + 4 + welcome.standing.len());
     out.extend_from_slice(&welcome.version.to_le_bytes());
     out.extend_from_slice(&welcome.accepted.to_le_bytes());
     out.extend_from_slice(&welcome.durable.to_le_bytes());
     out.extend_from_slice(&welcome.message_limit.to_le_bytes());
+    out.extend_from_slice(&welcome.standing);
 }
 
 /// Everything of a message's frame but the bytes, which follow.
@@ -118,6 +132,26 @@ pub(crate) fn put_closing(out: &mut Vec<u8>, reason: Reason, text: &str) {
     header(out, CLOSING, 2 + text.len());
     out.extend_from_slice(&reason.code().to_le_bytes());
     out.extend_from_slice(text.as_bytes());
+}
+
+pub(crate) fn put_standing(out: &mut Vec<u8>, standing: &[u8]) {
+    header(out, STANDING, standing.len());
+    out.extend_from_slice(standing);
+}
+
+pub(crate) fn put_superseded(out: &mut Vec<u8>, evidence: &[u8]) {
+    header(out, SUPERSEDED, evidence.len());
+    out.extend_from_slice(evidence);
+}
+
+/// What the other side is told at the end of a connection: nothing, or why it ends, after the proof if there is one.
+pub(crate) fn put_last_words(out: &mut Vec<u8>, end: &ConnectionError) {
+    if let ConnectionError::Superseded { evidence } = end {
+        put_superseded(out, evidence);
+    }
+    if let Some((reason, text)) = end.to_tell() {
+        put_closing(out, reason, &text);
+    }
 }
 
 /// What the front of a buffer holds.
@@ -167,12 +201,15 @@ fn decode(mut body: Bytes) -> Result<Frame, ProtocolError> {
         PING => exactly(0, "a ping of a wrong size").map(|()| Frame::Ping),
         HELLO => decode_hello(&mut body).map(Frame::Hello),
         WELCOME => {
-            exactly(22, "a welcome of a wrong size")?;
+            if !(22..=22 + STANDING_LIMIT).contains(&body.len()) {
+                return Err(wrong("a welcome of a wrong size"));
+            }
             Ok(Frame::Welcome(Welcome {
                 version: body.get_u16_le(),
                 accepted: body.get_u64_le(),
                 durable: body.get_u64_le(),
                 message_limit: body.get_u32_le(),
+                standing: body,
             }))
         }
         CLOSING => {
@@ -184,6 +221,9 @@ fn decode(mut body: Bytes) -> Result<Frame, ProtocolError> {
             let text = String::from_utf8_lossy(&body).replace(char::is_control, " ");
             Ok(Frame::Closing { reason: Reason::from_code(code), text })
         }
+        STANDING | SUPERSEDED if body.len() > STANDING_LIMIT => Err(wrong("a standing of a wrong size")),
+        STANDING => Ok(Frame::Standing(body)),
+        SUPERSEDED => Ok(Frame::Superseded(body)),
         _ => Err(wrong("a frame of an unknown kind")),
     }
 }
@@ -204,11 +244,11 @@ fn decode_hello(body: &mut Bytes) -> Result<Hello, ProtocolError> {
         return Err(ProtocolError::Version { lowest, highest, ours: PROTOCOL_VERSION });
     }
     let queue = body.first_chunk::<16>().copied().ok_or(WRONG)?;
-    // A sender that also speaks a later version may say more than this one understands.
-    if body.len() > 16 && highest == PROTOCOL_VERSION {
+    body.advance(queue.len());
+    if body.len() > STANDING_LIMIT {
         return Err(WRONG);
     }
-    Ok(Hello { lowest, highest, queue: QueueId(queue) })
+    Ok(Hello { lowest, highest, queue: QueueId(queue), standing: body.split_off(0) })
 }
 
 #[cfg(test)]

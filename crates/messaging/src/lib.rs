@@ -34,10 +34,10 @@ mod tls;
 
 pub use bytes::Bytes;
 pub use error::{Cause, ConnectionError, ProtocolError, Reason, StartError};
-pub use frame::PROTOCOL_VERSION;
+pub use frame::{PROTOCOL_VERSION, STANDING_LIMIT};
 pub use messaging::{Messaging, Node};
 pub use metrics::Metrics;
-pub use queues::{Directory, Inbox, Outbox, Position, QueueId, Refusal};
+pub use queues::{Acquaintance, Directory, Inbox, Outbox, Position, QueueId, Refusal, Unfit};
 pub use settings::{Settings, SettingsError};
 pub use shared::Random;
 pub use status::{InboundStatus, Link, OutboundStatus, PeerStatus, Refused};

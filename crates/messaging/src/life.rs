@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior};
 
-use crate::error::{ConnectionError, Reason};
+use crate::error::ConnectionError;
 use crate::settings::Settings;
 
 /// How long the last words of a connection may take.
@@ -20,7 +20,7 @@ pub(crate) struct Life {
     /// Reading stands still because the inbox is full: silence is ours, not the peer's.
     paused: AtomicBool,
     ping: AtomicBool,
-    closing: Mutex<Option<(Reason, String)>>,
+    closing: Mutex<Option<Vec<u8>>>,
 }
 
 impl Life {
@@ -42,13 +42,13 @@ impl Life {
         self.ping.swap(false, Relaxed)
     }
 
-    /// The writer ends with these words.
-    pub(crate) fn close(&self, words: (Reason, String)) {
+    /// The writer ends with these frames.
+    pub(crate) fn close(&self, words: Vec<u8>) {
         *self.closing.lock().unwrap_or_else(PoisonError::into_inner) = Some(words);
     }
 
-    /// The words that the writer is to end with.
-    pub(crate) fn closing(&self) -> Option<(Reason, String)> {
+    /// The frames that the writer is to end with.
+    pub(crate) fn closing(&self) -> Option<Vec<u8>> {
         self.closing.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 

@@ -14,7 +14,7 @@ use crate::error::StartError;
 use crate::inbound::{self, Slot};
 use crate::metrics::Metrics;
 use crate::outbound::Outbound;
-use crate::queues::{Directory, Inbox, Outbox, QueueId};
+use crate::queues::{Acquaintance, Directory, Inbox, Outbox, QueueId};
 use crate::settings::Settings;
 use crate::shared::{Random, Shared};
 use crate::status::{PeerStatus, Refused};
@@ -31,8 +31,8 @@ pub struct Node {
     pub inbox: Arc<dyn Inbox>,
     /// Where they come from.
     pub outbox: Arc<dyn Outbox>,
-    /// The id of this node's outbound queues.
-    pub queue: QueueId,
+    /// Which databases this node and its peers run on.
+    pub acquaintance: Arc<dyn Acquaintance>,
     /// Random numbers for jitter; they need no secrecy.
     pub random: Random,
 }
@@ -152,6 +152,32 @@ impl Messaging {
         let slots = self.shared.inbound.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(slot) = slots.get(peer) {
             slot.cut();
+        }
+    }
+
+    /// The queue to a peer was set anew: what memory holds of the old one is forgotten, its connection ends, and what is
+    /// sent from now on is numbered from 1.
+    pub fn reset(&self, peer: &Name) {
+        if let Some(outbound) = self.known(peer) {
+            outbound.reset();
+        }
+    }
+
+    /// All queues, in both directions, were set anew: [`Messaging::reset`] of every peer, and connections from peers end.
+    pub fn reset_all(&self) {
+        self.shared.epoch.fetch_add(1, SeqCst);
+        for outbound in self.shared.outbound.read().unwrap_or_else(PoisonError::into_inner).values() {
+            outbound.reset();
+        }
+        for slot in self.shared.inbound.read().unwrap_or_else(PoisonError::into_inner).values() {
+            slot.cut();
+        }
+    }
+
+    /// Tells every connected receiver this node's present standing.
+    pub fn announce(&self) {
+        for outbound in self.shared.outbound.read().unwrap_or_else(PoisonError::into_inner).values() {
+            outbound.announce();
         }
     }
 

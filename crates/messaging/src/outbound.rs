@@ -4,7 +4,7 @@ mod connect;
 mod conversation;
 mod queue;
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -32,6 +32,8 @@ pub(crate) struct Outbound {
     cut: watch::Sender<u64>,
     link: Mutex<(Link, Option<Arc<ConnectionError>>)>,
     connections: AtomicU64,
+    /// The peer is to be told this node's standing.
+    announces: AtomicBool,
 }
 
 impl Outbound {
@@ -44,6 +46,7 @@ impl Outbound {
             cut: watch::Sender::new(0),
             link: Mutex::new((Link::Idle, None)),
             connections: AtomicU64::new(0),
+            announces: AtomicBool::new(false),
         }
     }
 
@@ -69,6 +72,19 @@ impl Outbound {
     pub(crate) fn cut(&self) {
         lock(&self.queue).cut();
         self.cut.send_modify(|count| *count = count.wrapping_add(1));
+    }
+
+    /// The queue begins anew; what the present connection takes after this call does not travel.
+    pub(crate) fn reset(&self) {
+        lock(&self.queue).reset();
+        self.cut.send_modify(|count| *count = count.wrapping_add(1));
+        self.wake.notify_one();
+    }
+
+    /// Has the present connection tell the standing of this node.
+    pub(crate) fn announce(&self) {
+        self.announces.store(true, Relaxed);
+        self.wake.notify_one();
     }
 
     pub(crate) fn status(&self) -> OutboundStatus {
@@ -171,9 +187,12 @@ impl Outbound {
         }
         let before = {
             let mut queue = lock(&self.queue);
-            queue.connected(agreed.last, agreed.welcome.durable);
+            if queue.epoch() == epoch {
+                queue.connected(agreed.last, agreed.welcome.durable);
+            }
             queue.acknowledged()
         };
+        self.announces.store(false, Relaxed);
         *lock(&self.link) = (Link::Connected, None);
         shared.changed();
         let begin = Instant::now();

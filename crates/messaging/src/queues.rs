@@ -7,10 +7,10 @@ use tally_contracts::Name;
 
 use crate::error::Cause;
 
-/// Which life of a sender's outbound queues a number belongs to.
+/// Which of a sender's queues to one receiver a number belongs to.
 ///
-/// A node draws one at random when its database is created and keeps it there. A node whose database was made
-/// anew starts numbering at 1 again under a new id, so that its peers do not take its messages for repeats.
+/// A queue that is set anew starts numbering at 1 again under a new id, so that the receiver does not take its messages
+/// for repeats. A sender whose database was made anew has new ids for all its queues.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueueId(pub [u8; 16]);
 
@@ -81,8 +81,48 @@ pub trait Outbox: Send + Sync + 'static {
     fn after(&self, peer: &Name, number: u64, limit_bytes: usize) -> Result<Vec<(u64, Vec<u8>)>, Cause>;
 
     /// The peer will never ask again for messages up to this number: they may be deleted. Must not block;
-    /// numbers never go down within one connection, and may be repeated by the next.
-    fn acknowledged(&self, peer: &Name, up_to: u64);
+    /// numbers never go down within one connection, and may be repeated by the next. What is said of another queue
+    /// than the present one counts for nothing.
+    fn acknowledged(&self, peer: &Name, queue: QueueId, up_to: u64);
+}
+
+/// Why messages of a peer are not taken, or none are sent to it.
+#[derive(Debug)]
+pub enum Unfit {
+    /// The peer runs on an older database than it did before. It is shown this newer standing of its own.
+    Superseded(Vec<u8>),
+    /// The peer sent what no honest peer sends.
+    Invalid(String),
+    /// The node's store failed; the connection is tried again later.
+    Store(Cause),
+}
+
+/// What two nodes know of each other's databases.
+///
+/// Each side tells its *standing* when a connection begins, and again while it lasts: which database it runs on and how
+/// far that has come, signed. Whoever knows a newer standing of the other side refuses it and shows it that one, so that
+/// a node which lost its past, or whose place another process took, learns of it with proof.
+pub trait Acquaintance: Send + Sync + 'static {
+    /// The present queue to this peer. Must not block.
+    fn queue(&self, peer: &Name) -> QueueId;
+
+    /// What this node tells of its own database, at most [`STANDING_LIMIT`](crate::STANDING_LIMIT) bytes. Must not block.
+    fn standing(&self) -> Vec<u8>;
+
+    /// Judges what a peer told of its database, and over which `queue` it sends, if it is the sender. Returns once what
+    /// follows from it is durable; may block.
+    ///
+    /// # Errors
+    /// [`Unfit`]; the connection ends.
+    fn meet(&self, peer: &Name, standing: &[u8], queue: Option<QueueId>) -> Result<(), Unfit>;
+
+    /// A peer shows what it says is a newer standing of this node. Nothing is known of it yet but who shows it. Must
+    /// not block.
+    fn superseded(&self, peer: &Name, evidence: &[u8]);
+
+    /// The peer needs what `queue` no longer has, or has what was never sent: the queue to it cannot go on, and has to be
+    /// set anew. Must not block.
+    fn astray(&self, peer: &Name, queue: QueueId);
 }
 
 /// Who may be talked to, and where.

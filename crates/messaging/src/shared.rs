@@ -15,7 +15,7 @@ use crate::inbound::Slot;
 use crate::messaging::Node;
 use crate::metrics::Counters;
 use crate::outbound::Outbound;
-use crate::queues::{Directory, Inbox, Outbox, QueueId};
+use crate::queues::{Acquaintance, Directory, Inbox, Outbox, QueueId, Unfit};
 use crate::settings::Settings;
 use crate::status::Refused;
 use crate::tls::Tls;
@@ -32,7 +32,7 @@ pub(crate) struct Shared {
     pub(crate) directory: Arc<dyn Directory>,
     pub(crate) inbox: Arc<dyn Inbox>,
     pub(crate) outbox: Arc<dyn Outbox>,
-    pub(crate) queue: QueueId,
+    pub(crate) acquaintance: Arc<dyn Acquaintance>,
     pub(crate) random: Random,
     pub(crate) runtime: Handle,
     pub(crate) counters: Counters,
@@ -55,13 +55,13 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn new(settings: Settings, node: Node, tasks: mpsc::Sender<()>) -> Self {
-        let Node { tls, directory, inbox, outbox, queue, random } = node;
+        let Node { tls, directory, inbox, outbox, acquaintance, random } = node;
         Self {
             tls,
             directory,
             inbox,
             outbox,
-            queue,
+            acquaintance,
             random,
             runtime: Handle::current(),
             counters: Counters::new(),
@@ -111,6 +111,24 @@ impl Shared {
         let answer = self.runtime.spawn_blocking(move || question(&*outbox)).await;
         // An outbox that panics is an outbox that cannot be read.
         answer.unwrap_or_else(|error| Err(error.into())).map_err(ConnectionError::Outbox)
+    }
+
+    /// Has the node judge what a peer tells of its database, on a thread that may block.
+    pub(crate) async fn meet(
+        &self,
+        peer: &Name,
+        standing: bytes::Bytes,
+        queue: Option<QueueId>,
+    ) -> Result<(), ConnectionError> {
+        let (acquaintance, peer) = (Arc::clone(&self.acquaintance), peer.clone());
+        let judged = self.runtime.spawn_blocking(move || acquaintance.meet(&peer, &standing, queue)).await;
+        match judged {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(Unfit::Superseded(evidence))) => Err(ConnectionError::Superseded { evidence }),
+            Ok(Err(Unfit::Invalid(reason))) => Err(ConnectionError::Invalid(reason)),
+            Ok(Err(Unfit::Store(cause))) => Err(ConnectionError::Outbox(cause)),
+            Err(error) => Err(ConnectionError::Outbox(error.into())),
+        }
     }
 
     pub(crate) fn changed(&self) {

@@ -480,7 +480,7 @@ async fn settings_that_cannot_work_are_refused() {
             directory: network.directory.clone(),
             inbox: a.life.clone(),
             outbox: a.store.clone(),
-            queue: a.queue,
+            acquaintance: a.past.clone(),
             random: std::sync::Arc::new(|| 0),
         };
         tally_messaging::Messaging::start(settings, node)

@@ -1,6 +1,7 @@
 //! One node without threads and sockets: flows, store and queues, moved by whoever calls.
 
 mod aside;
+mod past;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
@@ -13,8 +14,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use bytes::Bytes;
 use tally_contracts::{AttachmentId, Name, Party, StateRef, Timestamp, TransactionId};
 use tally_flows::{
-    Arrival, Begun, Delivered, DeliveryError, Engine, Fate, FlowError, FlowId, Limits, Mark, Origin, Outcome,
-    Registry, RestoreError, Saved, SessionId, Start, StartError, Started,
+    Arrival, Begun, Delivered, DeliveryError, Engine, Fate, Flow as _, FlowError, FlowId, Limits, Mark, Origin,
+    Outcome, Registry, RestoreError, Saved, SessionId, Start, StartError, Started,
 };
 use tally_messaging::{Cause, Position, QueueId, Refusal};
 use tally_protocols::consent::DAY;
@@ -43,6 +44,12 @@ pub trait Post: Send + Sync {
     fn acknowledge(&self, peer: &Name, queue: QueueId, up_to: u64);
     /// There is room again for messages that were refused as too many.
     fn resume(&self);
+    /// The queue to a peer begins anew, or all queues in both directions if `None`: what is sent from now on is numbered
+    /// from 1. Nothing is to be done where no connections last.
+    fn begin_anew(&self, _peer: Option<&Name>) {}
+    /// The node's standing has changed; those who are connected are told. Nothing is to be done where no connections
+    /// last.
+    fn announce(&self) {}
 }
 
 /// A change of the vault, as those who track it hear of it.
@@ -69,6 +76,9 @@ pub enum OpenError {
     /// A flow's journal is damaged.
     #[error(transparent)]
     Flow(#[from] RestoreError),
+    /// What the store knows of pasts is not what this program writes.
+    #[error("{0}")]
+    Past(String),
     /// A row of the journal is not what this program writes.
     #[error("flow {flow} in the database does not decode: {reason}")]
     Row {
@@ -138,8 +148,9 @@ pub struct Core {
     desk: Arc<Desk>,
     engine: Engine,
     post: OnceLock<Arc<dyn Post>>,
-    own: QueueId,
     restored: Option<Restored>,
+    /// Held while what a peer told is judged.
+    meeting: Mutex<()>,
     /// Messages of this node to itself that are not taken yet.
     loopback: Mutex<VecDeque<(u64, Bytes)>>,
     trackers: Mutex<Vec<Tracker>>,
@@ -167,8 +178,8 @@ impl Core {
             desk,
             engine,
             post: OnceLock::new(),
-            own: QueueId(queues.own),
             restored: queues.restored,
+            meeting: Mutex::default(),
             loopback: Mutex::default(),
             trackers: Mutex::default(),
             refused: AtomicBool::new(false),
@@ -178,6 +189,7 @@ impl Core {
         };
         {
             let mut outbound = lock(&core.desk.outbound);
+            outbound.renew(QueueId(queues.own));
             for (peer, queue) in &queues.outbound {
                 outbound.restore(peer.clone(), queue.sent, queue.acknowledged);
             }
@@ -205,7 +217,7 @@ impl Core {
             }
         }
         // What this node had to say to itself and has not heard.
-        let heard = lock(&core.desk.inbound).position(&me.name, core.own).accepted;
+        let heard = lock(&core.desk.inbound).position(&me.name, core.queue()).accepted;
         // It may have died between hearing and noting that it need not be said again.
         core.acknowledged(&me.name, heard);
         let mut from = heard;
@@ -250,7 +262,7 @@ impl Core {
 
     /// The name of this node's outbound queues.
     pub fn queue(&self) -> QueueId {
-        self.own
+        lock(&self.desk.outbound).life()
     }
 
     /// The mark of a restored backup, as it was when the node was opened.
@@ -332,7 +344,7 @@ impl Core {
         let store = self.store();
         // Changes nothing, and is written all the same.
         let peer = self.me().name.clone();
-        store.apply(&[Write::Received { peer, queue: self.own.0, up_to: 0 }])?;
+        store.apply(&[Write::Received { peer, queue: self.queue().0, up_to: 0 }])?;
         let nothing = TransactionId::from_bytes([0; 32]);
         store.flow([0; 16])?;
         store.transactions(&[nothing])?;
@@ -349,6 +361,9 @@ impl Core {
     pub fn start(&self, request: Request) -> Result<(FlowId, Started), Unavailable> {
         self.available()?;
         let (name, version) = self.engine.registry().newest(&request.flow).map_err(StartError::from)?;
+        if name == tally_protocols::recover::Recover::NAME {
+            self.renew();
+        }
         let seed = self.desk.seed();
         let flow = match &request.request {
             Some(id) => FlowId::of_request(&request.user, id),
@@ -562,6 +577,13 @@ impl Core {
         }
     }
 
+    /// The same, said of a queue of this name: counts only if it is the present one.
+    pub fn acknowledged_over(&self, peer: &Name, queue: QueueId, up_to: u64) {
+        if self.queue_to(peer) == queue {
+            self.acknowledged(peer, up_to);
+        }
+    }
+
     /// The last durable message to a peer.
     pub fn last(&self, peer: &Name) -> u64 {
         lock(&self.desk.outbound).last(peer)
@@ -661,7 +683,17 @@ impl Core {
         }
         self.desk.settle_batch(&mut batch);
         self.wake_waiting();
+        if batch.units.iter().any(|unit| unit.recovered) {
+            tracing::info!("the node is recovered");
+            self.engine.admit_only(None);
+        }
         let me = &self.desk.parts.me.name;
+        if batch.anew.contains(&None) {
+            lock(&self.loopback).clear();
+        }
+        if !batch.anew.is_empty() {
+            self.engine.room();
+        }
         let mut sends = Vec::with_capacity(batch.sends.len());
         for (peer, number, bytes) in batch.sends {
             let bytes = Bytes::from(bytes);
@@ -672,6 +704,12 @@ impl Core {
             }
         }
         if let Some(post) = self.post.get() {
+            for peer in &batch.anew {
+                post.begin_anew(peer.as_ref());
+            }
+            if batch.standing.is_some() {
+                post.announce();
+            }
             if !sends.is_empty() {
                 post.send(sends);
             }
@@ -701,10 +739,11 @@ impl Core {
     }
 
     fn hear_self(&self) {
+        let own = self.queue();
         let mut loopback = lock(&self.loopback);
         let me = &self.desk.parts.me.name;
         while let Some((number, bytes)) = loopback.front() {
-            match self.take(me, self.own, *number, bytes) {
+            match self.take(me, own, *number, bytes) {
                 Ok(()) => {
                     loopback.pop_front();
                 }

@@ -5,6 +5,7 @@ pub(crate) mod consents;
 pub(crate) mod inbound;
 mod notary;
 mod outbound;
+pub(crate) mod past;
 mod recent;
 #[cfg(test)]
 mod tests;
@@ -21,7 +22,7 @@ use tally_contracts::{
 };
 use tally_flows::{
     AttachmentPart, Filter, FlowError, FlowId, Host, LedgerWrite, Notary as NetworkNotary, Performed,
-    Proposal, Rate, Request, Response, Trouble, Unit,
+    Proposal, Rate, Request, Response, Shared, Trouble, Unconsumed, Unit,
 };
 use tally_protocols::consent::{Policy, Use};
 use tally_store::{StateQuery, Status, Store, StoreError};
@@ -31,6 +32,7 @@ use commit::Queue;
 use consents::Consents;
 use inbound::Inbound;
 use outbound::Outbound;
+use past::Past;
 use recent::Recent;
 use vault::{Asked, Selected, Vault};
 use watch::Watch;
@@ -45,6 +47,8 @@ pub trait Network: Send + Sync {
     fn notaries(&self) -> Vec<NetworkNotary>;
     /// Whether the network has ever certified this name with this key as a legal identity.
     fn is_certified(&self, party: &Party) -> bool;
+    /// The names of all members.
+    fn parties(&self) -> Vec<Name>;
     /// The name of whoever has this key.
     fn name_of(&self, key: &PublicKey) -> Option<Name>;
 }
@@ -83,6 +87,9 @@ pub struct Parts {
     pub patience: Duration,
 }
 
+/// Transactions of the ledger that are looked at in one go.
+const LEDGER_PAGE: usize = 500;
+
 pub(crate) struct Desk {
     pub(crate) parts: Parts,
     pub(crate) queue: Queue,
@@ -93,10 +100,13 @@ pub(crate) struct Desk {
     pub(crate) consents: Mutex<Consents>,
     /// There are flows to wake, see [`Vault::take_ready`]: turns look here instead of waiting for the vault.
     has_ready: AtomicBool,
+    pub(crate) past: Mutex<Past>,
     pub(crate) meters: Meters,
     recent: Mutex<Recent>,
     notary: Mutex<notary::Notary>,
     is_notary: bool,
+    /// Units that became durable since the last beat.
+    pub(crate) units: AtomicU64,
     seeds: AtomicU64,
     signals: Mutex<Signals>,
     wakened: Condvar,
@@ -127,9 +137,11 @@ impl Desk {
             watch: Mutex::default(),
             consents: Mutex::default(),
             has_ready: AtomicBool::new(false),
+            past: Mutex::default(),
             recent: Mutex::default(),
             notary: Mutex::default(),
             is_notary,
+            units: AtomicU64::new(0),
             seeds: AtomicU64::new(0),
             signals: Mutex::default(),
             wakened: Condvar::new(),
@@ -336,6 +348,32 @@ impl Desk {
             }
         }
     }
+
+    /// Some of the ledger, as far as a key takes part in it.
+    fn shared(&self, with: &PublicKey, after: u64) -> Result<Shared, Trouble> {
+        let rows = self.parts.store.ledger(after, LEDGER_PAGE).map_err(trouble)?;
+        let mut shared = Shared::default();
+        if rows.len() == LEDGER_PAGE {
+            shared.next = rows.last().map(|(number, _)| *number);
+        }
+        for (number, bytes) in rows {
+            let transaction = SignedTransaction::decode(&bytes).map_err(|error| {
+                Trouble::Lasting(format!("transaction {number} in the database does not decode: {error}"))
+            })?;
+            if tally_protocols::recover::takes_part(&transaction, with) {
+                shared.transactions.push(transaction.id());
+            }
+        }
+        Ok(shared)
+    }
+
+    /// A page of the vault's unconsumed states.
+    fn unconsumed(&self, cursor: Option<String>) -> Result<Unconsumed, Trouble> {
+        let query = StateQuery { cursor, page_size: tally_store::MAX_PAGE_SIZE, ..StateQuery::default() };
+        let page = self.parts.store.states(&query).map_err(trouble)?;
+        let states = page.states.into_iter().map(|found| (found.reference, found.state.notary.name));
+        Ok(Unconsumed { states: states.collect(), next: page.next })
+    }
 }
 
 /// How a failure of the store looks to a flow.
@@ -465,6 +503,24 @@ impl Host for Desk {
             }
             Request::Issuers => Response::Issuers(parts.policy.cash_issuers.clone()).into(),
             Request::Consent(proposal) => self.consent(flow, now, proposal),
+            Request::Parties => Response::Names(parts.network.parties()).into(),
+            Request::Shared { with, after } => Response::Shared(self.shared(with, *after)?).into(),
+            Request::Consumers(_) if !self.is_notary => {
+                Response::Refused(FlowError::refused(format!("{} is not a notary", parts.me.name))).into()
+            }
+            Request::Consumers(states) => {
+                let found = parts.store.consumed(states).map_err(trouble)?;
+                let by = found.into_iter().map(|found| found.map(|consumption| consumption.by));
+                Response::Consumers(by.collect()).into()
+            }
+            Request::Unconsumed { after } => Response::Unconsumed(self.unconsumed(after.clone())?).into(),
+            Request::ConsumeElsewhere(states) => Performed {
+                response: Response::Done,
+                writes: vec![LedgerWrite::ConsumedElsewhere(states.clone())],
+            },
+            Request::Recovered => {
+                Performed { response: Response::Done, writes: vec![LedgerWrite::Recovered] }
+            }
             Request::Rate { base, quote } => Response::Rate((parts.rates)(base, quote)).into(),
         })
     }

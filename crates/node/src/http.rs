@@ -63,6 +63,9 @@ async fn is_ready(State(seen): State<Seen>) -> impl IntoResponse {
     if !seen.ready.load(Ordering::Relaxed) {
         return (StatusCode::SERVICE_UNAVAILABLE, "starting\n".to_owned());
     }
+    if let Some(reason) = seen.core.recovery() {
+        return (StatusCode::SERVICE_UNAVAILABLE, format!("needs recovery: {reason}\n"));
+    }
     let drain = seen.core.engine().drained();
     if drain.draining {
         let under_way = drain.under_way;

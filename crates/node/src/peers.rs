@@ -6,7 +6,9 @@ use bytes::Bytes;
 use tally_contracts::{Name, NetworkId, Party, PublicKey};
 use tally_flows::Notary;
 use tally_identity::{NetworkMap, server_name, tls};
-use tally_messaging::{Cause, Directory, Inbox, Messaging, Outbox, Position, QueueId, Refusal};
+use tally_messaging::{
+    Acquaintance, Cause, Directory, Inbox, Messaging, Outbox, Position, QueueId, Refusal, Unfit,
+};
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, ServerConfig};
 
@@ -23,6 +25,10 @@ impl Network for Map {
 
     fn party(&self, name: &Name) -> Option<Party> {
         self.0.party(name)
+    }
+
+    fn parties(&self) -> Vec<Name> {
+        self.0.snapshot().nodes().map(|info| info.party.name.clone()).collect()
     }
 
     fn notaries(&self) -> Vec<Notary> {
@@ -91,8 +97,30 @@ impl Outbox for Desk {
         self.0.outbound(peer, number, limit_bytes)
     }
 
-    fn acknowledged(&self, peer: &Name, up_to: u64) {
-        self.0.acknowledged(peer, up_to);
+    fn acknowledged(&self, peer: &Name, queue: QueueId, up_to: u64) {
+        self.0.acknowledged_over(peer, queue, up_to);
+    }
+}
+
+impl Acquaintance for Desk {
+    fn queue(&self, peer: &Name) -> QueueId {
+        self.0.queue_to(peer)
+    }
+
+    fn standing(&self) -> Vec<u8> {
+        self.0.standing()
+    }
+
+    fn meet(&self, peer: &Name, standing: &[u8], queue: Option<QueueId>) -> Result<(), Unfit> {
+        self.0.meet(peer, standing, queue)
+    }
+
+    fn superseded(&self, peer: &Name, evidence: &[u8]) {
+        self.0.superseded(peer, evidence);
+    }
+
+    fn astray(&self, peer: &Name, queue: QueueId) {
+        self.0.astray(peer, queue);
     }
 }
 
@@ -129,6 +157,20 @@ impl Post for Mail {
     fn resume(&self) {
         if let Some(messaging) = self.messaging() {
             messaging.resume();
+        }
+    }
+
+    fn begin_anew(&self, peer: Option<&Name>) {
+        let Some(messaging) = self.messaging() else { return };
+        match peer {
+            Some(peer) => messaging.reset(peer),
+            None => messaging.reset_all(),
+        }
+    }
+
+    fn announce(&self) {
+        if let Some(messaging) = self.messaging() {
+            messaging.announce();
         }
     }
 }

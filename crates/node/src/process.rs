@@ -28,6 +28,8 @@ use crate::users::UsersFile;
 
 /// How long a stopping node waits for a database that takes nothing.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How often the generation of the database is raised under load. A backup that is older than this is known to be old.
+const BEAT: Duration = Duration::from_secs(5);
 /// How often timers of flows are looked at.
 const TICK: Duration = Duration::from_millis(5);
 /// How often the users' file is looked at.
@@ -225,6 +227,7 @@ impl Running {
                 "the database was restored from a backup; what this node and its peers did since is not in it"
             );
         }
+        core.begin()?;
         let mail = Arc::new(Mail::default());
         core.join(mail.clone());
 
@@ -250,7 +253,7 @@ impl Running {
                 directory: Arc::new(Map(map.clone())),
                 inbox: Arc::new(Desk(core.clone())),
                 outbox: Arc::new(Desk(core.clone())),
-                queue: core.queue(),
+                acquaintance: Arc::new(Desk(core.clone())),
                 random: Arc::new(jitter(entropy)),
             },
         ))?;
@@ -309,10 +312,15 @@ impl Running {
             {
                 let (core, stopping) = (core.clone(), stopping.clone());
                 spawn("clock", move || {
+                    let mut beat = Instant::now() + BEAT;
                     while !stopping.load(Ordering::Relaxed) {
                         std::thread::park_timeout(TICK);
                         core.tick();
                         core.resume();
+                        if Instant::now() >= beat {
+                            beat = Instant::now() + BEAT;
+                            core.beat();
+                        }
                     }
                 })?
             },
@@ -361,7 +369,9 @@ impl Running {
         let serving = runtime.spawn(server.serve(async {
             let _ = stopped.await;
         }));
-        for peer in core.unacknowledged() {
+        // The notaries too: they know best whether another process has gone on from a copy of this database.
+        let notaries = map.notaries().into_iter().map(|notary| notary.party.name);
+        for peer in core.unacknowledged().into_iter().chain(notaries).filter(|peer| peer != identity.name()) {
             messaging.connect(&peer);
         }
         runtime.block_on(health.set_serving(true));

@@ -103,6 +103,7 @@ fn unavailable(error: &Unavailable) -> Refusal {
         Unavailable::Start(StartError::Refused(
             FlowError::UnknownFlow { .. } | FlowError::Version { .. },
         )) => RefusalCode::FlowUnknown,
+        Unavailable::Start(StartError::Refused(FlowError::Recovering)) => RefusalCode::Unavailable,
         Unavailable::Start(StartError::Refused(_)) => RefusalCode::ArgumentsInvalid,
     };
     Refusal::new(code, full_text(error))

@@ -9,6 +9,7 @@
 //! | [`finalise`] | how everybody concerned records it |
 //! | [`consent`] | what a node agrees to when another node asks for its money |
 //! | [`deliver`] | how it arrives at who lacked it then |
+//! | [`recover`] | how a node gets back from its peers what its database lacks |
 //! | [`cash`], [`iou`], [`bond`], [`oracle`], [`ping`] | the flows that users start, and what answers them |
 //!
 //! # A payment
@@ -41,6 +42,7 @@ mod moment;
 pub mod notarise;
 pub mod oracle;
 pub mod ping;
+pub mod recover;
 pub mod resolve;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -78,4 +80,6 @@ pub fn registry() -> Registry {
         .responder::<oracle::Vouch>()
         .flow::<ping::Ping>()
         .responder::<ping::Answer>()
+        .flow::<recover::Recover>()
+        .responder::<recover::Remind>()
 }

@@ -62,10 +62,16 @@ pub(crate) struct Batch<'a> {
     pub(crate) parts: Vec<Part<'a>>,
     /// Parts to remove: locks given free.
     pub(crate) removed: Vec<(FlowKey, PartKey)>,
+    /// The queues' new name, if they all begin anew.
+    pub(crate) renewed: Option<QueueKey>,
+    pub(crate) standing: Option<(&'a [u8], Option<&'a str>)>,
+    pub(crate) acquainted: Vec<(&'a Name, &'a [u8], Option<QueueKey>)>,
+    pub(crate) anew: Vec<(&'a Name, QueueKey)>,
     pub(crate) messages: Vec<Message<'a>>,
     pub(crate) acknowledged: Vec<(&'a Name, u64)>,
     pub(crate) received: Vec<(&'a Name, QueueKey, u64)>,
     pub(crate) transactions: Vec<&'a Recorded>,
+    pub(crate) elsewhere: Vec<(StateRef, TransactionId, Timestamp)>,
     pub(crate) attachments: Vec<(AttachmentId, &'a [u8])>,
     /// States that are set aside, each with the transaction that consumed it elsewhere. After `transactions`.
     pub(crate) lost: Vec<(StateRef, TransactionId)>,
@@ -181,6 +187,21 @@ impl<'a> Batch<'a> {
                 }
                 Write::Acknowledged { peer, up_to } => raise(acknowledged.entry(peer), *up_to),
                 Write::Received { peer, queue, up_to } => raise(received.entry((peer, *queue)), *up_to),
+                Write::Standing { standing, recovery } => {
+                    batch.standing = Some((standing, recovery.as_deref()));
+                }
+                Write::Renewed { own } => batch.renewed = Some(*own),
+                Write::Acquainted { peer, standing, only } => {
+                    let before = batch.acquainted.iter().position(|(known, ..)| *known == peer);
+                    let before = before.map(|place| batch.acquainted.remove(place));
+                    let only = only.or(before.and_then(|(.., only)| only));
+                    batch.acquainted.push((peer, standing, only));
+                }
+                Write::QueueAnew { peer, queue } => {
+                    batch.anew.retain(|(known, _)| *known != peer);
+                    batch.anew.push((peer, *queue));
+                }
+                Write::ConsumedElsewhere { state, by, at } => batch.elsewhere.push((*state, *by, *at)),
                 Write::Transaction(transaction) => batch.transactions.push(transaction),
                 Write::Attachment { id, bytes } => batch.attachments.push((*id, bytes)),
                 Write::Lost { state, by } => batch.lost.push((*state, *by)),

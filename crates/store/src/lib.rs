@@ -44,8 +44,8 @@ pub use postgres::Postgres;
 pub use query::{MAX_PAGE_SIZE, MAX_REFERENCES, Sort, StateQuery, Status};
 pub use read::{
     Aside, Coin, CoinCursor, Consumption, FlowPage, FlowQuery, FlowRow, FlowStatus, Outbound, Outstanding,
-    Queues, Restored, SavedArrival, SavedFlow, StatePage, Undelivered, UndeliveredQuery, UnresolvedRow, Usage,
-    VaultState,
+    Past, Queues, Restored, SavedArrival, SavedFlow, StatePage, Undelivered, UndeliveredQuery, UnresolvedRow,
+    Usage, VaultState,
 };
 pub use sqlite::Sqlite;
 pub use write::{
@@ -114,6 +114,19 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// See [`StoreError`].
     fn queues(&self) -> Result<Queues>;
+
+    /// Which database this is among all that the node ran on, and what peers told of theirs.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    fn past(&self) -> Result<Past>;
+
+    /// Verified transactions in the order in which they were recorded, those after the number `after` (from 0), at most
+    /// `limit`: the number and the bytes of each.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    fn ledger(&self, after: u64, limit: usize) -> Result<Vec<(u64, Vec<u8>)>>;
 
     /// A verified transaction's bytes.
     ///

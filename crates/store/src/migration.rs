@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     /// The newest schema.
-    const LAST: u32 = 5;
+    const LAST: u32 = 6;
 
     #[test]
     fn steps_are_dense_and_alike() {

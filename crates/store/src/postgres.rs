@@ -24,9 +24,7 @@ use crate::reads;
 use crate::session::Session;
 use crate::write::{Consent, FlowKey, Write};
 use crate::{
-    Coin, CoinCursor, Consumption, FlowPage, FlowQuery, FlowRow, Outstanding, PostgresOptions, Queues,
-    Result, SavedFlow, StatePage, Store, StoreError, Undelivered, UndeliveredQuery, UnresolvedRow, Usage,
-    VaultState,
+    Coin, CoinCursor, Consumption, FlowPage, FlowQuery, FlowRow, Outstanding, Past, PostgresOptions, Queues, Result, SavedFlow, StatePage, Store, StoreError, Undelivered, UndeliveredQuery, UnresolvedRow, Usage, VaultState,
 };
 use apply::Writer;
 use link::{Link, Place};
@@ -41,6 +39,7 @@ pub(crate) const STEPS: &[Step] = &[
     Step { schema: 3, sql: include_str!("../migrations/postgres/0003_operation.sql") },
     Step { schema: 4, sql: include_str!("../migrations/postgres/0004_set_aside.sql") },
     Step { schema: 5, sql: include_str!("../migrations/postgres/0005_delivery.sql") },
+    Step { schema: 6, sql: include_str!("../migrations/postgres/0006_past.sql") },
 ];
 
 /// A store in a schema of a PostgreSQL server, version 13 or later.
@@ -161,6 +160,14 @@ impl Store for Postgres {
 
     fn queues(&self) -> Result<Queues> {
         self.read(|session| reads::queues(session))
+    }
+
+    fn past(&self) -> Result<Past> {
+        self.read(|session| reads::past(session))
+    }
+
+    fn ledger(&self, after: u64, limit: usize) -> Result<Vec<(u64, Vec<u8>)>> {
+        self.read(|session| reads::ledger(session, after, limit))
     }
 
     fn transaction(&self, id: TransactionId) -> Result<Option<Vec<u8>>> {

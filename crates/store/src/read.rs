@@ -99,6 +99,19 @@ pub struct Restored {
     pub at: Timestamp,
 }
 
+/// Which database this is among all that the node ran on, and what is known of those of its peers.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Past {
+    /// Where this database stands, as the node encodes it; `None` before the node ran on it.
+    pub standing: Option<Vec<u8>>,
+    /// Why the node has to be recovered, if it has.
+    pub recovery: Option<String>,
+    /// The standing that each peer told last, as the peer encodes it.
+    pub acquaintances: BTreeMap<Name, Vec<u8>>,
+    /// The names of our queues that were set anew; others are called [`Queues::own`].
+    pub queues: BTreeMap<Name, QueueKey>,
+}
+
 /// How far the queue to a peer has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Outbound {

@@ -3,7 +3,7 @@
 use crate::cursor::{Fingerprint, Position};
 use crate::query::page_size;
 use crate::read::{
-    Coin, CoinCursor, Consumption, FlowPage, FlowQuery, FlowRow, FlowStatus, Outbound, Queues, Restored,
+    Coin, CoinCursor, Consumption, FlowPage, FlowQuery, FlowRow, FlowStatus, Outbound, Past, Queues, Restored,
     SavedArrival, SavedFlow,
 };
 use crate::row::{Row, hex, state_ref, state_ref_bytes};
@@ -264,6 +264,38 @@ pub(crate) fn queues(session: &mut dyn Session) -> Result<Queues> {
         Ok(Restored { taken: row.time(0)?, at: row.time(1)? })
     })?;
     Ok(queues)
+}
+
+pub(crate) fn past(session: &mut dyn Session) -> Result<Past> {
+    let own = one(session, "SELECT queue, standing, recovery FROM store", &[], |columns| {
+        let row = Row::new("store", columns);
+        let recovery = row.bytes_if(2)?.map(|_| row.text(2)).transpose()?;
+        Ok((row.bytes_if(1)?.map(<[u8]>::to_vec), recovery.map(str::to_owned)))
+    })?;
+    let (standing, recovery) = own.ok_or_else(|| StoreError::row("store", "1", "it is missing"))?;
+    let mut past = Past { standing, recovery, ..Past::default() };
+    let sql = "SELECT a.peer, p.name, a.standing FROM acquaintance a JOIN peer p ON p.id = a.peer";
+    session.rows(sql, &[], &mut |columns| {
+        let row = Row::new("acquaintance", columns);
+        past.acquaintances.insert(row.name(1)?, row.bytes(2)?.to_vec());
+        Ok(())
+    })?;
+    let sql = "SELECT q.peer, p.name, q.name FROM queue_name q JOIN peer p ON p.id = q.peer";
+    session.rows(sql, &[], &mut |columns| {
+        let row = Row::new("queue_name", columns);
+        past.queues.insert(row.name(1)?, row.array(2)?);
+        Ok(())
+    })?;
+    Ok(past)
+}
+
+pub(crate) fn ledger(session: &mut dyn Session, after: u64, at_most: usize) -> Result<Vec<(u64, Vec<u8>)>> {
+    let sql = "SELECT number, bytes FROM ledger WHERE number > $1 ORDER BY number LIMIT $2";
+    let after = i64::try_from(after).unwrap_or(i64::MAX);
+    all(session, sql, &[Value::Integer(after), Value::Integer(limit(at_most))], |columns| {
+        let row = Row::new("ledger", columns);
+        Ok((row.unsigned(0)?, row.bytes(1)?.to_vec()))
+    })
 }
 
 fn value_by_id(table: &'static str) -> impl Fn(&dyn Columns) -> Result<(TransactionId, Vec<u8>)> {

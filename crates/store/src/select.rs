@@ -25,11 +25,12 @@ const MERGED: usize = 64;
 
 /// The columns of a state and what it refers to; see [`vault_state`].
 pub(crate) const COLUMNS: &str = "SELECT s.key, l.id, l.recorded, c.kind, o.value, a.value, s.quantity, s.linear, \
-     s.participants, s.state, s.details, s.consumer, x.id, x.recorded, s.aside, s.lost FROM";
+     s.participants, s.state, s.details, s.consumer, coalesce(x.id, e.consumer), coalesce(x.recorded, e.at), \
+     s.aside, s.lost FROM";
 /// Where [`COLUMNS`] come from.
 pub(crate) const TABLES: &str = " state s JOIN ledger l ON l.number = s.key >> 20 JOIN class c ON c.id = s.class \
      LEFT JOIN term o ON o.id = s.owner LEFT JOIN term a ON a.id = s.asset \
-     LEFT JOIN ledger x ON x.number = s.consumer";
+     LEFT JOIN ledger x ON x.number = s.consumer LEFT JOIN consumed_elsewhere e ON e.key = s.key";
 
 /// What a term is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

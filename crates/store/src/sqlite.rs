@@ -19,9 +19,7 @@ use crate::reads;
 use crate::session::{Columns, Mistyped, Session, Value};
 use crate::write::{Consent, FlowKey, Write};
 use crate::{
-    Coin, CoinCursor, Consumption, FlowPage, FlowQuery, FlowRow, Outstanding, Queues, Result, SavedFlow,
-    SqliteOptions, StatePage, Store, StoreError, Undelivered, UndeliveredQuery, UnresolvedRow, Usage,
-    VaultState,
+    Coin, CoinCursor, Consumption, FlowPage, FlowQuery, FlowRow, Outstanding, Past, Queues, Result, SavedFlow, SqliteOptions, StatePage, Store, StoreError, Undelivered, UndeliveredQuery, UnresolvedRow, Usage, VaultState,
 };
 use apply::Writer;
 use rusqlite::types::{ToSqlOutput, ValueRef};
@@ -40,6 +38,7 @@ pub(crate) const STEPS: &[Step] = &[
     Step { schema: 3, sql: include_str!("../migrations/sqlite/0003_operation.sql") },
     Step { schema: 4, sql: include_str!("../migrations/sqlite/0004_set_aside.sql") },
     Step { schema: 5, sql: include_str!("../migrations/sqlite/0005_delivery.sql") },
+    Step { schema: 6, sql: include_str!("../migrations/sqlite/0006_past.sql") },
 ];
 
 /// How long to wait for the lock of a process that has just ended: a program that it was starting holds its files until
@@ -183,6 +182,14 @@ impl Store for Sqlite {
 
     fn queues(&self) -> Result<Queues> {
         self.read(|session| reads::queues(session))
+    }
+
+    fn past(&self) -> Result<Past> {
+        self.read(|session| reads::past(session))
+    }
+
+    fn ledger(&self, after: u64, limit: usize) -> Result<Vec<(u64, Vec<u8>)>> {
+        self.read(|session| reads::ledger(session, after, limit))
     }
 
     fn transaction(&self, id: TransactionId) -> Result<Option<Vec<u8>>> {

@@ -127,6 +127,45 @@ pub enum Write {
     },
     /// A flow used a consent.
     Consented(Consent),
+    /// Where this database stands among all that the node ran on, and why the node has to be recovered, if it has.
+    Standing {
+        /// As the node encodes it.
+        standing: Vec<u8>,
+        /// Why it has to be recovered.
+        recovery: Option<String>,
+    },
+    /// The node goes on from this database under another name: all queues in both directions begin anew. Of what is sent
+    /// and received, a batch holds nothing before this.
+    Renewed {
+        /// The new name of our queues.
+        own: QueueKey,
+    },
+    /// What a peer told of its database.
+    Acquainted {
+        /// The peer.
+        peer: Name,
+        /// Its standing, as the peer encodes it.
+        standing: Vec<u8>,
+        /// What was received from it over other queues than this one is forgotten, if it is given.
+        only: Option<QueueKey>,
+    },
+    /// Our queue to a peer begins anew, from number 1. A batch sends nothing to the peer before this.
+    QueueAnew {
+        /// The peer.
+        peer: Name,
+        /// The queue's new name.
+        queue: QueueKey,
+    },
+    /// A state of the vault was consumed by a transaction that is not recorded here. Nothing happens when one that is
+    /// recorded consumes it, or when the state is not there.
+    ConsumedElsewhere {
+        /// The state.
+        state: StateRef,
+        /// The transaction.
+        by: TransactionId,
+        /// When that was learned.
+        at: Timestamp,
+    },
     /// As a notary: a state is consumed. Two consumers of one state are [`Twice`](crate::StoreError::Twice).
     Consumed {
         /// The state.

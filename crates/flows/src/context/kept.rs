@@ -67,7 +67,22 @@ impl Session {
                 drop(state);
                 return Poll::Ready(self.decode(&result));
             }
-            let Some(taken) = self.take(&mut state) else { return Poll::Pending };
+            let timed_out = || FlowError::Timeout { party: self.peer().clone() };
+            if let (Some(_), Next::Again(Step::Chose(1))) = (self.until, state.next()) {
+                state.cursor += 1;
+                return Poll::Ready(Err(timed_out()));
+            }
+            let Some(taken) = self.take(&mut state) else {
+                if let Some(deadline) = self.until.filter(|_| !state.is_replaying()) {
+                    if state.now >= deadline {
+                        state.waiting = crate::cell::Waiting::Nothing;
+                        state.did(Step::Chose(1));
+                        return Poll::Ready(Err(timed_out()));
+                    }
+                    state.wants(deadline);
+                }
+                return Poll::Pending;
+            };
             match taken {
                 Ok(bytes) => bytes,
                 Err(error) => return Poll::Ready(Err(error)),

@@ -10,7 +10,7 @@ use super::{Engine, Turn, lock};
 use crate::FlowId;
 use crate::cell::Cell;
 
-const IDLE: u8 = 0;
+pub(super) const IDLE: u8 = 0;
 const QUEUED: u8 = 1;
 const RUNNING: u8 = 2;
 const AGAIN: u8 = 3;

@@ -84,6 +84,9 @@ impl Engine {
         if flows.draining.on {
             return Err(StartError::Draining);
         }
+        if lock(&self.only).is_some_and(|only| *start.name != *only) {
+            return Err(StartError::Refused(FlowError::Recovering));
+        }
         if flows.by_id.len() >= self.limits.flows {
             return Err(StartError::Refused(FlowError::Busy { limit: self.limits.flows as u64 }));
         }

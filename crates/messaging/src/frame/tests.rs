@@ -13,6 +13,8 @@ fn bytes_of(frame: &Frame) -> Vec<u8> {
         Frame::Acknowledged { up_to } => put_acknowledged(&mut out, *up_to),
         Frame::Ping => put_ping(&mut out),
         Frame::Closing { reason, text } => put_closing(&mut out, *reason, text),
+        Frame::Standing(standing) => put_standing(&mut out, standing),
+        Frame::Superseded(evidence) => put_superseded(&mut out, evidence),
     }
     out
 }
@@ -20,12 +22,23 @@ fn bytes_of(frame: &Frame) -> Vec<u8> {
 fn samples() -> Vec<(Frame, &'static str)> {
     vec![
         (
-            Frame::Hello(Hello { lowest: 1, highest: 1, queue: QueueId([0xab; 16]) }),
-            "1d000000 01 74616c6c796d7367 0100 0100 abababababababababababababababab",
+            Frame::Hello(Hello {
+                lowest: 1,
+                highest: 1,
+                queue: QueueId([0xab; 16]),
+                standing: Bytes::from_static(&[1, 2]),
+            }),
+            "1f000000 01 74616c6c796d7367 0100 0100 abababababababababababababababab 0102",
         ),
         (
-            Frame::Welcome(Welcome { version: 1, accepted: 515, durable: 514, message_limit: 65536 }),
-            "17000000 02 0100 0302000000000000 0202000000000000 00000100",
+            Frame::Welcome(Welcome {
+                version: 1,
+                accepted: 515,
+                durable: 514,
+                message_limit: 65536,
+                standing: Bytes::from_static(&[3]),
+            }),
+            "18000000 02 0100 0302000000000000 0202000000000000 00000100 03",
         ),
         (
             Frame::Message { number: 516, bytes: Bytes::from_static(b"tally") },
@@ -34,6 +47,8 @@ fn samples() -> Vec<(Frame, &'static str)> {
         (Frame::Acknowledged { up_to: 516 }, "09000000 04 0402000000000000"),
         (Frame::Ping, "01000000 05"),
         (Frame::Closing { reason: Reason::Gap, text: "gap".to_owned() }, "06000000 06 0400 676170"),
+        (Frame::Standing(Bytes::from_static(&[4, 5])), "03000000 07 0405"),
+        (Frame::Superseded(Bytes::from_static(&[6])), "02000000 08 06"),
     ]
 }
 
@@ -66,13 +81,22 @@ fn every_beginning_of_a_frame_is_partial_and_changes_nothing() {
 #[test]
 fn fields_of_a_wrong_size_are_refused() {
     for (frame, _) in samples() {
-        if matches!(frame, Frame::Message { .. } | Frame::Closing { .. }) {
-            continue;
-        }
         let bytes = bytes_of(&frame);
-        for body in [&bytes[LENGTH..bytes.len() - 1], &[&bytes[LENGTH..], &[0]].concat()] {
+        let body = &bytes[LENGTH..];
+        let [shorter, longer] = match frame {
+            Frame::Message { .. } | Frame::Closing { .. } => continue,
+            // A standing reaches to the end.
+            Frame::Hello(_) => [body[..28].to_vec(), [body, &[0; STANDING_LIMIT]].concat()],
+            Frame::Welcome(_) => [body[..22].to_vec(), [body, &[0; STANDING_LIMIT]].concat()],
+            Frame::Standing(_) | Frame::Superseded(_) => {
+                let longer = [body, &[0; STANDING_LIMIT]].concat();
+                [longer.clone(), longer]
+            }
+            _ => [body[..body.len() - 1].to_vec(), [body, &[0]].concat()],
+        };
+        for body in [shorter, longer] {
             let mut other = (body.len() as u32).to_le_bytes().to_vec();
-            other.extend_from_slice(body);
+            other.extend_from_slice(&body);
             let found = take(&mut BytesMut::from(&other[..]), CONTROL_LIMIT);
             assert!(matches!(found, Err(ProtocolError::Malformed(_))), "{frame:?}: {found:?}");
         }
@@ -101,11 +125,10 @@ fn a_hello_of_another_version_is_refused_for_its_version_whatever_follows() {
     let refused = ProtocolError::Version { lowest: 2, highest: 3, ours: 1 };
     assert_eq!(hello(2, 3, b"as yet unknown"), Err(refused));
     assert_eq!(hello(0, 0, b""), Err(ProtocolError::Version { lowest: 0, highest: 0, ours: 1 }));
-    // A newer sender that still speaks version 1 may say more.
-    let queue = QueueId([9; 16]);
-    let newer = Frame::Hello(Hello { lowest: 1, highest: 2, queue });
+    let (queue, standing) = (QueueId([9; 16]), Bytes::from_static(&[9; 4]));
+    let newer = Frame::Hello(Hello { lowest: 1, highest: 2, queue, standing });
     assert_eq!(hello(1, 2, &[9; 20]), Ok(Front::Frame(newer)));
-    assert!(hello(1, 1, &[9; 20]).is_err());
+    assert!(hello(1, 1, &[9; 16 + STANDING_LIMIT + 1]).is_err(), "a standing above the limit");
 }
 
 #[test]

@@ -104,19 +104,16 @@ async fn connection(shared: Arc<Shared>, stream: TcpStream, address: SocketAddr)
         Err(error) => Err(error),
     };
     // `Ok`: the conversation has said its last words itself.
-    let (error, words) = match end {
-        Ok(error) => (error, None),
+    let mut words = Vec::new();
+    let error = match end {
+        Ok(error) => error,
         Err(error) => {
-            let words = error.to_tell();
-            (error, words)
+            frame::put_last_words(&mut words, &error);
+            error
         }
     };
     let farewell = async {
-        if let Some((reason, text)) = words {
-            let mut out = Vec::new();
-            frame::put_closing(&mut out, reason, &text);
-            halves.write.write_all(&out).await?;
-        }
+        halves.write.write_all(&words).await?;
         halves.write.shutdown().await?;
         halves.frames.drain().await;
         std::io::Result::Ok(())

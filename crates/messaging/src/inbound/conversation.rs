@@ -29,6 +29,7 @@ pub(super) async fn converse(
     mut turn: Turn,
     halves: &mut Halves,
 ) -> Result<ConnectionError, ConnectionError> {
+    shared.meet(peer, hello.standing, Some(hello.queue)).await?;
     // Asked only now that the older connection delivers no more.
     let position = shared.inbox.position(peer, hello.queue);
     let durable = position.durable.min(position.accepted);
@@ -53,6 +54,7 @@ pub(super) async fn converse(
             accepted: position.accepted,
             durable,
             message_limit: u32::try_from(shared.settings.message_limit).unwrap_or(u32::MAX),
+            standing: shared.acquaintance.standing().into(),
         },
     );
     shared.counters.connections_accepted.fetch_add(1, Relaxed);
@@ -72,7 +74,9 @@ pub(super) async fn converse(
     };
     // The last message of this connection is delivered: the next connection may begin.
     drop(claim);
-    if let Some(words) = end.to_tell() {
+    let mut words = Vec::new();
+    frame::put_last_words(&mut words, &end);
+    if !words.is_empty() {
         life.close(words);
         inbound.wake.notify_one();
         let _ = tokio::time::timeout(FAREWELL, writer).await;
@@ -101,8 +105,8 @@ async fn write(
         if life.take_ping() {
             frame::put_ping(&mut out);
         }
-        if let Some((reason, text)) = &closing {
-            frame::put_closing(&mut out, *reason, text);
+        if let Some(words) = &closing {
+            out.extend_from_slice(words);
         }
         if !out.is_empty() {
             io.write_all(&out).await?;
@@ -132,7 +136,13 @@ async fn read(
     let mut accepted = inbound.accepted.load(Relaxed);
     let mut batch = Vec::new();
     loop {
-        let end = collect(shared, frames, accepted, &mut batch);
+        let mut standing = None;
+        let end = collect(shared, peer, frames, accepted, &mut batch, &mut standing);
+        if let Some(standing) = standing
+            && let Err(error) = shared.meet(peer, standing, Some(inbound.queue)).await
+        {
+            return error;
+        }
         while !batch.is_empty() {
             if !turn.is_mine() {
                 return ConnectionError::Replaced;
@@ -180,9 +190,11 @@ async fn read(
 /// Takes the messages that are here; returns why there will be no more, if so.
 fn collect(
     shared: &Shared,
+    peer: &Name,
     frames: &mut FrameReader<impl AsyncRead + Unpin>,
     accepted: u64,
     batch: &mut Vec<(u64, bytes::Bytes)>,
+    standing: &mut Option<bytes::Bytes>,
 ) -> Option<ConnectionError> {
     let mut expected = accepted.checked_add(1)?;
     loop {
@@ -198,6 +210,9 @@ fn collect(
                 }
             }
             Ok(Some(Frame::Ping)) => {}
+            // Of several only the last counts.
+            Ok(Some(Frame::Standing(told))) => *standing = Some(told),
+            Ok(Some(Frame::Superseded(evidence))) => shared.acquaintance.superseded(peer, &evidence),
             Ok(Some(Frame::Closing { reason, text })) => {
                 return Some(ConnectionError::Refused { reason, detail: text });
             }

@@ -7,9 +7,10 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::ProtocolVersion;
 
-use crate::error::{ConnectionError, ProtocolError, Reason};
+use crate::error::{ConnectionError, ProtocolError};
 use crate::frame::{self, CONTROL_LIMIT, Frame, Hello, PROTOCOL_VERSION, Welcome};
 use crate::life::FAREWELL;
+use crate::queues::QueueId;
 use crate::reader::FrameReader;
 use crate::shared::Shared;
 use crate::tls;
@@ -24,6 +25,7 @@ pub(super) struct Welcomed {
     frames: FrameReader<ReadHalf<Stream>>,
     write: WriteHalf<Stream>,
     welcome: Welcome,
+    queue: QueueId,
 }
 
 /// Both sides agree on where the queue goes on.
@@ -31,6 +33,8 @@ pub(super) struct Agreed {
     pub(super) frames: FrameReader<ReadHalf<Stream>>,
     pub(super) write: WriteHalf<Stream>,
     pub(super) welcome: Welcome,
+    /// The queue that was agreed on.
+    pub(super) queue: QueueId,
     /// The last number in the outbox, asked after the peer spoke.
     pub(super) last: u64,
 }
@@ -79,9 +83,11 @@ async fn greet(peer: &Name, shared: &Shared, stream: TcpStream) -> Result<Welcom
     let (read, mut write) = tokio::io::split(stream);
     let mut frames = FrameReader::new(read, CONTROL_LIMIT);
     let mut hello = Vec::new();
+    let queue = shared.acquaintance.queue(peer);
+    let standing = shared.acquaintance.standing().into();
     frame::put_hello(
         &mut hello,
-        &Hello { lowest: PROTOCOL_VERSION, highest: PROTOCOL_VERSION, queue: shared.queue },
+        &Hello { lowest: PROTOCOL_VERSION, highest: PROTOCOL_VERSION, queue, standing },
     );
     let told = async {
         write.write_all(&hello).await?;
@@ -89,7 +95,14 @@ async fn greet(peer: &Name, shared: &Shared, stream: TcpStream) -> Result<Welcom
     };
     // A receiver that refuses closes while we write; what it said matters more than that writing failed.
     let told = told.await;
-    let welcome = match frames.frame().await {
+    let first = match frames.frame().await {
+        Ok(Frame::Superseded(evidence)) => {
+            shared.acquaintance.superseded(peer, &evidence);
+            frames.frame().await
+        }
+        first => first,
+    };
+    let welcome = match first {
         Ok(Frame::Welcome(welcome)) => welcome,
         Ok(Frame::Closing { reason, text }) => {
             return Err(ConnectionError::Refused { reason, detail: text });
@@ -105,7 +118,7 @@ async fn greet(peer: &Name, shared: &Shared, stream: TcpStream) -> Result<Welcom
         let (lowest, highest) = (welcome.version, welcome.version);
         return Err(ProtocolError::Version { lowest, highest, ours: PROTOCOL_VERSION }.into());
     }
-    Ok(Welcomed { frames, write, welcome })
+    Ok(Welcomed { frames, write, welcome, queue })
 }
 
 /// In TLS 1.3 the client learns only after its own handshake that the server refused its certificate: the
@@ -121,28 +134,36 @@ pub(super) async fn agree(
     shared: &Shared,
     welcomed: Welcomed,
 ) -> Result<Agreed, ConnectionError> {
-    let Welcomed { frames, mut write, welcome } = welcomed;
+    let Welcomed { frames, mut write, welcome, queue } = welcomed;
     let name = peer.clone();
-    let agreed = match shared.read_outbox(move |outbox| outbox.last(&name)).await {
+    let agreed = match shared.meet(peer, welcome.standing.clone(), None).await {
+        Ok(()) => shared.read_outbox(move |outbox| outbox.last(&name)).await,
+        Err(error) => Err(error),
+    };
+    let agreed = match agreed {
+        // What follows from the peer's standing may have set the queue anew.
+        _ if shared.acquaintance.queue(peer) != queue => ConnectionError::Renewed,
         Ok(last) if welcome.accepted <= last && welcome.durable <= welcome.accepted => {
-            return Ok(Agreed { frames, write, welcome, last });
+            return Ok(Agreed { frames, write, welcome, queue, last });
         }
-        Ok(last) => ConnectionError::from(ProtocolError::Ahead {
-            claimed: welcome.accepted.max(welcome.durable),
-            last,
-        }),
+        Ok(last) => {
+            shared.acquaintance.astray(peer, queue);
+            let claimed = welcome.accepted.max(welcome.durable);
+            ConnectionError::from(ProtocolError::Ahead { claimed, last })
+        }
         Err(error) => error,
     };
-    if let Some((reason, text)) = agreed.to_tell() {
-        tell(&mut write, reason, &text).await;
-    }
+    let mut words = Vec::new();
+    frame::put_last_words(&mut words, &agreed);
+    tell(&mut write, words).await;
     Err(agreed)
 }
 
 /// Last words; no one minds if they are lost.
-async fn tell(write: &mut WriteHalf<Stream>, reason: Reason, text: &str) {
-    let mut out = Vec::new();
-    frame::put_closing(&mut out, reason, text);
+async fn tell(write: &mut WriteHalf<Stream>, out: Vec<u8>) {
+    if out.is_empty() {
+        return;
+    }
     let words = async {
         write.write_all(&out).await?;
         write.shutdown().await

@@ -13,6 +13,7 @@ use super::queue::Next;
 use crate::error::{ConnectionError, ProtocolError};
 use crate::frame::{self, Frame};
 use crate::life::{FAREWELL, Life};
+use crate::queues::QueueId;
 use crate::reader::FrameReader;
 use crate::shared::{Shared, lock};
 
@@ -32,16 +33,16 @@ impl Outbound {
         mut cut: watch::Receiver<u64>,
         epoch: u64,
     ) -> ConnectionError {
-        let Agreed { mut frames, write, welcome, .. } = agreed;
+        let Agreed { mut frames, write, welcome, queue, .. } = agreed;
         if welcome.durable > 0 {
-            shared.outbox.acknowledged(&self.name, welcome.durable);
+            shared.outbox.acknowledged(&self.name, queue, welcome.durable);
         }
         let life = Life::default();
         let written = AtomicU64::new(welcome.accepted);
         let limit = shared.settings.message_limit.min(welcome.message_limit as usize);
-        let mut writer = pin!(self.write(shared, &life, write, &written, limit, epoch));
+        let mut writer = pin!(self.write(shared, &life, write, &written, (queue, limit, epoch)));
         let end = {
-            let mut reader = pin!(self.read(shared, &life, &mut frames, &written, welcome.durable));
+            let mut reader = pin!(self.read(shared, &life, &mut frames, &written, (queue, welcome.durable)));
             tokio::select! {
                 end = &mut reader => end,
                 end = &mut writer => {
@@ -62,7 +63,9 @@ impl Outbound {
                 () = shared.stopped() => ConnectionError::Stopping,
             }
         };
-        if let Some(words) = end.to_tell() {
+        let mut words = Vec::new();
+        frame::put_last_words(&mut words, &end);
+        if !words.is_empty() {
             life.close(words);
             self.wake.notify_one();
             let _ = tokio::time::timeout(FAREWELL, writer).await;
@@ -78,16 +81,19 @@ impl Outbound {
         life: &Life,
         mut io: impl AsyncWrite + Unpin,
         written: &AtomicU64,
-        limit: usize,
-        epoch: u64,
+        (queue, limit, epoch): (QueueId, usize, u64),
     ) -> Result<(), ConnectionError> {
         let mut out = Vec::new();
         let mut batch = Vec::new();
         loop {
-            if let Some((reason, text)) = life.closing() {
-                frame::put_closing(&mut out, reason, &text);
+            if let Some(words) = life.closing() {
+                out.extend_from_slice(&words);
                 io.write_all(&out).await.map_err(broken)?;
                 return io.shutdown().await.map_err(broken);
+            }
+            if self.announces.swap(false, Relaxed) {
+                frame::put_standing(&mut out, &shared.acquaintance.standing());
+                self.flush(life, &mut io, &mut out).await?;
             }
             let next = written.load(Relaxed) + 1;
             let found = lock(&self.queue).take(epoch, next, WRITE, &mut batch);
@@ -95,6 +101,9 @@ impl Outbound {
                 Next::Taken => {}
                 Next::Elsewhere => {
                     if let Err(error) = self.read_back(shared, next, &mut batch).await {
+                        if matches!(error, ConnectionError::OutboxGap { .. }) {
+                            shared.acquaintance.astray(&self.name, queue);
+                        }
                         return self.refuse(io, error).await;
                     }
                     // The outbox may have answered with messages put there after the cut.
@@ -169,9 +178,9 @@ impl Outbound {
         mut io: impl AsyncWrite + Unpin,
         error: ConnectionError,
     ) -> Result<(), ConnectionError> {
-        if let Some((reason, text)) = error.to_tell() {
-            let mut out = Vec::new();
-            frame::put_closing(&mut out, reason, &text);
+        let mut out = Vec::new();
+        frame::put_last_words(&mut out, &error);
+        if !out.is_empty() {
             io.write_all(&out).await.map_err(broken)?;
             io.shutdown().await.map_err(broken)?;
         }
@@ -208,7 +217,7 @@ impl Outbound {
         life: &Life,
         frames: &mut FrameReader<impl AsyncRead + Unpin>,
         written: &AtomicU64,
-        mut durable: u64,
+        (queue, mut durable): (QueueId, u64),
     ) -> ConnectionError {
         loop {
             let mut newest = durable;
@@ -220,6 +229,9 @@ impl Outbound {
                         newest = newest.max(up_to);
                     }
                     Ok(Some(Frame::Ping)) => {}
+                    Ok(Some(Frame::Superseded(evidence))) => {
+                        shared.acquaintance.superseded(&self.name, &evidence);
+                    }
                     Ok(Some(Frame::Closing { reason, text })) => {
                         end = Some(ConnectionError::Refused { reason, detail: text });
                         break;
@@ -242,7 +254,7 @@ impl Outbound {
             if newest > durable {
                 durable = newest;
                 lock(&self.queue).acknowledge(durable);
-                shared.outbox.acknowledged(&self.name, durable);
+                shared.outbox.acknowledged(&self.name, queue, durable);
             }
             if let Some(end) = end {
                 return end;

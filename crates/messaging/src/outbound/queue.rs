@@ -107,6 +107,13 @@ impl Queue {
         self.epoch = self.epoch.wrapping_add(1);
     }
 
+    /// The queue begins anew with number 1, and no connection of an earlier epoch takes a message.
+    pub(crate) fn reset(&mut self) {
+        self.cut();
+        self.messages.clear();
+        (self.bytes, self.announced, self.acknowledged) = (0, 0, 0);
+    }
+
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch
     }

@@ -3,6 +3,7 @@
 
 pub mod authority;
 pub mod line;
+pub mod past;
 pub mod raw;
 pub mod store;
 
@@ -15,6 +16,7 @@ use tally_contracts::Name;
 use tally_messaging::{Bytes, ConnectionError, Directory, Messaging, Node, QueueId, Reason, Settings};
 
 use authority::{Authority, Credentials};
+use past::Past;
 use store::{Life, Store};
 
 pub fn name(organisation: &str) -> Name {
@@ -84,6 +86,7 @@ pub struct Party {
     pub queue: QueueId,
     pub store: Arc<Store>,
     pub life: Arc<Life>,
+    pub past: Arc<Past>,
     pub credentials: Arc<Credentials>,
     pub messaging: Arc<Messaging>,
 }
@@ -100,17 +103,18 @@ impl Party {
         let life = Life::new(&store, automatic);
         let random = AtomicU64::new(1);
         let queue = QueueId([7; 16]);
+        let past = Past::new(queue);
         let node = Node {
             tls: credentials.clone(),
             directory: network.directory.clone(),
             inbox: life.clone(),
             outbox: store.clone(),
-            queue,
+            acquaintance: past.clone(),
             random: Arc::new(move || random.fetch_add(0x9e37_79b9_7f4a_7c15, Relaxed)),
         };
         let messaging = Arc::new(Messaging::start(settings, node).await.unwrap());
         life.bind(&messaging);
-        Self { name, queue, store, life, credentials, messaging }
+        Self { name, queue, store, life, past, credentials, messaging }
     }
 
     pub fn send(&self, peer: &Name, bytes: &[u8]) -> u64 {

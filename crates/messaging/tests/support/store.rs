@@ -98,7 +98,7 @@ impl Outbox for Store {
         Ok(taken.map(|(bytes, n)| (n, bytes.clone())).collect())
     }
 
-    fn acknowledged(&self, peer: &Name, up_to: u64) {
+    fn acknowledged(&self, peer: &Name, _: QueueId, up_to: u64) {
         let mut state = self.state();
         assert!(up_to <= state.sent.get(peer).map_or(0, |sent| sent.len() as u64), "acknowledged unsent");
         let acknowledged = state.acknowledged.entry(peer.clone()).or_default();

@@ -1,11 +1,13 @@
 //! From units of flows to batches of the store, and from durable batches to the world.
 
 use std::ops::Range;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tally_contracts::{AttachmentId, Name, SignedTransaction, StateRef, TransactionId};
 use tally_flows::{Arrival, FlowError, FlowId, LedgerWrite, Mark, Outcome, Unit};
+use tally_messaging::QueueId;
 use tally_store::{Consent, NewFlow, Produced, Recorded, StoreError, Unresolved, Write};
 
 use super::inbound::Progress;
@@ -40,6 +42,10 @@ pub(crate) struct Prepared {
     pub(crate) arrivals: Vec<Write>,
     /// States that their notary has given to a transaction which is not recorded here.
     pub(crate) lost: Vec<StateRef>,
+    /// Consumed by what is not recorded here.
+    pub(crate) elsewhere: Vec<StateRef>,
+    /// The node is recovered once this is durable.
+    pub(crate) recovered: bool,
 }
 
 #[derive(Default)]
@@ -53,6 +59,10 @@ struct Pending {
     units: Vec<Prepared>,
     attachments: Vec<(AttachmentId, Vec<u8>, Stored)>,
     probes: Vec<Probe>,
+    /// Changes of queues and of what is known of peers, and who is told that they are durable.
+    changes: Vec<(Vec<Write>, Stored)>,
+    /// The node's own standing is to be written.
+    standing: bool,
     /// Since when there has been something that nobody waits for.
     lazy: Option<Instant>,
     stopped: bool,
@@ -71,6 +81,10 @@ pub(crate) struct Batch {
     /// What was taken out of it, once it was refused.
     pub(crate) set_aside: Option<SetAside>,
     pub(crate) attachments: Vec<Stored>,
+    /// Queues that begin anew: to one peer, or all of them if `None`.
+    pub(crate) anew: Vec<Option<Name>>,
+    /// The node's own standing, if it is written.
+    pub(crate) standing: Option<super::past::Standing>,
 }
 
 /// What a batch holds in the place of units that the store refuses.
@@ -122,6 +136,18 @@ impl Queue {
         std::mem::take(&mut lock(&self.pending).probes)
     }
 
+    /// Changes of queues and of what is known of peers; durable after every unit submitted before.
+    pub(crate) fn change(&self, writes: Vec<Write>, then: Stored) {
+        lock(&self.pending).changes.push((writes, then));
+        self.ready.notify_one();
+    }
+
+    /// The node's own standing has changed.
+    pub(crate) fn write_standing(&self) {
+        lock(&self.pending).standing = true;
+        self.ready.notify_one();
+    }
+
     /// There is something that can wait a little.
     pub(crate) fn soon(&self) {
         let mut pending = lock(&self.pending);
@@ -144,7 +170,8 @@ impl Queue {
     pub(crate) fn wait(&self) -> bool {
         let mut pending = lock(&self.pending);
         loop {
-            if !pending.units.is_empty() || !pending.attachments.is_empty() || !pending.probes.is_empty() {
+            let changes = pending.standing || !pending.changes.is_empty() || !pending.probes.is_empty();
+            if changes || !pending.units.is_empty() || !pending.attachments.is_empty() {
                 return true;
             }
             if pending.stopped {
@@ -192,7 +219,10 @@ impl Desk {
         let mut tickets = Vec::with_capacity(unit.arrivals.len());
         let mut arrivals = Vec::new();
         for arrival in unit.arrivals {
-            tickets.push(arrival.ticket);
+            // What the engine tells a flow itself came in no message.
+            if arrival.ticket != 0 {
+                tickets.push(arrival.ticket);
+            }
             if ends { &mut arrivals } else { &mut writes }.push(arrival_write(flow, arrival));
         }
         if !ends {
@@ -223,6 +253,8 @@ impl Desk {
             attached: Vec::new(),
             notarised: Vec::new(),
             lost: Vec::new(),
+            elsewhere: Vec::new(),
+            recovered: false,
         };
         if let Some(Err(FlowError::Conflict { state, consumed_by })) = prepared.outcome {
             self.lose(&mut prepared, state, consumed_by);
@@ -349,6 +381,16 @@ impl Desk {
                 }));
             }
             LedgerWrite::Resolved(transaction) => prepared.writes.push(Write::Resolved(transaction)),
+            LedgerWrite::ConsumedElsewhere(states) => {
+                for (state, by) in states {
+                    prepared.writes.push(Write::ConsumedElsewhere { state, by, at });
+                    prepared.elsewhere.push(state);
+                }
+            }
+            LedgerWrite::Recovered => {
+                prepared.writes.push(Write::Recovered);
+                prepared.recovered = true;
+            }
             LedgerWrite::Consume { states, by, requester } => {
                 for state in &states {
                     prepared.writes.push(Write::Consumed {
@@ -378,6 +420,18 @@ impl Desk {
         } else {
             std::mem::take(&mut pending.units)
         };
+        let mut writes =
+            Vec::with_capacity(units.iter().map(|unit| unit.writes.len() + unit.sends.len()).sum());
+        let mut anew = Vec::new();
+        let mut stored = Vec::new();
+        let mut standing = std::mem::take(&mut pending.standing);
+        if pending.units.is_empty() {
+            for (changes, then) in std::mem::take(&mut pending.changes) {
+                self.begin_anew(&changes, &mut anew);
+                writes.extend(changes);
+                stored.push(then);
+            }
+        }
         let mut progress = Vec::new();
         // What is settled belongs to units taken now or before, unless some are left for the next batch.
         if pending.units.is_empty() {
@@ -387,8 +441,15 @@ impl Desk {
         let attachments = std::mem::take(&mut pending.attachments);
         drop(pending);
 
-        let mut writes =
-            Vec::with_capacity(units.iter().map(|unit| unit.writes.len() + unit.sends.len()).sum());
+        if units.iter().any(|unit| unit.recovered) {
+            lock(&self.past).recovered();
+            standing = true;
+        }
+        let standing = {
+            let past = lock(&self.past);
+            writes.extend(past.write().filter(|_| standing));
+            past.own().filter(|_| standing)
+        };
         let mut sends = Vec::new();
         let mut spans = Vec::with_capacity(units.len());
         {
@@ -410,7 +471,7 @@ impl Desk {
         for Progress { peer, queue, up_to } in &progress {
             writes.push(Write::Received { peer: peer.clone(), queue: queue.0, up_to: *up_to });
         }
-        let mut stored = Vec::with_capacity(attachments.len());
+        stored.reserve(attachments.len());
         for (id, bytes, then) in attachments {
             writes.push(Write::Attachment { id, bytes });
             stored.push(then);
@@ -418,11 +479,34 @@ impl Desk {
         if writes.is_empty() && units.is_empty() {
             return None;
         }
-        Some(Batch { writes, units, sends, progress, spans, set_aside: None, attachments: stored })
+        let set_aside = None;
+        Some(Batch { writes, units, sends, progress, spans, set_aside, attachments: stored, anew, standing })
+    }
+
+    /// Numbers that are given out from now on are those of queues that begin anew.
+    fn begin_anew(&self, changes: &[Write], anew: &mut Vec<Option<Name>>) {
+        for change in changes {
+            match change {
+                Write::Renewed { own } => {
+                    lock(&self.outbound).renew(QueueId(*own));
+                    lock(&self.inbound).renew();
+                    anew.push(None);
+                }
+                Write::QueueAnew { peer, queue } => {
+                    lock(&self.outbound).anew(peer, QueueId(*queue));
+                    anew.push(Some(peer.clone()));
+                }
+                Write::Acquainted { peer, only: Some(queue), .. } => {
+                    lock(&self.inbound).only(peer, QueueId(*queue));
+                }
+                _ => {}
+            }
+        }
     }
 
     /// A batch is durable: memory that stood for it is given up, and those who wait are told.
     pub(crate) fn settle_batch(&self, batch: &mut Batch) {
+        self.units.fetch_add(batch.units.len() as u64, Ordering::Relaxed);
         {
             let mut recent = lock(&self.recent);
             let mut vault = lock(&self.vault);
@@ -431,6 +515,7 @@ impl Desk {
                     vault.consumed(signed.transaction().inputs());
                     recent.recorded(unit.flow, signed);
                 }
+                vault.consumed(&unit.elsewhere);
                 for id in &unit.kept {
                     recent.kept_durably(unit.flow, id);
                 }
@@ -470,6 +555,9 @@ impl Desk {
         let set_aside = batch.set_aside.take().unwrap_or_default();
         for ticket in set_aside.tickets {
             self.settle(ticket);
+        }
+        if let Some(standing) = &batch.standing {
+            lock(&self.past).durable(&self.parts.me.name, &self.parts.key, standing);
         }
         let mut finished = Vec::new();
         {

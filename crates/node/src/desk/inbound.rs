@@ -22,6 +22,8 @@ struct Tracker {
     written: u64,
     /// All numbers up to this are durable.
     durable: u64,
+    /// The queue is of no interest any more: the peer has set it anew.
+    over: bool,
 }
 
 /// The receiver's memory of every queue. A message is settled when what came of it is on its way to the disk; the
@@ -32,6 +34,8 @@ pub(crate) struct Inbound {
     index: HashMap<(Name, QueueId), usize>,
     /// Trackers with something settled that is not written.
     dirty: BTreeSet<usize>,
+    /// Trackers of queues that are over, to be used for others.
+    free: Vec<usize>,
 }
 
 /// All messages of a queue up to a number are (or are to be) durable.
@@ -57,8 +61,7 @@ impl Inbound {
         if let Some(index) = self.index.get(&(peer.clone(), queue)) {
             return *index;
         }
-        let index = self.trackers.len();
-        self.trackers.push(Tracker {
+        let tracker = Tracker {
             peer: peer.clone(),
             queue,
             accepted: 0,
@@ -66,9 +69,52 @@ impl Inbound {
             ahead: BTreeSet::new(),
             written: 0,
             durable: 0,
-        });
+            over: false,
+        };
+        let index = match self.free.pop() {
+            Some(index) => {
+                self.trackers[index] = tracker;
+                index
+            }
+            None => {
+                self.trackers.push(tracker);
+                self.trackers.len() - 1
+            }
+        };
         self.index.insert((peer.clone(), queue), index);
         index
+    }
+
+    /// Of this peer's queues only this one is of interest from now on.
+    pub(crate) fn only(&mut self, peer: &Name, queue: QueueId) {
+        self.end(|tracker| tracker.peer == *peer && tracker.queue != queue);
+    }
+
+    /// Has the peer sent over another queue than this one?
+    pub(crate) fn sends_over_another(&self, peer: &Name, queue: QueueId) -> bool {
+        self.trackers.iter().any(|tracker| {
+            !tracker.over && tracker.accepted > 0 && tracker.peer == *peer && tracker.queue != queue
+        })
+    }
+
+    /// No queue is of interest any more.
+    pub(crate) fn renew(&mut self) {
+        self.end(|_| true);
+    }
+
+    fn end(&mut self, which: impl Fn(&Tracker) -> bool) {
+        for (index, tracker) in self.trackers.iter_mut().enumerate() {
+            if tracker.over || !which(tracker) {
+                continue;
+            }
+            tracker.over = true;
+            self.index.remove(&(tracker.peer.clone(), tracker.queue));
+            self.dirty.remove(&index);
+            // Messages that are not settled yet still have tickets with this place.
+            if tracker.settled == tracker.accepted {
+                self.free.push(index);
+            }
+        }
     }
 
     pub(crate) fn position(&self, peer: &Name, queue: QueueId) -> Position {
@@ -106,7 +152,11 @@ impl Inbound {
             while tracker.ahead.remove(&(tracker.settled + 1)) {
                 tracker.settled += 1;
             }
-            self.dirty.insert(index);
+            if !tracker.over {
+                self.dirty.insert(index);
+            } else if tracker.settled == tracker.accepted {
+                self.free.push(index);
+            }
         } else {
             tracker.ahead.insert(number);
         }
@@ -129,8 +179,8 @@ impl Inbound {
 
     /// What was written is durable.
     pub(crate) fn durable(&mut self, progress: &Progress) {
-        let index = self.tracker(&progress.peer, progress.queue);
-        let tracker = &mut self.trackers[index];
+        let Some(index) = self.index.get(&(progress.peer.clone(), progress.queue)) else { return };
+        let tracker = &mut self.trackers[*index];
         tracker.durable = tracker.durable.max(progress.up_to);
     }
 }

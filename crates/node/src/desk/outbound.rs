@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use tally_contracts::Name;
+use tally_messaging::QueueId;
 
 #[derive(Default)]
 struct Queue {
@@ -13,6 +14,8 @@ struct Queue {
     /// Bytes of messages above `acknowledged` that this process has sent; what was there before counts as nothing.
     bytes: u64,
     sizes: BTreeMap<u64, u64>,
+    /// Its name, if it was set anew; otherwise it is called like the database's life.
+    name: Option<QueueId>,
 }
 
 /// What is known of the queues to peers.
@@ -21,11 +24,42 @@ pub(crate) struct Outbound {
     queues: HashMap<Name, Queue>,
     /// Acknowledged and not yet written.
     acknowledged: BTreeMap<Name, u64>,
+    life: Option<QueueId>,
 }
 
 impl Outbound {
     pub(crate) fn restore(&mut self, peer: Name, sent: u64, acknowledged: u64) {
-        self.queues.insert(peer, Queue { sent, durable: sent, acknowledged, ..Queue::default() });
+        let queue = self.queues.entry(peer).or_default();
+        (queue.sent, queue.durable, queue.acknowledged) = (sent, sent, acknowledged);
+    }
+
+    /// The name of all queues that were not set anew: the database's life. What was sent before is forgotten.
+    pub(crate) fn renew(&mut self, life: QueueId) {
+        self.queues.clear();
+        self.acknowledged.clear();
+        self.life = Some(life);
+    }
+
+    /// The queue to a peer begins anew.
+    pub(crate) fn anew(&mut self, peer: &Name, name: QueueId) {
+        self.queues.insert(peer.clone(), Queue { name: Some(name), ..Queue::default() });
+        self.acknowledged.remove(peer);
+    }
+
+    /// The queue to a peer has this name, as the store remembers.
+    pub(crate) fn name_anew(&mut self, peer: &Name, name: QueueId) {
+        self.queues.entry(peer.clone()).or_default().name = Some(name);
+    }
+
+    /// The name of the queue to a peer.
+    pub(crate) fn name(&self, peer: &Name) -> QueueId {
+        let anew = self.queues.get(peer).and_then(|queue| queue.name);
+        anew.or(self.life).unwrap_or(QueueId([0; 16]))
+    }
+
+    /// The database's life.
+    pub(crate) fn life(&self) -> QueueId {
+        self.life.unwrap_or(QueueId([0; 16]))
     }
 
     /// The number of the next message to a peer.

@@ -20,6 +20,10 @@ impl Network for Nobody {
         None
     }
 
+    fn parties(&self) -> Vec<Name> {
+        Vec::new()
+    }
+
     fn notaries(&self) -> Vec<NetworkNotary> {
         Vec::new()
     }

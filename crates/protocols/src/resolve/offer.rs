@@ -17,7 +17,7 @@ use crate::check::{contracts, dependencies_of};
 pub struct Offered {
     allowed: BTreeSet<TransactionId>,
     sent: BTreeSet<TransactionId>,
-    /// What was asked for. A good receiver keeps what it gets, so that nobody makes this node send for ever.
+    /// What was asked for and given. A good receiver keeps what it gets, so that nobody makes this node send for ever.
     asked: BTreeSet<TransactionId>,
     /// The attachments of what was offered or handed out: how many parts of each were asked for.
     attachments: BTreeMap<AttachmentId, u32>,
@@ -76,6 +76,11 @@ impl Offered {
         let (mut offered, along) = Self::new(context, &dependencies_of(transaction), receiver).await?;
         offered.allow_attachments(transaction);
         Ok((offered, along))
+    }
+
+    /// Offers these transactions themselves, and what they build on.
+    pub fn listed(transactions: &[TransactionId]) -> Self {
+        Self { allowed: transactions.iter().copied().collect(), ..Self::default() }
     }
 
     /// Hands out history and attachments until the receiver answers, and gives that answer.
@@ -149,14 +154,17 @@ impl Offered {
         }
         context.step("Sending history");
         for id in &ids {
-            if !self.asked.insert(*id) {
+            if self.asked.contains(id) {
                 return Err(unexpected(format!("it asks for transaction {id} twice")));
             }
             self.sent.remove(id);
         }
         let first = ids[0];
         let room = Room { transactions: BATCH_TRANSACTIONS, bytes: BATCH_BYTES, first: true };
-        let batch = self.gather(context, ids, room, None).await?;
+        let batch = self.gather(context, ids.clone(), room, None).await?;
+        // What had no room is asked for again.
+        let asked: BTreeSet<TransactionId> = ids.into_iter().collect();
+        self.asked.extend(batch.iter().map(SignedTransaction::id).filter(|id| asked.contains(id)));
         if batch.is_empty() {
             return Err(FlowError::invalid(format!("transaction {first} is missing at this node")));
         }

@@ -226,6 +226,27 @@ impl Host for Memory {
             Request::Resolved(transaction) => {
                 Performed { response: Response::Done, writes: vec![LedgerWrite::Resolved(*transaction)] }
             }
+            Request::Parties => {
+                Response::Names(state.parties.iter().map(|party| party.name.clone()).collect()).into()
+            }
+            Request::Shared { with, after } => Response::Shared(state.now.shared(with, *after)).into(),
+            Request::Consumers(_) if !state.notaries.iter().any(|notary| notary.party == self.me) => {
+                Response::Refused(FlowError::refused(format!("{} is not a notary", self.me))).into()
+            }
+            Request::Consumers(states) => {
+                let by = |asked| state.now.consumed.get(asked).map(|(by, _)| *by);
+                Response::Consumers(states.iter().map(by).collect()).into()
+            }
+            Request::Unconsumed { after } => {
+                Response::Unconsumed(state.now.unconsumed(after.as_deref())).into()
+            }
+            Request::ConsumeElsewhere(states) => Performed {
+                response: Response::Done,
+                writes: vec![LedgerWrite::ConsumedElsewhere(states.clone())],
+            },
+            Request::Recovered => {
+                Performed { response: Response::Done, writes: vec![LedgerWrite::Recovered] }
+            }
             Request::Rate { base, quote } => {
                 Response::Rate(state.rates.get(&(base.clone(), quote.clone())).cloned()).into()
             }

@@ -8,7 +8,8 @@ use tally_contracts::{
     Summary, Timestamp, TransactionId, select_coins,
 };
 use tally_flows::{
-    Commit, Committed, Filter, FlowError, FlowId, LedgerWrite, Mark, Outcome, Saved, Selection, Unit,
+    Commit, Committed, Filter, FlowError, FlowId, LedgerWrite, Mark, Outcome, Saved, Selection, Shared,
+    Unconsumed, Unit,
 };
 
 use crate::check::contracts;
@@ -48,6 +49,8 @@ pub struct Ledger {
     pub unresolved: BTreeMap<TransactionId, (Arc<SignedTransaction>, Vec<Name>)>,
     /// How many messages were sent to each peer.
     pub sent: BTreeMap<Name, u64>,
+    /// How often the node was recovered.
+    pub recovered: u64,
 }
 
 impl Ledger {
@@ -87,6 +90,13 @@ impl Ledger {
             LedgerWrite::Resolved(transaction) => {
                 self.unresolved.remove(transaction);
             }
+            LedgerWrite::ConsumedElsewhere(states) => {
+                for (state, _) in states {
+                    self.states.remove(state);
+                    self.spent.insert(*state);
+                }
+            }
+            LedgerWrite::Recovered => self.recovered += 1,
             LedgerWrite::Consume { states, by, requester } => {
                 for state in states {
                     let before = self.consumed.insert(*state, (*by, requester.clone()));
@@ -224,6 +234,35 @@ impl Ledger {
             .take(usize::try_from(filter.limit).unwrap_or(usize::MAX))
             .map(|(reference, (state, _))| StateAndRef { state: state.clone(), reference: *reference })
             .collect()
+    }
+
+    /// Transactions in which a key takes part, of five at a time so that tests see pages; places count them by id.
+    pub(super) fn shared(&self, with: &PublicKey, after: u64) -> Shared {
+        let numbered = (1_u64..).zip(&self.transactions).filter(|(place, _)| *place > after);
+        let mut shared = Shared::default();
+        for (place, (id, transaction)) in numbered.take(5) {
+            shared.next = Some(place);
+            if crate::recover::takes_part(transaction, with) {
+                shared.transactions.push(*id);
+            }
+        }
+        shared
+    }
+
+    /// Unconsumed states, a few at a time.
+    pub(super) fn unconsumed(&self, after: Option<&str>) -> Unconsumed {
+        let place = |reference: &StateRef| format!("{}:{:08}", reference.transaction, reference.index);
+        let mut states: Vec<_> = self
+            .states
+            .iter()
+            .map(|(reference, (state, _))| (*reference, state.notary.name.clone()))
+            .collect();
+        states.sort_by_key(|(reference, _)| place(reference));
+        states.retain(|(reference, _)| after.is_none_or(|after| *place(reference) > *after));
+        let more = states.len() > 3;
+        states.truncate(3);
+        let next = states.last().filter(|_| more).map(|(reference, _)| place(reference));
+        Unconsumed { states, next }
     }
 
     /// What a notary with this memory answers.

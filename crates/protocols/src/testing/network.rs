@@ -665,6 +665,37 @@ impl Network {
         self.restart(who, registry);
     }
 
+    /// A copy of what a node knows for good.
+    pub fn backup(&self, who: &Name) -> Ledger {
+        self.ledger(who, Clone::clone)
+    }
+
+    /// Gives a node another memory, an old one or none, with new queues in both directions: as after a restart on a
+    /// database that was restored or made anew, once both sides have noticed. Users do not ask again for what they had
+    /// asked for.
+    ///
+    /// # Panics
+    /// A journal in the memory cannot be read.
+    pub fn replace_memory(&mut self, who: &Name, mut memory: Ledger) {
+        memory.outbound.clear();
+        memory.sent.clear();
+        let before = std::mem::take(&mut self.requests);
+        self.node(who).memory.state().disk = memory;
+        self.crash(who);
+        self.requests = before;
+        self.node(who).engine.forget_sessions(None);
+        for node in self.nodes.iter_mut().filter(|(name, _)| *name != who).map(|(_, node)| node) {
+            node.underway.retain(|(from, _)| from != who);
+            let mut state = node.memory.state();
+            state.disk.outbound.remove(who);
+            state.disk.sent.remove(who);
+            state.taken.retain(|(from, _)| from != who);
+            state.tickets.retain(|_, (from, _)| from != who);
+            drop(state);
+            node.engine.forget_sessions(Some(who));
+        }
+    }
+
     /// The same, with other flows installed from then on.
     ///
     /// # Panics

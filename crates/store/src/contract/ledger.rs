@@ -6,6 +6,8 @@ use tally_contracts::AttachmentId;
 pub(super) const TESTS: &[Test] = &[
     finds_transactions,
     finds_attachments,
+    is_read_in_order,
+    consumed_by_what_is_not_there,
     notary_remembers,
     notary_refuses_a_second_consumer,
     reads_beside_writes,
@@ -133,4 +135,38 @@ fn counts(subject: &Subject<'_>) {
     assert_eq!((usage.failed_batches, usage.reads), (before.failed_batches + 1, before.reads + 1));
     assert!(usage.apply_ns > before.apply_ns && usage.read_ns > before.read_ns && usage.readers > 0);
     assert_eq!(usage.readers_busy, 0);
+}
+
+fn is_read_in_order(subject: &Subject<'_>) {
+    subject.apply(&(1..=30).map(|id| recorded(id, 0, &[], &[])).collect::<Vec<_>>());
+    let store = subject.store();
+    let (mut after, mut found) = (0, Vec::new());
+    loop {
+        let page = store.ledger(after, 7).expect("a page");
+        let Some((last, _)) = page.last() else { break };
+        after = *last;
+        assert!(page.len() <= 7);
+        found.extend(page.into_iter().map(|(_, bytes)| bytes[0]));
+    }
+    assert_eq!(found, (1..=30).collect::<Vec<_>>());
+}
+
+/// A state whose consumer is known by its id alone is consumed, and the consumer may be recorded later.
+fn consumed_by_what_is_not_there(subject: &Subject<'_>) {
+    use crate::{StateQuery, Status};
+    let coins = [Coin::new(1, "USD", 5), Coin::new(1, "USD", 6)];
+    subject.apply(&[recorded(1, 0, &coins, &[])]);
+    let elsewhere = |state| Write::ConsumedElsewhere { state, by: transaction(9), at: at(77) };
+    subject.apply(&[elsewhere(state_ref(1, 0)), elsewhere(state_ref(2, 0))]);
+    let store = subject.store();
+    let coins = store.coins("USD", &key(1), None, 10).expect("coins");
+    assert_eq!(coins.iter().map(|coin| coin.quantity).collect::<Vec<_>>(), [6]);
+    let found = |status| {
+        let states = store.states(&StateQuery { status, ..StateQuery::default() }).expect("a page").states;
+        states.into_iter().map(|state| (state.reference.index, state.consumed)).collect::<Vec<_>>()
+    };
+    assert_eq!(found(Status::Unconsumed), [(1, None)]);
+    assert_eq!(found(Status::Consumed), [(0, Some((transaction(9), at(77))))]);
+    subject.apply(&[recorded(9, 100, &[], &[state_ref(1, 0)]), elsewhere(state_ref(1, 0))]);
+    assert_eq!(found(Status::Consumed), [(0, Some((transaction(9), at(100))))]);
 }

@@ -2,7 +2,7 @@ use super::*;
 use crate::{Outbound, StoreError};
 
 pub(super) const TESTS: &[Test] =
-    &[keeps_messages_until_acknowledged, remembers_what_was_received, numbers_stay];
+    &[keeps_messages_until_acknowledged, remembers_what_was_received, numbers_stay, remembers_pasts];
 
 fn send(peer: &str, number: u64, bytes: usize) -> Write {
     Write::Send { peer: name(peer), number, message: vec![number.to_le_bytes()[0]; bytes] }
@@ -75,4 +75,49 @@ fn numbers_stay(subject: &Subject<'_>) {
     assert_eq!(numbers(subject, "B", 0, 10), [last]);
     subject.apply(&[acknowledged("B", u64::MAX >> 1)]);
     assert_eq!(numbers(subject, "A", 0, 10), [1]);
+}
+
+fn remembers_pasts(subject: &Subject<'_>) {
+    let past = || subject.store().past().expect("a past");
+    assert_eq!(past(), crate::Past::default());
+    let acquainted = |peer, standing: &[u8], only| Write::Acquainted {
+        peer: name(peer),
+        standing: standing.to_vec(),
+        only,
+    };
+    let received = |peer, queue, up_to| Write::Received { peer: name(peer), queue: [queue; 16], up_to };
+    let reason = "the database is older than what a peer has seen".to_owned();
+    subject.apply(&[
+        Write::Standing { standing: vec![1], recovery: None },
+        acquainted("A", &[7], Some([1; 16])),
+        received("A", 1, 5),
+        received("B", 1, 6),
+        send("A", 1, 10),
+        send("B", 1, 10),
+    ]);
+    // A begins a queue anew, and so do we with B.
+    subject.apply(&[
+        Write::Standing { standing: vec![2], recovery: Some(reason.clone()) },
+        acquainted("A", &[8], Some([2; 16])),
+        acquainted("B", &[9], None),
+        Write::QueueAnew { peer: name("B"), queue: [9; 16] },
+        send("B", 1, 20),
+    ]);
+    subject.reopen();
+    let found = past();
+    assert_eq!((found.standing, found.recovery), (Some(vec![2]), Some(reason)));
+    let acquaintances = [(name("A"), vec![8]), (name("B"), vec![9])];
+    assert_eq!(found.acquaintances, acquaintances.into());
+    assert_eq!(found.queues, [(name("B"), [9; 16])].into());
+    let queues = subject.store().queues().expect("queues");
+    assert_eq!(queues.inbound, [((name("B"), [1; 16]), 6)].into());
+    let messages = subject.store().outbound(&name("B"), 0, 1000).expect("messages");
+    assert_eq!(messages, [(1, vec![1; 20])]);
+    // Everything begins anew.
+    subject.apply(&[Write::Renewed { own: [4; 16] }, send("A", 1, 3)]);
+    let queues = subject.store().queues().expect("queues");
+    assert_eq!((queues.own, queues.inbound.len()), ([4; 16], 0));
+    assert_eq!(queues.outbound, [(name("A"), Outbound { sent: 1, acknowledged: 0 })].into());
+    assert!(past().queues.is_empty());
+    assert_eq!(past().acquaintances[&name("A")], vec![8]);
 }

@@ -6,7 +6,7 @@ mod names;
 mod show;
 mod start;
 mod undelivered;
-mod watch;
+pub(super) mod watch;
 
 use super::Ended;
 

@@ -5,6 +5,7 @@ mod backup;
 mod drain;
 mod init;
 mod publish;
+mod recover;
 mod run;
 
 use super::Ended;
@@ -19,6 +20,8 @@ pub(super) enum Node {
     Accept(accept::Accept),
     /// Make a node known to the network, or its new address
     Publish(publish::Publish),
+    /// Get back from peers and notaries what a node's database lacks after it was lost, restored or copied
+    Recover(recover::Recover),
     /// Run a node until SIGTERM
     Run(run::Run),
     /// Copy a node's database into one file, also while the node runs
@@ -37,6 +40,7 @@ impl Node {
             Self::Init(command) => command.run(connection),
             Self::Accept(command) => command.run(connection),
             Self::Publish(command) => command.run(connection),
+            Self::Recover(command) => command.run(),
             Self::Run(command) => command.run(),
             Self::Backup(command) => command.run(),
             Self::Restore(command) => command.run(),

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tally_contracts::{AttachmentId, Name, PublicKey, SignedTransaction, StateRef, Timestamp, TransactionId};
 use tally_store::{
-    Coin, CoinCursor, Consent, Consumption, FlowKey, FlowPage, FlowQuery, FlowRow, Outstanding, Queues, Result, SavedFlow, Sqlite, SqliteOptions, StatePage, StateQuery, Store, StoreError, Undelivered, UndeliveredQuery, UnresolvedRow, Usage, VaultState, Write,
+    Coin, CoinCursor, Consent, Consumption, FlowKey, FlowPage, FlowQuery, FlowRow, Outstanding, Past, Queues, Result, SavedFlow, Sqlite, SqliteOptions, StatePage, StateQuery, Store, StoreError, Undelivered, UndeliveredQuery, UnresolvedRow, Usage, VaultState, Write,
 };
 
 use super::memory::Memory;
@@ -417,6 +417,14 @@ impl Store for Disk {
 
     fn outstanding(&self) -> Result<Outstanding> {
         self.reads()?.outstanding()
+    }
+
+    fn past(&self) -> Result<Past> {
+        self.reads()?.past()
+    }
+
+    fn ledger(&self, after: u64, limit: usize) -> Result<Vec<(u64, Vec<u8>)>> {
+        self.reads()?.ledger(after, limit)
     }
 
     fn usage(&self) -> Usage {

@@ -78,6 +78,10 @@ impl Network for Members {
         self.parties.iter().find(|party| party.name == *name).cloned()
     }
 
+    fn parties(&self) -> Vec<Name> {
+        self.parties.iter().map(|party| party.name.clone()).collect()
+    }
+
     fn notaries(&self) -> Vec<Notary> {
         self.notaries.clone()
     }

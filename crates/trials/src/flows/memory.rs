@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use tally_contracts::{AttachmentId, Name, PublicKey, StateRef, Timestamp, TransactionId};
 use tally_store::{
-    Coin, CoinCursor, Consent, Consumption, FlowKey, FlowPage, FlowQuery, FlowRow, FlowStatus, Outbound, Outstanding, QueueKey, Queues, Result, SavedArrival, SavedFlow, StatePage, StateQuery, Store, Undelivered, UndeliveredQuery, UnresolvedRow, Usage, VaultState, Write,
+    Coin, CoinCursor, Consent, Consumption, FlowKey, FlowPage, FlowQuery, FlowRow, FlowStatus, Outbound, Outstanding, Past, QueueKey, Queues, Result, SavedArrival, SavedFlow, StatePage, StateQuery, Store, Undelivered, UndeliveredQuery, UnresolvedRow, Usage, VaultState, Write,
 };
 
 use tables::{Flow, INDEX_BITS, Tables, cursor, missing, page_size, parsed, place_of};
@@ -288,6 +288,17 @@ impl Store for Memory {
         self.read(|tables| {
             let (undelivered, unresolved) = (tables.undelivered.len(), tables.unresolved.len());
             Ok(Outstanding { undelivered: undelivered as u64, unresolved: unresolved as u64 })
+        })
+    }
+
+    fn past(&self) -> Result<Past> {
+        self.read(|tables| Ok(tables.past.clone()))
+    }
+
+    fn ledger(&self, after: u64, limit: usize) -> Result<Vec<(u64, Vec<u8>)>> {
+        self.read(|tables| {
+            let numbered = (1..).zip(&tables.ledger).map(|(number, (_, bytes))| (number, bytes.clone()));
+            Ok(numbered.filter(|(number, _)| *number > after).take(limit).collect())
         })
     }
 

@@ -58,6 +58,10 @@ impl Network for Known {
         self.parties.iter().find(|party| party.name == *name).cloned()
     }
 
+    fn parties(&self) -> Vec<Name> {
+        self.0.iter().map(|party| party.name.clone()).collect()
+    }
+
     fn notaries(&self) -> Vec<Notary> {
         let party = Party { name: name(NOTARY), key: self.service };
         vec![Notary { party, validating: false }]

@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use tally_contracts::{AttachmentId, Name, PublicKey, StateRef, Timestamp, TransactionId};
 use tally_store::{
-    Coin, CoinCursor, Consent, Consumption, FlowKey, FlowPage, FlowQuery, FlowRow, Outstanding, Queues, Result, SavedFlow, Sqlite, StatePage, StateQuery, Store, Undelivered, UndeliveredQuery, UnresolvedRow, Usage, VaultState, Write,
+    Coin, CoinCursor, Consent, Consumption, FlowKey, FlowPage, FlowQuery, FlowRow, Outstanding, Past, Queues, Result, SavedFlow, Sqlite, StatePage, StateQuery, Store, Undelivered, UndeliveredQuery, UnresolvedRow, Usage, VaultState, Write,
 };
 
 /// A store beside which its batches are kept, in order.
@@ -49,6 +49,14 @@ impl Store for Spy {
 
     fn queues(&self) -> Result<Queues> {
         self.store.queues()
+    }
+
+    fn past(&self) -> Result<Past> {
+        self.store.past()
+    }
+
+    fn ledger(&self, after: u64, limit: usize) -> Result<Vec<(u64, Vec<u8>)>> {
+        self.store.ledger(after, limit)
     }
 
     fn transaction(&self, id: TransactionId) -> Result<Option<Vec<u8>>> {

@@ -32,6 +32,8 @@ impl Interned {
         let names = (batch.messages.iter().map(|message| message.peer))
             .chain(batch.acknowledged.iter().map(|(peer, _)| *peer))
             .chain(batch.received.iter().map(|(peer, ..)| *peer))
+            .chain(batch.acquainted.iter().map(|(peer, ..)| *peer))
+            .chain(batch.anew.iter().map(|(peer, _)| *peer))
             .chain(batch.spent.iter().map(|spent| spent.requester));
         let names: HashSet<&Name> = names.filter(|name| !self.peers.contains_key(*name)).collect();
         let (mut keys, mut assets, mut classes) = (HashSet::new(), HashSet::new(), HashSet::new());

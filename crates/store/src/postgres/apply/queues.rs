@@ -26,6 +26,7 @@ pub(super) fn write<'a>(
     interned: &Interned,
     batch: &'a Batch<'a>,
 ) -> Result<()> {
+    past(requests, interned, batch)?;
     if !batch.messages.is_empty() {
         let keys = batch.messages.iter().map(|message| {
             Ok(interned.peer(message.peer)? << NUMBER_BITS | signed("a number", message.number)?)
@@ -60,6 +61,53 @@ pub(super) fn write<'a>(
     }
     if batch.recovered {
         requests.push("DELETE FROM restored", Vec::new());
+    }
+    Ok(())
+}
+
+const ACQUAINT: &str = "INSERT INTO acquaintance (peer, standing) \
+     SELECT * FROM unnest($1::bigint[], $2::bytea[]) \
+     ON CONFLICT (peer) DO UPDATE SET standing = excluded.standing";
+const FORGET_OTHERS: &str = "DELETE FROM received r USING unnest($1::bigint[], $2::bytea[]) AS u(peer, queue) \
+     WHERE r.peer = u.peer AND u.queue IS NOT NULL AND r.queue <> u.queue";
+const FORGET_ACKNOWLEDGED: &str = "DELETE FROM acknowledged WHERE peer = ANY($1::bigint[])";
+const NAME: &str = "INSERT INTO queue_name (peer, name) SELECT * FROM unnest($1::bigint[], $2::bytea[]) \
+     ON CONFLICT (peer) DO UPDATE SET name = excluded.name";
+
+/// Where this database and those of peers stand, and the queues that begin anew.
+fn past<'a>(requests: &mut Requests<'a>, interned: &Interned, batch: &'a Batch<'a>) -> Result<()> {
+    if let Some(own) = &batch.renewed {
+        requests.push("UPDATE store SET queue = $1", vec![Box::new(own.to_vec())]);
+        for sql in [
+            "DELETE FROM outbound",
+            "DELETE FROM acknowledged",
+            "DELETE FROM received",
+            "DELETE FROM queue_name",
+        ] {
+            requests.push(sql, Vec::new());
+        }
+    }
+    if let Some((standing, recovery)) = batch.standing {
+        let values: Vec<Box<dyn tokio_postgres::types::ToSql + Sync + 'a>> =
+            vec![Box::new(standing), Box::new(recovery.map(str::as_bytes))];
+        requests.push("UPDATE store SET standing = $1, recovery = $2", values);
+    }
+    if !batch.acquainted.is_empty() {
+        let peers = batch.acquainted.iter().map(|(peer, ..)| interned.peer(peer));
+        let peers = peers.collect::<Result<Vec<_>>>()?;
+        let only = column(batch.acquainted.iter().map(|(.., only)| only.as_ref().map(|queue| &queue[..])));
+        let standings = column(batch.acquainted.iter().map(|(_, standing, _)| *standing));
+        requests.push(ACQUAINT, vec![column(peers.clone()), standings]);
+        requests.push(FORGET_OTHERS, vec![column(peers), only]);
+    }
+    if !batch.anew.is_empty() {
+        let peers = batch.anew.iter().map(|(peer, _)| interned.peer(peer)).collect::<Result<Vec<_>>>()?;
+        let first = column(peers.iter().map(|peer| peer << NUMBER_BITS));
+        let last = column(peers.iter().map(|peer| peer << NUMBER_BITS | ((1 << NUMBER_BITS) - 1)));
+        requests.push(FORGET, vec![first, last]);
+        requests.push(FORGET_ACKNOWLEDGED, vec![column(peers.clone())]);
+        let names = column(batch.anew.iter().map(|(_, queue)| &queue[..]));
+        requests.push(NAME, vec![column(peers), names]);
     }
     Ok(())
 }

@@ -29,7 +29,13 @@ const POST_CLASS: &str = "INSERT INTO class_posting (class, key) SELECT u.class,
 const CONSUME: &str = "UPDATE state s SET consumer = c.number \
      FROM unnest($1::bytea[], $2::bigint[], $3::bytea[]) AS u(id, index, by) \
      JOIN ledger p ON p.id = u.id JOIN ledger c ON c.id = u.by \
-     WHERE s.key = ((p.number << 20) | u.index) AND coalesce(s.consumer, 0) = 0";
+     WHERE s.key = ((p.number << 20) | u.index) AND coalesce(s.consumer, 0) <= 0";
+// Beside a state whose consumer is none of the ledger's numbers.
+const CONSUME_ELSEWHERE: &str = "WITH gone AS (UPDATE state s SET consumer = -1 \
+     FROM unnest($1::bytea[], $2::bigint[], $3::bytea[], $4::bigint[]) AS u(id, index, by, at) \
+     JOIN ledger p ON p.id = u.id WHERE s.key = ((p.number << 20) | u.index) AND coalesce(s.consumer, 0) = 0 \
+     RETURNING s.key, u.by, u.at) \
+     INSERT INTO consumed_elsewhere (key, consumer, at) SELECT key, by, at FROM gone ON CONFLICT DO NOTHING";
 const CHECK_CONSUMED: &str = "SELECT refuse('TY001', encode(u.id, 'hex') || ':' || u.index || ' ' \
      || encode(f.id, 'hex') || ' ' || encode(u.by, 'hex')) \
      FROM unnest($1::bytea[], $2::bigint[], $3::bytea[]) AS u(id, index, by) JOIN ledger p ON p.id = u.id \
@@ -73,6 +79,7 @@ pub(super) fn write<'a>(
         produce(requests, interned, batch)?;
         consume(requests, batch);
     }
+    consume_elsewhere(requests, batch)?;
     if !batch.attachments.is_empty() {
         let ids = column(batch.attachments.iter().map(|(id, _)| &id.as_bytes()[..]));
         requests.push(ATTACH, vec![ids, column(batch.attachments.iter().map(|(_, bytes)| *bytes))]);
@@ -168,6 +175,22 @@ fn consume<'a>(requests: &mut Requests<'a>, batch: &'a Batch<'a>) {
         ];
         requests.push(sql, values);
     }
+}
+
+/// Remembers what transactions that are not recorded consumed.
+fn consume_elsewhere<'a>(requests: &mut Requests<'a>, batch: &'a Batch<'a>) -> Result<()> {
+    if batch.elsewhere.is_empty() {
+        return Ok(());
+    }
+    let times = batch.elsewhere.iter().map(|(.., at)| signed("a time", at.as_millis()));
+    let values = vec![
+        column(batch.elsewhere.iter().map(|(state, ..)| &state.transaction.as_bytes()[..])),
+        column(batch.elsewhere.iter().map(|(state, ..)| i64::from(state.index))),
+        column(batch.elsewhere.iter().map(|(_, by, _)| &by.as_bytes()[..])),
+        column(times.collect::<Result<Vec<_>>>()?),
+    ];
+    requests.push(CONSUME_ELSEWHERE, values);
+    Ok(())
 }
 
 /// Remembers what a notary has found unconsumed.

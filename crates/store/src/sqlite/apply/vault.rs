@@ -22,6 +22,9 @@ pub(super) fn write(
         recorded = recorded.max(signed("a time", transaction.at.as_millis())?);
         record(connection, interned, transaction, recorded)?;
     }
+    for (state, by, at) in &batch.elsewhere {
+        consume_elsewhere(connection, state, by, signed("a time", at.as_millis())?)?;
+    }
     let sql = "INSERT INTO attachment (id, bytes) VALUES (?1, ?2) ON CONFLICT (id) DO NOTHING";
     for (id, bytes) in &batch.attachments {
         changes(&mut prepare(connection, sql)?, params![id.as_bytes(), bytes])?;
@@ -135,7 +138,7 @@ fn consume(connection: &Connection, by: i64, id: &TransactionId, state: &StateRe
         return Ok(());
     };
     let key = producer << INDEX_BITS | index;
-    let sql = "UPDATE state SET consumer = ?1 WHERE key = ?2 AND consumer IS NULL";
+    let sql = "UPDATE state SET consumer = ?1 WHERE key = ?2 AND (consumer IS NULL OR consumer < 0)";
     if changes(&mut prepare(connection, sql)?, params![by, key])? {
         return Ok(());
     }
@@ -143,6 +146,25 @@ fn consume(connection: &Connection, by: i64, id: &TransactionId, state: &StateRe
     let first: Option<[u8; 32]> =
         prepare(connection, sql)?.query_row(params![key], |row| row.get(0)).optional().map_err(error)?;
     twice(*state, first, id)
+}
+
+/// The consumer that is none of the ledger's numbers.
+const ELSEWHERE: i64 = -1;
+
+/// Remembers that a transaction which is not recorded consumed a state.
+fn consume_elsewhere(connection: &Connection, state: &StateRef, by: &TransactionId, at: i64) -> Result<()> {
+    let Some(producer) = number(connection, &state.transaction)? else { return Ok(()) };
+    let Ok(index) = bounded("the index of a state", u64::from(state.index), INDEX_BITS) else {
+        return Ok(());
+    };
+    let key = producer << INDEX_BITS | index;
+    let sql = "UPDATE state SET consumer = ?1 WHERE key = ?2 AND consumer IS NULL";
+    if changes(&mut prepare(connection, sql)?, params![ELSEWHERE, key])? {
+        let sql =
+            "INSERT INTO consumed_elsewhere (key, consumer, at) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING";
+        changes(&mut prepare(connection, sql)?, params![key, by.as_bytes(), at])?;
+    }
+    Ok(())
 }
 
 fn twice(state: StateRef, first: Option<[u8; 32]>, again: &TransactionId) -> Result<()> {

@@ -23,7 +23,7 @@ impl Watch {
 }
 
 /// Shows the steps of a flow on standard error, and its outcome as JSON on standard output.
-pub(super) fn follow(reached: &Reached, flow: &str) -> anyhow::Result<Ended> {
+pub(in crate::command) fn follow(reached: &Reached, flow: &str) -> anyhow::Result<Ended> {
     let again = |error: ClientError| match error {
         error @ ClientError::Refused(_) => anyhow::Error::from(error),
         error => anyhow::Error::from(error).context(format!(

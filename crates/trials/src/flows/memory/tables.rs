@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tally_contracts::{AttachmentId, Name, StateRef, Timestamp, TransactionId};
 use tally_store::{
-    Aside, Consent, Consumption, FIRST_PAUSE_MS, FlowKey, FlowRow, FlowStatus, LONGEST_PAUSE_MS, MAX_PAGE_SIZE, MAX_REFERENCES, Mark, NewFlow, Produced, QueueKey, Recorded, Result, SessionKey, Sort, StatePage, StateQuery, Status, StoreError, Undelivered, UnresolvedRow, VaultState, Write,
+    Aside, Consent, Consumption, FIRST_PAUSE_MS, FlowKey, FlowRow, FlowStatus, LONGEST_PAUSE_MS, MAX_PAGE_SIZE, MAX_REFERENCES, Mark, NewFlow, Past, Produced, QueueKey, Recorded, Result, SessionKey, Sort, StatePage, StateQuery, Status, StoreError, Undelivered, UnresolvedRow, VaultState, Write,
 };
 
 /// The largest number of a message.
@@ -15,6 +15,7 @@ pub(super) const INDEX_BITS: u32 = 20;
 #[derive(Clone, Default)]
 pub(super) struct Tables {
     pub(super) queue: QueueKey,
+    pub(super) past: Past,
     pub(super) flows: BTreeMap<FlowKey, Flow>,
     /// In the order in which they began.
     pub(super) order: Vec<FlowKey>,
@@ -24,6 +25,8 @@ pub(super) struct Tables {
     pub(super) numbers: BTreeMap<TransactionId, usize>,
     pub(super) ledger: Vec<(Timestamp, Vec<u8>)>,
     pub(super) states: BTreeMap<(usize, u32), VaultState>,
+    /// States whose consumer is known by its id alone.
+    pub(super) elsewhere: BTreeSet<StateRef>,
     pub(super) attachments: BTreeMap<AttachmentId, Vec<u8>>,
     pub(super) spent: BTreeMap<StateRef, Consumption>,
     pub(super) consents: BTreeMap<FlowKey, Consent>,
@@ -138,6 +141,7 @@ impl Tables {
         writes.iter().try_for_each(|write| self.begin(write))?;
         writes.iter().try_for_each(|write| self.end(write))?;
         writes.iter().try_for_each(|write| self.part(write))?;
+        writes.iter().for_each(|write| self.past(write));
         let acknowledged = |peer: &Name, number: u64| {
             writes.iter().any(
                 |write| matches!(write, Write::Acknowledged { peer: by, up_to } if by == peer && *up_to >= number),
@@ -238,6 +242,35 @@ impl Tables {
         Ok(())
     }
 
+    /// Where databases stand, and the queues that begin anew.
+    fn past(&mut self, write: &Write) {
+        match write {
+            Write::Standing { standing, recovery } => {
+                self.past.standing = Some(standing.clone());
+                self.past.recovery.clone_from(recovery);
+            }
+            Write::Renewed { own } => {
+                self.queue = *own;
+                self.outbound.clear();
+                self.acknowledged.clear();
+                self.received.clear();
+                self.past.queues.clear();
+            }
+            Write::Acquainted { peer, standing, only } => {
+                self.past.acquaintances.insert(peer.clone(), standing.clone());
+                if let Some(queue) = only {
+                    self.received.retain(|(from, over), _| from != peer || over == queue);
+                }
+            }
+            Write::QueueAnew { peer, queue } => {
+                self.outbound.remove(peer);
+                self.acknowledged.remove(peer);
+                self.past.queues.insert(peer.clone(), *queue);
+            }
+            _ => {}
+        }
+    }
+
     fn queue(&mut self, write: &Write) {
         match write {
             Write::Acknowledged { peer, up_to } => {
@@ -294,6 +327,15 @@ impl Tables {
             Write::Transaction(recorded) => self.record(recorded),
             Write::Consented(consent) => {
                 self.consents.entry(consent.flow).or_insert_with(|| consent.clone());
+            }
+            Write::ConsumedElsewhere { state, by, at } => {
+                if let Some(number) = self.numbers.get(&state.transaction)
+                    && let Some(found) = self.states.get_mut(&(*number, state.index))
+                    && found.consumed.is_none()
+                {
+                    found.consumed = Some((*by, *at));
+                    self.elsewhere.insert(*state);
+                }
                 Ok(())
             }
             Write::Attachment { id, bytes } => {
@@ -340,6 +382,9 @@ impl Tables {
         for state in &recorded.consumed {
             let Some(producer) = self.numbers.get(&state.transaction) else { continue };
             let Some(found) = self.states.get_mut(&(*producer, state.index)) else { continue };
+            if self.elsewhere.remove(state) {
+                found.consumed = None;
+            }
             let (by, _) = *found.consumed.get_or_insert((recorded.id, at));
             if by != recorded.id {
                 return Err(StoreError::Twice { state: *state, by, again: recorded.id });

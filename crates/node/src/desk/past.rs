@@ -1,0 +1,312 @@
+//! Which of the databases that the node ever ran on this is, and what peers told of theirs.
+//!
+//! A database has a *standing*: the era, which is raised when the node goes on from a database that is not the newest;
+//! the generation, raised at each start and now and then under load; and two random ids, one of the database's life and
+//! one of the process. A standing is durable before it is told, and told with a signature. Of two standings of one node
+//! the higher is the newer; two that are equal and of different lives or processes are of copies. Whoever is shown a
+//! newer standing of its own, with its own signature, knows that its database is not the newest.
+
+use std::collections::HashMap;
+
+use borsh::{BorshDeserialize, BorshSerialize};
+use tally_contracts::{Name, Party, Signature, SigningKey};
+use tally_store::Write;
+
+/// What a standing is signed under, with the node's name between.
+const DOMAIN: &[u8] = b"tallystick node standing 1\0";
+
+/// Where a database stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub(crate) struct Standing {
+    pub(crate) era: u64,
+    pub(crate) generation: u64,
+    pub(crate) life: [u8; 16],
+    pub(crate) instance: [u8; 16],
+}
+
+#[derive(BorshSerialize, BorshDeserialize)]
+struct Signed {
+    standing: Standing,
+    signature: Signature,
+}
+
+/// What the store keeps of this node's own standing.
+#[derive(BorshSerialize, BorshDeserialize)]
+struct Own {
+    standing: Standing,
+    /// The highest era that this node is known to have told.
+    highest_era: u64,
+}
+
+/// What is known of a peer's database.
+struct Known {
+    signed: Vec<u8>,
+    standing: Standing,
+}
+
+/// What to make of what a peer told.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Nothing new.
+    Known,
+    /// The peer told a newer standing before: this one.
+    Superseded(Vec<u8>),
+    /// To be remembered.
+    News {
+        /// The peer goes on from another database: it knows nothing of our queue to it.
+        anew: bool,
+        /// It knows nothing of the sessions with it either, or it set its queue to us anew.
+        forgotten: bool,
+    },
+}
+
+/// A row of the store that does not decode.
+#[derive(Debug, thiserror::Error)]
+#[error("{what} in the database does not decode: {source}")]
+pub(crate) struct PastError {
+    what: String,
+    source: std::io::Error,
+}
+
+/// The node's memory of its own past and of its peers'.
+#[derive(Default)]
+pub(crate) struct Past {
+    own: Option<Standing>,
+    highest_era: u64,
+    /// The signed form of the standing that is durable; empty before there is one.
+    told: Vec<u8>,
+    recovery: Option<String>,
+    peers: HashMap<Name, Known>,
+}
+
+fn message(name: &Name, standing: &Standing) -> Vec<u8> {
+    let mut message = DOMAIN.to_vec();
+    message.extend(borsh::to_vec(name.as_str()).expect("a name is written to memory"));
+    message.extend(borsh::to_vec(standing).expect("a standing is written to memory"));
+    message
+}
+
+/// A standing that this party signed; `None` for anything else.
+fn read(party: &Party, bytes: &[u8]) -> Option<Standing> {
+    let Signed { standing, signature } = borsh::from_slice(bytes).ok()?;
+    signature.verify(&party.key, &message(&party.name, &standing)).ok()?;
+    Some(standing)
+}
+
+impl Past {
+    /// What the store remembers.
+    pub(crate) fn restore(past: tally_store::Past) -> Result<Self, PastError> {
+        let decode = |what: &str| {
+            let what = what.to_owned();
+            move |source| PastError { what, source }
+        };
+        let own: Option<Own> = past
+            .standing
+            .map(|bytes| borsh::from_slice(&bytes).map_err(decode("the node's own standing")))
+            .transpose()?;
+        let mut peers = HashMap::new();
+        for (name, signed) in past.acquaintances {
+            let Signed { standing, .. } =
+                borsh::from_slice(&signed).map_err(decode(&format!("the standing of {name}")))?;
+            peers.insert(name, Known { signed, standing });
+        }
+        Ok(Self {
+            own: own.as_ref().map(|own| own.standing),
+            highest_era: own.map_or(0, |own| own.highest_era),
+            told: Vec::new(),
+            recovery: past.recovery,
+            peers,
+        })
+    }
+
+    /// A process begins on this database, whose life is `life` if no process did before.
+    pub(crate) fn begin(&mut self, life: [u8; 16], instance: [u8; 16]) {
+        let before = self.own.unwrap_or(Standing { era: 1, generation: 0, life, instance });
+        let own = Standing { generation: before.generation.saturating_add(1), instance, ..before };
+        self.own = Some(own);
+        self.highest_era = self.highest_era.max(own.era);
+    }
+
+    /// The next generation of the same process.
+    pub(crate) fn beat(&mut self) {
+        if let Some(own) = &mut self.own {
+            own.generation = own.generation.saturating_add(1);
+        }
+    }
+
+    /// The node goes on from this database as the newest.
+    pub(crate) fn renew(&mut self, life: [u8; 16]) {
+        if let Some(own) = &mut self.own {
+            let era = self.highest_era.max(own.era).saturating_add(1);
+            *own = Standing { era, generation: 1, life, instance: own.instance };
+            self.highest_era = era;
+        }
+    }
+
+    pub(crate) fn own(&self) -> Option<Standing> {
+        self.own
+    }
+
+    /// Why the node has to be recovered, if it has.
+    pub(crate) fn recovery(&self) -> Option<&str> {
+        self.recovery.as_deref()
+    }
+
+    pub(crate) fn recovered(&mut self) {
+        self.recovery = None;
+    }
+
+    /// The node's own standing as the store keeps it.
+    pub(crate) fn write(&self) -> Option<Write> {
+        let own = Own { standing: self.own?, highest_era: self.highest_era };
+        let standing = borsh::to_vec(&own).expect("a standing is written to memory");
+        Some(Write::Standing { standing, recovery: self.recovery.clone() })
+    }
+
+    /// This standing is durable and may be told.
+    pub(crate) fn durable(&mut self, name: &Name, key: &SigningKey, standing: &Standing) {
+        let signature = key.sign(&message(name, standing));
+        let signed = Signed { standing: *standing, signature };
+        self.told = borsh::to_vec(&signed).expect("a standing is written to memory");
+    }
+
+    /// What to tell.
+    pub(crate) fn told(&self) -> &[u8] {
+        &self.told
+    }
+
+    /// What to make of what `peer` told; `None` when it is not signed by it. `another`: it sends over another queue than
+    /// it did before.
+    pub(crate) fn judge(&self, peer: &Party, told: &[u8], another: bool) -> Option<Verdict> {
+        let standing = read(peer, told)?;
+        let Some(known) = self.peers.get(&peer.name) else {
+            return Some(Verdict::News { anew: false, forgotten: another });
+        };
+        let before = &known.standing;
+        let (rank, rank_before) = ((standing.era, standing.generation), (before.era, before.generation));
+        Some(if standing == *before {
+            if another { Verdict::News { anew: false, forgotten: true } } else { Verdict::Known }
+        } else if rank <= rank_before || (standing.era == before.era && standing.life != before.life) {
+            Verdict::Superseded(known.signed.clone())
+        } else {
+            let anew = standing.era > before.era;
+            Verdict::News { anew, forgotten: anew || another }
+        })
+    }
+
+    /// What `peer` told is durable. It was judged before.
+    pub(crate) fn met(&mut self, peer: &Name, told: &[u8]) {
+        let Ok(Signed { standing, .. }) = borsh::from_slice(told) else { return };
+        self.peers.insert(peer.clone(), Known { signed: told.to_vec(), standing });
+    }
+
+    /// `peer` shows a standing of this node. `true` when it proves that the node has to be recovered, which it did not
+    /// know before, or more than it knew.
+    pub(crate) fn superseded(&mut self, me: &Party, peer: &Name, evidence: &[u8]) -> bool {
+        let (Some(own), Some(shown)) = (self.own, read(me, evidence)) else { return false };
+        let same_life = shown.life == own.life && shown.era == own.era;
+        let newer = if same_life {
+            let (rank, own_rank) = (shown.generation, own.generation);
+            rank > own_rank || (rank == own_rank && shown.instance != own.instance)
+        } else {
+            shown.era >= own.era
+        };
+        if !newer || (self.recovery.is_some() && shown.era <= self.highest_era) {
+            return false;
+        }
+        self.highest_era = self.highest_era.max(shown.era);
+        let place = |standing: &Standing| format!("{}.{}", standing.era, standing.generation);
+        let (seen, is) = (place(&shown), place(&own));
+        self.recovery = Some(if same_life {
+            format!(
+                "another process has gone on from this database, or the database is older than it was: {peer} has \
+                 seen its standing {seen}, here it is {is}"
+            )
+        } else {
+            format!(
+                "the node ran on another database, which is not this one: {peer} has seen its standing {seen}, here \
+                 it is {is}"
+            )
+        });
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tally_contracts::Scheme;
+
+    use super::*;
+
+    fn party(organisation: &str) -> (Party, SigningKey) {
+        let secret = tally_crypto::hash(organisation.as_bytes());
+        let key = SigningKey::from_secret(Scheme::Ed25519, secret.as_bytes()).expect("a key");
+        (Party { name: Name::new(organisation, "London", "GB").expect("a name"), key: key.public_key() }, key)
+    }
+
+    fn signed(
+        (party, key): &(Party, SigningKey),
+        era: u64,
+        generation: u64,
+        life: u8,
+        instance: u8,
+    ) -> Vec<u8> {
+        let standing = Standing { era, generation, life: [life; 16], instance: [instance; 16] };
+        let mut past = Past::default();
+        past.durable(&party.name, key, &standing);
+        past.told().to_vec()
+    }
+
+    #[test]
+    fn a_peer_is_believed_when_it_is_newer_and_shown_what_it_told_when_it_is_not() {
+        let a = party("A");
+        let mut past = Past::default();
+        let judge =
+            |past: &Past, told: &[u8], another| past.judge(&a.0, told, another).expect("it is signed");
+        let first = signed(&a, 1, 5, 1, 1);
+        assert_eq!(judge(&past, &first, false), Verdict::News { anew: false, forgotten: false });
+        past.met(&a.0.name, &first);
+        assert_eq!(judge(&past, &first, false), Verdict::Known);
+        // A later start of the same database, and a queue that it set anew.
+        let later = signed(&a, 1, 6, 1, 2);
+        assert_eq!(judge(&past, &later, false), Verdict::News { anew: false, forgotten: false });
+        assert_eq!(judge(&past, &first, true), Verdict::News { anew: false, forgotten: true });
+        // A recovered database.
+        let recovered = signed(&a, 2, 1, 9, 3);
+        assert_eq!(judge(&past, &recovered, false), Verdict::News { anew: true, forgotten: true });
+        // An older one, a copy in another process, one that was made anew.
+        for told in [signed(&a, 1, 4, 1, 1), signed(&a, 1, 5, 1, 2), signed(&a, 1, 9, 8, 1)] {
+            assert_eq!(judge(&past, &told, false), Verdict::Superseded(first.clone()));
+        }
+        // What another signed is nobody's standing.
+        assert_eq!(past.judge(&a.0, &signed(&party("B"), 9, 9, 9, 9), false), None);
+        assert_eq!(past.judge(&a.0, b"", false), None);
+    }
+
+    #[test]
+    fn only_its_own_signature_convinces_a_node_that_its_database_is_not_the_newest() {
+        let (a, b) = (party("A"), party("B"));
+        let node = |generation| {
+            let mut past = Past::default();
+            past.begin([1; 16], [2; 16]);
+            (1..generation).for_each(|_| past.beat());
+            past
+        };
+        let shows = |past: &mut Past, evidence: &[u8]| past.superseded(&a.0, &b.0.name, evidence);
+        // A member makes up a past.
+        assert!(!shows(&mut node(3), &signed(&b, 9, 9, 1, 1)));
+        assert!(!shows(&mut node(3), b"you are old"));
+        // What it told itself before is no news.
+        assert!(!shows(&mut node(3), &signed(&a, 1, 2, 1, 7)));
+        assert!(!shows(&mut node(3), &signed(&a, 1, 3, 1, 2)));
+        for evidence in [signed(&a, 1, 4, 1, 7), signed(&a, 1, 3, 1, 7), signed(&a, 1, 1, 8, 7)] {
+            let mut past = node(3);
+            assert!(shows(&mut past, &evidence));
+            assert!(past.recovery().is_some());
+            // It goes on from here, as the newest.
+            past.renew([5; 16]);
+            past.recovered();
+            assert!(!shows(&mut past, &evidence));
+        }
+    }
+}

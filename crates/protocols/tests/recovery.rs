@@ -1,0 +1,184 @@
+//! Nodes that lost their database or got an old one back: what peers and notaries give back, and what a liar cannot.
+
+#![allow(clippy::unwrap_used, reason = "a test that fails says where")]
+
+use serde_json::{Value, json};
+use tally_contracts::Name;
+use tally_flows::{Body, FlowError, Message};
+use tally_protocols::testing::{Ledger, Network};
+
+fn pay(
+    network: &mut Network,
+    from: &Name,
+    to: &Name,
+    amount: &str,
+    issuer: &Name,
+) -> Result<Value, FlowError> {
+    network.run(from, "CashPay", json!({ "amount": amount, "to": to, "issuer": issuer }))
+}
+
+fn recover(network: &mut Network, who: &Name) -> Value {
+    network.run(who, "Recover", json!({ "wait_ms": 5000 })).unwrap()
+}
+
+/// What the vault of a node holds, and what it has recorded.
+fn books(network: &Network, who: &Name) -> (Vec<String>, Vec<String>) {
+    network.ledger(who, |ledger| {
+        (
+            ledger.states.keys().map(ToString::to_string).collect(),
+            ledger.transactions.keys().map(ToString::to_string).collect(),
+        )
+    })
+}
+
+fn world(validating: bool) -> (Network, [Name; 3]) {
+    let mut network = Network::new();
+    let parties = ["Alice", "Bob", "Carol"].map(|organisation| network.party(organisation));
+    network.notary("Notary", validating);
+    let alice = &parties[0];
+    network.run(alice, "CashIssue", json!({ "amount": "100.00 USD", "outputs": 4 })).unwrap();
+    (network, parties)
+}
+
+#[test]
+fn a_database_that_was_deleted_comes_back_from_peers() {
+    for validating in [false, true] {
+        let (mut network, [alice, bob, carol]) = world(validating);
+        for _ in 0..12 {
+            pay(&mut network, &alice, &bob, "3.00 USD", &alice).unwrap();
+            pay(&mut network, &bob, &carol, "1.00 USD", &alice).unwrap();
+        }
+        network.run(&alice, "IouCreate", json!({ "value": 9, "lender": bob })).unwrap();
+        let before = books(&network, &bob);
+        network.replace_memory(&bob, Ledger::default());
+        assert_eq!(network.cash(&bob, "USD", &alice), 0);
+        let report = recover(&mut network, &bob);
+        assert_eq!(report["incomplete"], json!([]), "{report}");
+        assert_eq!(report["consumed"], json!([]), "{report}");
+        assert_eq!(books(&network, &bob), before);
+        assert_eq!(network.ledger(&bob, |ledger| ledger.recovered), 1);
+        pay(&mut network, &bob, &carol, "24.00 USD", &alice).unwrap();
+        // Again: nothing is lacking.
+        let report = recover(&mut network, &bob);
+        let peers = report["peers"].as_array().unwrap();
+        assert!(peers.iter().all(|peer| peer["transactions"] == 0), "{report}");
+    }
+}
+
+#[test]
+fn a_database_that_was_restored_catches_up_and_spends_nothing_twice() {
+    let (mut network, [alice, bob, carol]) = world(false);
+    pay(&mut network, &alice, &bob, "40.00 USD", &alice).unwrap();
+    let backup = network.backup(&alice);
+    for _ in 0..10 {
+        pay(&mut network, &alice, &bob, "2.00 USD", &alice).unwrap();
+        pay(&mut network, &bob, &alice, "1.00 USD", &alice).unwrap();
+    }
+    let before = books(&network, &alice);
+    network.replace_memory(&alice, backup);
+    assert_ne!(books(&network, &alice), before);
+    let report = recover(&mut network, &alice);
+    assert_eq!(report["incomplete"], json!([]), "{report}");
+    assert_eq!(books(&network, &alice), before);
+    let all = network.cash(&alice, "USD", &alice);
+    pay(&mut network, &alice, &carol, &format!("{}.{:02} USD", all / 100, all % 100), &alice).unwrap();
+}
+
+#[test]
+fn what_nobody_gives_back_is_known_to_be_consumed_by_the_notary_and_never_spent() {
+    let (mut network, [alice, bob, _]) = world(false);
+    let backup = network.backup(&alice);
+    // A payment to itself: the notary, which saw a tear-off, knows its id alone.
+    pay(&mut network, &alice, &alice, "100.00 USD", &alice).unwrap();
+    network.replace_memory(&alice, backup);
+    assert_eq!(network.cash(&alice, "USD", &alice), 10_000);
+    let report = recover(&mut network, &alice);
+    assert_eq!(report["consumed"].as_array().unwrap().len(), 4, "{report}");
+    assert_eq!(network.cash(&alice, "USD", &alice), 0);
+    let refused = pay(&mut network, &alice, &bob, "1.00 USD", &alice);
+    assert!(matches!(refused, Err(FlowError::Insufficient { .. })), "{refused:?}");
+}
+
+#[test]
+fn a_peer_that_is_away_is_named_and_another_recovery_completes() {
+    let (mut network, [alice, bob, carol]) = world(false);
+    pay(&mut network, &alice, &bob, "10.00 USD", &alice).unwrap();
+    pay(&mut network, &alice, &bob, "10.00 USD", &alice).unwrap();
+    pay(&mut network, &bob, &carol, "5.00 USD", &alice).unwrap();
+    let before = books(&network, &bob);
+    network.replace_memory(&bob, Ledger::default());
+    network.set_cut(&bob, &alice, true);
+    let report = recover(&mut network, &bob);
+    assert_eq!(report["incomplete"][0]["party"], json!(alice), "{report}");
+    assert_ne!(books(&network, &bob), before);
+    network.set_cut(&bob, &alice, false);
+    network.settle();
+    let report = recover(&mut network, &bob);
+    assert_eq!(report["incomplete"], json!([]), "{report}");
+    assert_eq!(books(&network, &bob), before);
+}
+
+/// A peer is asked by Carol, who had a part in one transaction: it names no other.
+#[test]
+fn a_peer_names_only_transactions_in_which_the_asking_node_takes_part() {
+    let (mut network, [alice, bob, carol]) = world(false);
+    for _ in 0..5 {
+        pay(&mut network, &alice, &bob, "1.00 USD", &alice).unwrap();
+    }
+    network.run(&alice, "IouCreate", json!({ "value": 9, "lender": carol })).unwrap();
+    network.replace_memory(&carol, Ledger::default());
+    let before = network.received(&carol).len();
+    recover(&mut network, &carol);
+    let recorded = network.ledger(&carol, |ledger| ledger.transactions.len());
+    assert_eq!(recorded, 1, "the loan");
+    let foreign = network.ledger(&bob, |ledger| ledger.transactions.keys().copied().collect::<Vec<_>>());
+    for received in &network.received(&carol)[before..] {
+        for id in &foreign {
+            let seen = received.bytes.windows(32).any(|window| window == id.as_bytes());
+            assert!(!seen, "{id} is none of Carol's business");
+        }
+    }
+}
+
+/// A peer that changes anything in what it gives is found out, and keeps nobody from what others give.
+#[test]
+fn a_peer_that_forges_is_named_and_the_others_complete_the_recovery() {
+    let (mut network, [alice, bob, carol]) = world(false);
+    pay(&mut network, &alice, &bob, "10.00 USD", &alice).unwrap();
+    pay(&mut network, &bob, &carol, "10.00 USD", &alice).unwrap();
+    let before = books(&network, &bob);
+    network.replace_memory(&bob, Ledger::default());
+    let (liar, victim) = (alice.clone(), bob.clone());
+    network.set_tamper(Some(Box::new(move |from, to, bytes| {
+        let Ok(mut message) = Message::decode(bytes) else { return };
+        // Batches of transactions are the largest messages of a recovery.
+        if (from, to) == (&liar, &victim)
+            && let Body::Data(payload) = &mut message.body
+            && payload.len() > 300
+        {
+            let place = payload.len() - 20;
+            payload[place] ^= 1;
+            *bytes = message.encode();
+        }
+    })));
+    let report = recover(&mut network, &bob);
+    assert_eq!(report["incomplete"][0]["party"], json!(alice), "{report}");
+    // Carol has the second payment and, as its history, the first.
+    assert_eq!(books(&network, &bob).1, before.1);
+}
+
+/// Sessions with a node that lost its memory end: nobody waits for ever.
+#[test]
+fn flows_that_wait_for_a_node_which_lost_its_database_fail_with_the_reason() {
+    let (mut network, [alice, bob, _]) = world(false);
+    let asleep = network.start(&alice, "Ping", json!({ "to": bob, "after_ms": 3_600_000 })).unwrap();
+    network.settle();
+    assert!(network.result(&alice, asleep).is_none(), "Bob sleeps");
+    network.replace_memory(&bob, Ledger::default());
+    network.settle();
+    let failure = network.result(&alice, asleep).expect("it ended").unwrap_err();
+    assert!(matches!(failure, FlowError::Forgotten { .. }), "{failure:?}");
+    // What it answers is over as well, and both go on.
+    network.run(&alice, "Ping", json!({ "to": bob })).unwrap();
+    network.run(&bob, "Ping", json!({ "to": alice })).unwrap();
+}
