@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use tally_contracts::cash::{self, CashState, Coin};
 use tally_contracts::{
     Amount, BatchVerifier, Contracts, Currency, LedgerTransaction, Name, NetworkId, Party, Role, Scheme,
-    SignedTransaction, SigningKey, State, StateAndRef, StateRef, TearOff, Transaction, TransactionBuilder, TransactionId, sign,
-    verify_signatures_of,
+    SignedTransaction, SigningKey, State, StateAndRef, StateRef, TearOff, Transaction, TransactionBuilder,
+    TransactionId, sign, verify_signatures_of,
 };
 
 fn main() {

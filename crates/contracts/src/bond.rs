@@ -21,8 +21,8 @@ use crate::cash::CashState;
 use crate::encoding::invalid;
 use crate::state::ascending;
 use crate::{
-    Amount, Contract, ContractCommand, ContractName, ContractState, DecodeError, Involved, LedgerTransaction, Party,
-    PublicKey, State, StateAndRef, Summary, Timestamp, VersionRange, Violation,
+    Amount, Contract, ContractCommand, ContractName, ContractState, DecodeError, Involved, LedgerTransaction,
+    Party, PublicKey, State, StateAndRef, Summary, Timestamp, VersionRange, Violation,
 };
 use borsh::io::{Error, Read};
 use borsh::{BorshDeserialize, BorshSerialize};

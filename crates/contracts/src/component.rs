@@ -188,7 +188,11 @@ pub(crate) fn group_hash(group: Group, nonce: &Nonce, count: u32, root: &Hash) -
 }
 
 /// The hashes of all groups, from nonce, count and root of each.
-pub(crate) fn group_hashes(nonces: &[Nonce], counts: &[u32; GROUPS], roots: &[Hash; GROUPS]) -> [Hash; GROUPS] {
+pub(crate) fn group_hashes(
+    nonces: &[Nonce],
+    counts: &[u32; GROUPS],
+    roots: &[Hash; GROUPS],
+) -> [Hash; GROUPS] {
     let mut blocks = [[0; 128]; GROUPS];
     for ((block, group), ((nonce, count), root)) in
         blocks.iter_mut().zip(Group::ALL).zip(nonces.iter().zip(counts).zip(roots))

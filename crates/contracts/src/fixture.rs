@@ -2,9 +2,9 @@
 
 use crate::cash::{CashCommand, CashState, Coin};
 use crate::{
-    Amount, Attachment, Contracts, LedgerTransaction, Name, NetworkId, Party, Role, Scheme, SignedTransaction, SigningKey,
-    State, StateAndRef, StateRef, TimeWindow, Timestamp, Transaction, TransactionBuilder, TransactionId,
-    VerificationError, sign,
+    Amount, Attachment, Contracts, LedgerTransaction, Name, NetworkId, Party, Role, Scheme,
+    SignedTransaction, SigningKey, State, StateAndRef, StateRef, TimeWindow, Timestamp, Transaction,
+    TransactionBuilder, TransactionId, VerificationError, sign,
 };
 use std::sync::LazyLock;
 
@@ -136,6 +136,7 @@ pub(crate) fn signed(transaction: &Transaction) -> SignedTransaction {
     let signer = |wanted: &crate::PublicKey| keys().iter().find(|key| key.public_key() == *wanted).unwrap();
     let id = transaction.id();
     let parties = transaction.required_signers().iter().map(|by| sign(signer(by), Role::Party, id));
-    let notary = transaction.needs_notary().then(|| sign(signer(&transaction.notary().key), Role::Notary, id));
+    let notary =
+        transaction.needs_notary().then(|| sign(signer(&transaction.notary().key), Role::Notary, id));
     SignedTransaction::new(transaction.clone(), parties.chain(notary)).unwrap()
 }

@@ -5,8 +5,8 @@
 
 use crate::state::ascending;
 use crate::{
-    Contract, ContractCommand, ContractName, ContractState, DecodeError, Involved, LedgerTransaction, Party, PublicKey,
-    State, StateAndRef, Summary, TransactionBuilder, VersionRange, Violation,
+    Contract, ContractCommand, ContractName, ContractState, DecodeError, Involved, LedgerTransaction, Party,
+    PublicKey, State, StateAndRef, Summary, TransactionBuilder, VersionRange, Violation,
 };
 use borsh::{BorshDeserialize, BorshSerialize};
 use serde_json::json;

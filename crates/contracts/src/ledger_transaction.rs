@@ -2,8 +2,8 @@
 
 use crate::state::read;
 use crate::{
-    Attachment, AttachmentId, ContractCommand, ContractName, ContractState, Contracts, DecodeError, Involved, Party,
-    PublicKey, State, StateRef, Transaction, VersionRange, Violation,
+    Attachment, AttachmentId, ContractCommand, ContractName, ContractState, Contracts, DecodeError, Involved,
+    Party, PublicKey, State, StateRef, Transaction, VersionRange, Violation,
 };
 
 /// A transaction with the states it consumes and reads and the attachments it names.

@@ -58,7 +58,10 @@ pub use ledger_transaction::{LedgerTransaction, ResolveError, VerificationError}
 pub use name::{Name, NameError};
 pub use party::Party;
 pub use selection::{Insufficient, Selection, select_coins};
-pub use signed::{Role, SignatureError, SignaturesError, SignedTransaction, TransactionSignature, sign, verify_signatures_of};
+pub use signed::{
+    Role, SignatureError, SignaturesError, SignedTransaction, TransactionSignature, sign,
+    verify_signatures_of,
+};
 pub use state::{Command, ContractCommand, ContractState, State, StateAndRef, VersionRange};
 pub use tally_crypto::BatchVerifier;
 pub use tally_crypto::scheme::{PublicKey, Scheme, Signature, SigningKey};

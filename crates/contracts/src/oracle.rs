@@ -6,8 +6,8 @@
 
 use crate::{
     Amount, AmountError, Contract, ContractCommand, ContractName, Currency, DecodeError, Involved,
-    LedgerTransaction,
-    NotShown, PublicKey, State, Summary, TearOff, Timestamp, TransactionBuilder, VersionRange, Violation,
+    LedgerTransaction, NotShown, PublicKey, State, Summary, TearOff, Timestamp, TransactionBuilder,
+    VersionRange, Violation,
 };
 use borsh::{BorshDeserialize, BorshSerialize};
 use serde::{Deserialize, Serialize};

@@ -310,8 +310,7 @@ pub fn verify_signatures_of(
     transactions: &[SignedTransaction],
     verifier: &mut BatchVerifier,
 ) -> Vec<Result<(), SignaturesError>> {
-    let mut outcomes: Vec<_> =
-        transactions.iter().map(SignedTransaction::check_complete).collect();
+    let mut outcomes: Vec<_> = transactions.iter().map(SignedTransaction::check_complete).collect();
     let mut batch = Vec::new();
     let mut origins = Vec::new();
     for (position, (transaction, outcome)) in transactions.iter().zip(&mut outcomes).enumerate() {

@@ -8,8 +8,8 @@ use std::task::Poll;
 
 use borsh::{BorshDeserialize, BorshSerialize};
 use tally_contracts::{
-    Attachment, AttachmentId, Name, NetworkId, Party, PublicKey, Role, SignedTransaction, StateAndRef, StateRef,
-    Timestamp, TransactionId, TransactionSignature,
+    Attachment, AttachmentId, Name, NetworkId, Party, PublicKey, Role, SignedTransaction, StateAndRef,
+    StateRef, Timestamp, TransactionId, TransactionSignature,
 };
 
 use crate::cell::{Cell, Next, SessionState, Waiting};

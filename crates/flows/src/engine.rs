@@ -350,7 +350,7 @@ impl Engine {
         now: Timestamp,
     ) -> Result<Delivered, DeliveryError> {
         let message = Message::decode(&bytes)?;
-        if matches!(message.body, Body::Cut(_)) {
+        if matches!(message.body, Body::Cut(_) | Body::Forgotten) {
             return Err(MessageError::local().into());
         }
         let arrival = Arrival { session: message.session, number: message.number, message: bytes, ticket };

@@ -5,7 +5,7 @@ mod past;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
-pub(crate) use tests::core as fixture;
+pub(crate) use tests::shares::core as fixture;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use bytes::Bytes;
 use tally_contracts::{AttachmentId, Name, Party, StateRef, Timestamp, TransactionId};
 use tally_flows::{
-    Arrival, Begun, Delivered, DeliveryError, Engine, Fate, Flow as _, FlowError, FlowId, Limits, Mark, Origin,
-    Outcome, Registry, RestoreError, Saved, SessionId, Start, StartError, Started,
+    Arrival, Begun, Delivered, DeliveryError, Engine, Fate, Flow as _, FlowError, FlowId, Limits, Mark,
+    Origin, Outcome, Registry, RestoreError, Saved, SessionId, Start, StartError, Started,
 };
 use tally_messaging::{Cause, Position, QueueId, Refusal};
 use tally_protocols::consent::DAY;
@@ -234,12 +234,16 @@ impl Core {
     fn take_up(&self, saved: SavedFlow) {
         let flow = FlowId(saved.flow.flow);
         let units = saved.steps.len() as u64;
-        let result = start_of(&saved).map_err(|error| (None, error)).and_then(|start| {
-            let again = start.clone();
-            let saved = journal_of(start, saved).map_err(|error| (Some(again.clone()), error))?;
-            self.engine.restore(saved).map_err(|error| (Some(again), error.into()))
-        });
-        let Err((start, error)) = result else { return };
+        let (start, error) = match start_of(&saved) {
+            Err(error) => (None, error),
+            Ok(start) => {
+                let journal = journal_of(start.clone(), saved);
+                match journal.and_then(|saved| self.engine.restore(saved).map_err(OpenError::from)) {
+                    Ok(()) => return,
+                    Err(error) => (Some(start), error),
+                }
+            }
+        };
         let reason = full_text(&error);
         tracing::error!(%flow, reason, "a flow cannot be taken up");
         if let Some(start) = start {
@@ -871,6 +875,3 @@ fn journal_of(start: Start, saved: SavedFlow) -> Result<Saved, OpenError> {
         },
     })
 }
-
-#[cfg(test)]
-mod tests;

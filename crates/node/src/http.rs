@@ -18,7 +18,6 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use crate::core::Core;
-use crate::expiry::Expiries;
 use crate::metrics::ClientMeters;
 use listener::Limited;
 pub(crate) use listener::Limits;
@@ -26,12 +25,15 @@ pub(crate) use listener::Limits;
 /// How long the database has to answer before the node counts as not ready.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// What an operator is warned of, in lines.
+pub(crate) type Warnings = Arc<dyn Fn() -> String + Send + Sync>;
+
 #[derive(Clone)]
 struct Seen {
     core: Arc<Core>,
     clients: ClientMeters,
     ready: Arc<AtomicBool>,
-    expiries: Arc<Expiries>,
+    warnings: Warnings,
 }
 
 /// Serves `/health` (the process lives), `/ready` (it takes work, with warnings of what runs out soon; otherwise 503 and why not) and `/metrics`
@@ -42,7 +44,7 @@ pub(crate) async fn serve(
     core: Arc<Core>,
     clients: ClientMeters,
     ready: Arc<AtomicBool>,
-    expiries: Arc<Expiries>,
+    warnings: Warnings,
 ) -> std::io::Result<SocketAddr> {
     let listener = tokio::net::TcpListener::bind(address).await?;
     let address = listener.local_addr()?;
@@ -50,7 +52,7 @@ pub(crate) async fn serve(
         .route("/health", get(|| async { "alive\n" }))
         .route("/ready", get(is_ready))
         .route("/metrics", get(metrics))
-        .with_state(Seen { core, clients, ready, expiries });
+        .with_state(Seen { core, clients, ready, warnings });
     tokio::spawn(async move {
         if let Err(error) = axum::serve(Limited::new(listener, limits), routes).await {
             tracing::error!(%error, "health and metrics are served no longer");
@@ -77,7 +79,7 @@ async fn is_ready(State(seen): State<Seen>) -> impl IntoResponse {
     let (answer, answered) = oneshot::channel();
     seen.core.probe(move |result| drop(answer.send(result)));
     match timeout(PATIENCE, answered).await {
-        Ok(Ok(Ok(()))) => (StatusCode::OK, format!("ready\n{}", seen.expiries.lines())),
+        Ok(Ok(Ok(()))) => (StatusCode::OK, format!("ready\n{}", (seen.warnings)())),
         Ok(Ok(Err(reason))) => {
             (StatusCode::SERVICE_UNAVAILABLE, format!("the node cannot use its database: {reason}\n"))
         }

@@ -283,7 +283,10 @@ impl Running {
                         core.clone(),
                         clients,
                         ready.clone(),
-                        expiries.clone(),
+                        {
+                            let expiries = expiries.clone();
+                            Arc::new(move || expiries.lines())
+                        },
                     ))
                     .map_err(|source| NodeError::Http { address, source })?,
             ),

@@ -9,7 +9,9 @@ use bytes::Bytes;
 use tally_contracts::{AttachmentId, SignedTransaction, Timestamp, TransactionId};
 use tally_flows::{ControlError, FlowError, FlowId, Origin, StartError, Started};
 use tally_rpc::{
-    Caller, Drain, Feed, FlowDescription, FlowEnd, FlowEvent, FlowInfo, FlowPage, FlowQuery, NetworkMap, NodeInfo, NodeService, Refusal, RefusalCode, StartFlow, TransactionInfo, UndeliveredPage, UndeliveredQuery, VaultPage, VaultQuery, VaultUpdate,
+    Caller, Drain, Feed, FlowDescription, FlowEnd, FlowEvent, FlowInfo, FlowPage, FlowQuery, NetworkMap,
+    NodeInfo, NodeService, Refusal, RefusalCode, StartFlow, TransactionInfo, UndeliveredPage,
+    UndeliveredQuery, VaultPage, VaultQuery, VaultUpdate,
 };
 use tokio::sync::oneshot;
 

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use tally_flows::Limits;
 use tally_contracts::Name;
+use tally_flows::Limits;
 use tally_ops::config::{ConfigError, Loader};
 use tally_store::{Database, PostgresOptions, SqliteOptions};
 

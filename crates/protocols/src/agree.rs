@@ -1,9 +1,7 @@
 //! Parties agree on a transaction before it is final: the one who proposes collects signatures, the others review and
 //! sign.
 
-use tally_contracts::{
-    LedgerTransaction, Party, PublicKey, Role, SignedTransaction, TransactionSignature,
-};
+use tally_contracts::{LedgerTransaction, Party, PublicKey, Role, SignedTransaction, TransactionSignature};
 use tally_flows::{Context, FlowError, Session};
 
 use crate::check::{self, contracts, dependencies_of, invalid};

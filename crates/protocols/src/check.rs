@@ -5,8 +5,8 @@ use std::error::Error;
 use std::sync::{Arc, LazyLock};
 
 use tally_contracts::{
-    Contracts, LedgerTransaction, Party, PublicKey, SignedTransaction, State, StateAndRef, StateRef, Transaction,
-    TransactionId, TransactionSignature,
+    Contracts, LedgerTransaction, Party, PublicKey, SignedTransaction, State, StateAndRef, StateRef,
+    Transaction, TransactionId, TransactionSignature,
 };
 use tally_flows::{Context, FlowError, Notary};
 

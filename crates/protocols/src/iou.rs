@@ -132,8 +132,11 @@ impl Flow for IouSettle {
                 iou.lender
             )));
         }
-        let builder = iou::settle(TransactionBuilder::new(context.network(), state.state.notary.clone()), state.clone())
-            .map_err(|error| refused(&error))?;
+        let builder = iou::settle(
+            TransactionBuilder::new(context.network(), state.state.notary.clone()),
+            state.clone(),
+        )
+        .map_err(|error| refused(&error))?;
         let transaction = verify_and_sign(&context, build(&context, builder)?, &[state]).await?;
         let session = context.open(&iou.borrower.name).await?;
         let transaction = collect(&context, transaction, &[(session.clone(), iou.borrower.clone())]).await?;

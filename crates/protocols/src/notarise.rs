@@ -11,8 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use borsh::{BorshDeserialize, BorshSerialize};
 use tally_contracts::{
-    Group, Name, NetworkId, Party, PublicKey, Role, SignedTransaction, StateRef, TearOff, TimeWindow, Timestamp,
-    TransactionId, TransactionSignature, Visible,
+    Group, Name, NetworkId, Party, PublicKey, Role, SignedTransaction, StateRef, TearOff, TimeWindow,
+    Timestamp, TransactionId, TransactionSignature, Visible,
 };
 use tally_flows::{Commit, Committed, Context, FlowError, Notary, Responder, Session};
 
@@ -241,9 +241,8 @@ fn consumers(facts: &Facts, consumed: &[TearOff]) -> Result<BTreeSet<PublicKey>,
     for input in &facts.inputs {
         let shown = by_id.get(&input.transaction).filter(|tear_off| tear_off.network() == facts.network);
         let consumers = shown.and_then(|tear_off| tear_off.consumers()?.get(input.index));
-        let consumers = consumers.ok_or_else(|| {
-            FlowError::invalid(format!("it is not shown whose signatures consume {input}"))
-        })?;
+        let consumers = consumers
+            .ok_or_else(|| FlowError::invalid(format!("it is not shown whose signatures consume {input}")))?;
         keys.extend(consumers.iter().copied());
     }
     Ok(keys)

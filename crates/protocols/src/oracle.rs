@@ -6,7 +6,9 @@ use std::time::Duration;
 use borsh::{BorshDeserialize, BorshSerialize};
 use serde::{Deserialize, Serialize};
 use tally_contracts::oracle::{Rate, rates_for};
-use tally_contracts::{Currency, Name, Party, Role, SignedTransaction, TearOff, Timestamp, TransactionSignature};
+use tally_contracts::{
+    Currency, Name, Party, Role, SignedTransaction, TearOff, Timestamp, TransactionSignature,
+};
 use tally_flows::{Context, Flow, FlowError, Responder, Session};
 
 use crate::agree::verified;
@@ -169,8 +171,10 @@ async fn check(
     if rates.iter().any(|rate| *rate != said) {
         return Err(FlowError::refused("the transaction names another rate than the one that was said"));
     }
-    let private =
-        tear_off.outputs().is_some() || tear_off.inputs().is_some() || tear_off.references().is_some() || tear_off.consumers().is_some();
+    let private = tear_off.outputs().is_some()
+        || tear_off.inputs().is_some()
+        || tear_off.references().is_some()
+        || tear_off.consumers().is_some();
     let commands = tear_off.commands().map_or(0, |shown| shown.values().len());
     if private || commands != rates.len() {
         return Err(FlowError::refused(

@@ -14,7 +14,8 @@ use tally_contracts::cash::{self, Coin};
 use tally_contracts::iou::{self, IouState};
 use tally_contracts::limits::ATTACHMENT_BYTES;
 use tally_contracts::{
-    Amount, Attachment, AttachmentId, Name, Role, SignedTransaction, TimeWindow, Timestamp, TransactionBuilder,
+    Amount, Attachment, AttachmentId, Name, Role, SignedTransaction, TimeWindow, Timestamp,
+    TransactionBuilder,
 };
 use tally_crypto::Hash;
 use tally_flows::{Body, Context, Flow, FlowError, Limits, Message, Registry, Responder, Selection, Session};
@@ -61,7 +62,8 @@ impl Flow for PayAttached {
             .await?;
         let coins: Vec<_> = coins.into_iter().map(|coin| Coin::try_from(coin).unwrap()).collect();
         let notary = context.notaries().await?.remove(0).party;
-        let builder = cash::pay(TransactionBuilder::new(NETWORK, notary), &coins, amount, to.key, me.key, 1).unwrap();
+        let builder =
+            cash::pay(TransactionBuilder::new(NETWORK, notary), &coins, amount, to.key, me.key, 1).unwrap();
         let transaction = signed(&context, builder, &attached).await;
         Ok(Final { transaction: finalise(&context, transaction, &[to], &[]).await?.id() })
     }

@@ -8,8 +8,8 @@ use serde_json::json;
 use std::sync::Arc;
 
 use tally_contracts::cash::{self, CashCommand, CashState, Coin};
-use tally_contracts::{Role, 
-    Amount, Name, SignedTransaction, State, StateAndRef, StateRef, TransactionBuilder, TransactionId,
+use tally_contracts::{
+    Amount, Name, Role, SignedTransaction, State, StateAndRef, StateRef, TransactionBuilder, TransactionId,
 };
 use tally_flows::{Context, Flow, FlowError, Registry};
 use tally_protocols::check::contracts;

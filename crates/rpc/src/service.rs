@@ -7,7 +7,8 @@ use bytes::Bytes;
 use crate::feed::Feed;
 use crate::refusal::Refusal;
 use crate::types::{
-    Drain, FlowDescription, FlowEnd, FlowEvent, FlowInfo, FlowPage, FlowQuery, NetworkMap, NodeInfo, StartFlow, TransactionInfo, UndeliveredPage, UndeliveredQuery, VaultPage, VaultQuery, VaultUpdate,
+    Drain, FlowDescription, FlowEnd, FlowEvent, FlowInfo, FlowPage, FlowQuery, NetworkMap, NodeInfo,
+    StartFlow, TransactionInfo, UndeliveredPage, UndeliveredQuery, VaultPage, VaultQuery, VaultUpdate,
 };
 
 /// Who makes a call. The server has checked the token and the permission already.

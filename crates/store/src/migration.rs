@@ -47,7 +47,9 @@ mod tests {
         assert_eq!(rest(i64::from(LAST) - 1).unwrap(), [LAST]);
         assert_eq!(rest(LAST.into()).unwrap(), [0; 0]);
         let newer = LAST + 1;
-        assert!(matches!(rest(newer.into()), Err(StoreError::Newer { found, known: LAST }) if found == newer));
+        assert!(
+            matches!(rest(newer.into()), Err(StoreError::Newer { found, known: LAST }) if found == newer)
+        );
         assert!(matches!(rest(-1), Err(StoreError::Row { .. })));
     }
 }

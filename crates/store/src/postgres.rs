@@ -24,7 +24,9 @@ use crate::reads;
 use crate::session::Session;
 use crate::write::{Consent, FlowKey, Write};
 use crate::{
-    Coin, CoinCursor, Consumption, FlowPage, FlowQuery, FlowRow, Outstanding, Past, PostgresOptions, Queues, Result, SavedFlow, StatePage, Store, StoreError, Undelivered, UndeliveredQuery, UnresolvedRow, Usage, VaultState,
+    Coin, CoinCursor, Consumption, FlowPage, FlowQuery, FlowRow, Outstanding, Past, PostgresOptions, Queues,
+    Result, SavedFlow, StatePage, Store, StoreError, Undelivered, UndeliveredQuery, UnresolvedRow, Usage,
+    VaultState,
 };
 use apply::Writer;
 use link::{Link, Place};

@@ -3,8 +3,8 @@
 use crate::cursor::{Fingerprint, Position};
 use crate::query::page_size;
 use crate::read::{
-    Coin, CoinCursor, Consumption, FlowPage, FlowQuery, FlowRow, FlowStatus, Outbound, Past, Queues, Restored,
-    SavedArrival, SavedFlow,
+    Coin, CoinCursor, Consumption, FlowPage, FlowQuery, FlowRow, FlowStatus, Outbound, Past, Queues,
+    Restored, SavedArrival, SavedFlow,
 };
 use crate::row::{Row, hex, state_ref, state_ref_bytes};
 use crate::select::{self, Space};

@@ -19,7 +19,9 @@ use crate::reads;
 use crate::session::{Columns, Mistyped, Session, Value};
 use crate::write::{Consent, FlowKey, Write};
 use crate::{
-    Coin, CoinCursor, Consumption, FlowPage, FlowQuery, FlowRow, Outstanding, Past, Queues, Result, SavedFlow, SqliteOptions, StatePage, Store, StoreError, Undelivered, UndeliveredQuery, UnresolvedRow, Usage, VaultState,
+    Coin, CoinCursor, Consumption, FlowPage, FlowQuery, FlowRow, Outstanding, Past, Queues, Result,
+    SavedFlow, SqliteOptions, StatePage, Store, StoreError, Undelivered, UndeliveredQuery, UnresolvedRow,
+    Usage, VaultState,
 };
 use apply::Writer;
 use rusqlite::types::{ToSqlOutput, ValueRef};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use tally_contracts::cash::{CashCommand, CashState, Coin, pay};
 use tally_contracts::{
-    Amount, Contracts, Currency, NetworkId, Party, Role, SignedTransaction, SigningKey, StateAndRef, Timestamp, Transaction,
-    TransactionBuilder, sign,
+    Amount, Contracts, Currency, NetworkId, Party, Role, SignedTransaction, SigningKey, StateAndRef,
+    Timestamp, Transaction, TransactionBuilder, sign,
 };
 use tally_identity::system_now;
 use tally_store::{Produced, Recorded, Store, Write};

@@ -191,10 +191,7 @@ fn the_identities_that_outputs_name_are_known() {
     let resolved =
         LedgerTransaction::resolve(&transaction, states(&inputs), states(&references), attachments).unwrap();
     let other_bank = crate::fixture::other_bank;
-    assert_eq!(
-        resolved.identities(&Contracts::shipped()).unwrap(),
-        [bank(), other_bank(), other_bank()]
-    );
+    assert_eq!(resolved.identities(&Contracts::shipped()).unwrap(), [bank(), other_bank(), other_bank()]);
     let unknown = VerificationError::UnknownContract(crate::cash::NAME);
     assert_eq!(resolved.identities(&Contracts::new()), Err(unknown));
 }

@@ -40,7 +40,9 @@ fn a_wrong_signature_is_refused() {
         let stray = sign(key(number), role, other);
         assert!(stray.verify(role, other).is_ok() && stray.verify(role, id).is_err());
         let forged = SignedTransaction::new(transaction.clone(), others.chain([stray])).unwrap();
-        assert!(matches!(forged.verify_given(), Err(SignaturesError::Invalid { by: found, .. }) if found == by));
+        assert!(
+            matches!(forged.verify_given(), Err(SignaturesError::Invalid { by: found, .. }) if found == by)
+        );
         assert!(forged.verify_signatures().is_err());
     }
     // A signature over the bare id is not one over the transaction.
@@ -85,10 +87,15 @@ fn strangers_and_second_signatures_are_refused() {
         assert_eq!(complete.with(sign(key(7), role, id)), Err(refused));
     }
     let by = alice().key;
-    let second = TransactionSignature { by, role: Role::Party, signature: sign(key(7), Role::Party, id).signature };
+    let second =
+        TransactionSignature { by, role: Role::Party, signature: sign(key(7), Role::Party, id).signature };
     assert_eq!(complete.with(second), Err(SignaturesError::Twice { by, id }));
     let as_oracle = sign(key(4), Role::Oracle, id);
-    assert_eq!(complete.with(as_oracle), Err(SignaturesError::Twice { by, id }), "a transaction has one form");
+    assert_eq!(
+        complete.with(as_oracle),
+        Err(SignaturesError::Twice { by, id }),
+        "a transaction has one form"
+    );
     let unattested = build(cash::issue(builder(), amount("1 USD"), &bank(), by, 0));
     let idle = sign(key(1), Role::Notary, unattested.id());
     assert!(SignedTransaction::new(unattested, [idle]).is_err(), "there is nothing to attest");
@@ -100,7 +107,9 @@ fn every_scheme_may_sign() {
         let owner = SigningKey::from_secret(scheme, &[7; 32]).unwrap();
         let issuer = crate::Party { name: bank().name, key: owner.public_key() };
         let transaction = build(cash::issue(builder(), amount("1 USD"), &issuer, alice().key, 0));
-        let complete = SignedTransaction::new(transaction.clone(), [sign(&owner, Role::Party, transaction.id())]).unwrap();
+        let complete =
+            SignedTransaction::new(transaction.clone(), [sign(&owner, Role::Party, transaction.id())])
+                .unwrap();
         complete.verify_signatures().unwrap();
         assert_eq!(SignedTransaction::decode(&complete.encode()).unwrap(), complete);
     }
@@ -149,7 +158,10 @@ fn many_at_once_have_the_outcomes_of_each_alone() {
             let (mut signatures, id) = (complete.signatures().to_vec(), complete.id());
             match number {
                 3 => drop(signatures.remove(0)),
-                5 => signatures[0] = TransactionSignature { signature: signatures[1].signature, ..signatures[0] },
+                5 => {
+                    signatures[0] =
+                        TransactionSignature { signature: signatures[1].signature, ..signatures[0] }
+                }
                 7 => signatures[1].signature = sign(key(7), Role::Party, id).signature,
                 _ => {}
             }

@@ -1,6 +1,8 @@
 use super::*;
 use crate::cash::CashCommand;
-use crate::fixture::{self, alice, at, bank, bob, builder, cash, full, key, network, notary, other_bank, reference};
+use crate::fixture::{
+    self, alice, at, bank, bob, builder, cash, full, key, network, notary, other_bank, reference,
+};
 use crate::limits::{CONSUMERS, DATA_BYTES, SIGNATURES, STATES};
 use crate::{BuildError, Contracts, Timestamp, TransactionBuilder, VersionRange};
 use proptest::prelude::*;

@@ -74,7 +74,13 @@ impl Flow for Brief {
 fn engine() -> (Arc<AtOnce>, Arc<Engine>) {
     let host = Arc::new(AtOnce::default());
     let registry = Registry::new().flow::<Brief>();
-    let engine = Arc::new(Engine::new(registry, Limits::default(), party("Alice"), NetworkId::from_bytes([0x4e; 32]), host.clone()));
+    let engine = Arc::new(Engine::new(
+        registry,
+        Limits::default(),
+        party("Alice"),
+        NetworkId::from_bytes([0x4e; 32]),
+        host.clone(),
+    ));
     host.engine.set(Arc::downgrade(&engine)).unwrap();
     (host, engine)
 }

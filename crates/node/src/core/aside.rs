@@ -71,6 +71,7 @@ impl Core {
     ///
     /// # Errors
     /// The batch as it was, and the store's error: it is not that of single units.
+    #[expect(clippy::result_large_err, reason = "a batch that is given back is used at once")]
     pub(super) fn set_aside(&self, batch: Batch, refusal: StoreError) -> Result<Batch, (Batch, StoreError)> {
         let mut search = Search {
             store: self.desk.parts.store.as_ref(),
@@ -163,7 +164,10 @@ impl Core {
             return;
         }
         for arrival in unread.unwrap_or_default() {
-            set_aside.tickets.push(arrival.ticket);
+            // What the engine told the flow itself came in no message.
+            if arrival.ticket != 0 {
+                set_aside.tickets.push(arrival.ticket);
+            }
             arrivals.push(arrival_write(flow, arrival));
         }
         writes.append(&mut arrivals);

@@ -1,4 +1,4 @@
 use super::*;
 
 mod requests;
-mod shares;
+pub(crate) mod shares;

@@ -264,6 +264,18 @@ fn a_days_limit_holds_across_a_restart_and_heals() {
 struct Myself(Party);
 
 impl Network for Myself {
+    fn id(&self) -> NetworkId {
+        NetworkId::from_bytes([0x4e; 32])
+    }
+
+    fn is_certified(&self, party: &Party) -> bool {
+        *party == self.0
+    }
+
+    fn parties(&self) -> Vec<Name> {
+        vec![self.0.name.clone()]
+    }
+
     fn party(&self, name: &Name) -> Option<Party> {
         (*name == self.0.name).then(|| self.0.clone())
     }

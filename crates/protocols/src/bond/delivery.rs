@@ -105,7 +105,8 @@ impl Responder for AgreeToDelivery {
         let coins = coins(&context, asked.price, Some(&asked.cash_of.name), &asked.notary).await?;
         let me = context.me().key;
         let until = context.now().await.saturating_add(BOUND);
-        let builder = TransactionBuilder::new(context.network(), asked.notary.clone()).time_window(TimeWindow::ending(until));
+        let builder = TransactionBuilder::new(context.network(), asked.notary.clone())
+            .time_window(TimeWindow::ending(until));
         let builder =
             bond::transfer(builder, &asked.holdings, asked.nominal, me).map_err(|error| refused(&error))?;
         let builder = cash::pay(builder, &coins, asked.price, asked.holder.key, me, 1)

@@ -54,8 +54,9 @@ impl Flow for BondTransfer {
         let to = context.party(&to).await?;
         let holdings = holdings(&context, isin, nominal, issuer.as_ref(), &notary).await?;
         let terms = terms(&holdings)?.clone();
-        let builder = bond::transfer(TransactionBuilder::new(context.network(), notary), &holdings, nominal, to.key)
-            .map_err(|error| refused(&error))?;
+        let builder =
+            bond::transfer(TransactionBuilder::new(context.network(), notary), &holdings, nominal, to.key)
+                .map_err(|error| refused(&error))?;
         let states: Vec<_> = holdings.into_iter().map(|holding| holding.state).collect();
         let transaction = verify_and_sign(&context, build(&context, builder)?, &states).await?;
         let mut signers = sessions(&context, others(&me, [to.clone()])).await?;

@@ -73,8 +73,15 @@ impl Flow for CashPayAtRate {
         let notary = notary(&context, notary_name.as_ref()).await?;
         let to = context.party(&to).await?;
         let coins = coins(&context, paid, issuer.as_ref(), &notary).await?;
-        let builder = cash::pay(TransactionBuilder::new(context.network(), notary), &coins, paid, to.key, context.me().key, 1)
-            .map_err(|error| refused(&error))?;
+        let builder = cash::pay(
+            TransactionBuilder::new(context.network(), notary),
+            &coins,
+            paid,
+            to.key,
+            context.me().key,
+            1,
+        )
+        .map_err(|error| refused(&error))?;
         let builder = oracle::quote(builder, rate, asked.oracle.key);
         let states: Vec<_> = coins.into_iter().map(|coin| coin.state).collect();
         let transaction = verify_and_sign(&context, build(&context, builder)?, &states).await?;

@@ -47,8 +47,9 @@ impl Flow for CashExit {
         let notary = notary(&context, notary_name.as_ref()).await?;
         let coins = coins(&context, amount, issuer.as_ref(), &notary).await?;
         let issuer = coins.first().map_or_else(|| context.me().clone(), |coin| coin.cash.issuer.clone());
-        let builder = cash::exit(TransactionBuilder::new(context.network(), notary), &coins, amount, context.me().key)
-            .map_err(|error| refused(&error))?;
+        let builder =
+            cash::exit(TransactionBuilder::new(context.network(), notary), &coins, amount, context.me().key)
+                .map_err(|error| refused(&error))?;
         let states: Vec<_> = coins.into_iter().map(|coin| coin.state).collect();
         let transaction = verify_and_sign(&context, build(&context, builder)?, &states).await?;
         let transaction = if issuer == *context.me() {

@@ -7,8 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tally_contracts::{
     Amount, Attachment, Currency, Name, NetworkId, Party, Scheme, SignedTransaction, SigningKey, StateAndRef,
-    Summary,
-    Timestamp, TransactionId, cash,
+    Summary, Timestamp, TransactionId, cash,
 };
 use tally_flows::{
     Delivered, DeliveryError, Engine, Flow, FlowError, FlowId, Limits, Notary, Origin, Outcome, Rate,
@@ -705,8 +704,13 @@ impl Network {
         node.registry = registry;
         node.underway.clear();
         node.memory.state().crash();
-        node.engine =
-            Engine::new(registry(), Limits::default(), node.memory.me.clone(), NETWORK, as_host(&node.memory));
+        node.engine = Engine::new(
+            registry(),
+            Limits::default(),
+            node.memory.me.clone(),
+            NETWORK,
+            as_host(&node.memory),
+        );
         let saved: Vec<_> = node.memory.state().disk.flows.values().cloned().collect();
         for saved in saved {
             node.engine.restore(saved).expect("a durable journal can be read");

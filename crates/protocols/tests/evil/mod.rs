@@ -8,8 +8,8 @@ use tally_contracts::bond::{self, BondState, Holding, Terms};
 use tally_contracts::cash::{self, CashCommand, CashState, Coin};
 use tally_contracts::iou::{self, IouState};
 use tally_contracts::{
-    Amount, Group, Name, NetworkId, Party, Role, SignedTransaction, State, StateAndRef, StateRef, TearOff, TimeWindow,
-    Timestamp, Transaction, TransactionBuilder, TransactionId, TransactionSignature,
+    Amount, Group, Name, NetworkId, Party, Role, SignedTransaction, State, StateAndRef, StateRef, TearOff,
+    TimeWindow, Timestamp, Transaction, TransactionBuilder, TransactionId, TransactionSignature,
 };
 use tally_crypto::Hash;
 use tally_flows::{Context, Flow, FlowError, Registry, Responder, Selection, Session};
@@ -53,7 +53,8 @@ fn spend(context: &Context, issue: &SignedTransaction, to: &Party) -> Transactio
     let coin = Coin::try_from(issue.transaction().output(0).unwrap()).unwrap();
     let notary = issue.transaction().notary().clone();
     let builder =
-        cash::pay(TransactionBuilder::new(NETWORK, notary), &[coin], usd(100), to.key, context.me().key, 1).unwrap();
+        cash::pay(TransactionBuilder::new(NETWORK, notary), &[coin], usd(100), to.key, context.me().key, 1)
+            .unwrap();
     builder.build(context.random("spend"), contracts()).unwrap()
 }
 
@@ -134,7 +135,8 @@ impl Flow for HandOver {
             }
             "another network" => {
                 let elsewhere = NetworkId::from_bytes([0x4f; 32]);
-                let builder = cash::issue(TransactionBuilder::new(elsewhere, notary), usd(100), &me, victim.key, 1);
+                let builder =
+                    cash::issue(TransactionBuilder::new(elsewhere, notary), usd(100), &me, victim.key, 1);
                 Offer { transaction: signed(&context, build(&context, builder)).await, history: Vec::new() }
             }
             "own notary" => {
@@ -212,12 +214,14 @@ impl Flow for AskNotary {
                 let more = [whole.as_slice(), &[Group::Outputs]].concat();
                 (content.tear_off(&more, |_| false).unwrap(), mine)
             }
-            "signature over another transaction" => {
-                (content.tear_off_for_notary().unwrap(), context.sign(&me.key, Role::Party, issue.id()).await?)
-            }
-            "signature in another role" => {
-                (content.tear_off_for_notary().unwrap(), context.sign(&me.key, Role::Oracle, payment.id()).await?)
-            }
+            "signature over another transaction" => (
+                content.tear_off_for_notary().unwrap(),
+                context.sign(&me.key, Role::Party, issue.id()).await?,
+            ),
+            "signature in another role" => (
+                content.tear_off_for_notary().unwrap(),
+                context.sign(&me.key, Role::Oracle, payment.id()).await?,
+            ),
             "hides the consumers" => {
                 consumed.clear();
                 (content.tear_off_for_notary().unwrap(), mine)
@@ -227,7 +231,9 @@ impl Flow for AskNotary {
                 (content.tear_off_for_notary().unwrap(), mine)
             }
             "shows what is consumed" => {
-                consumed = vec![issue.transaction().tear_off(&[Group::Consumers, Group::Outputs], |_| false).unwrap()];
+                consumed = vec![
+                    issue.transaction().tear_off(&[Group::Consumers, Group::Outputs], |_| false).unwrap(),
+                ];
                 (content.tear_off_for_notary().unwrap(), mine)
             }
             "another's name" => {
@@ -261,7 +267,8 @@ impl Flow for AskNotary {
             other => panic!("{other}"),
         };
         let session = context.open_as(&victim.name, notarise::NAME, notarise::VERSION).await?;
-        let answer: Answer = session.exchange(&Question::Part { tear_off, consumed, consents: vec![consent] }).await?;
+        let answer: Answer =
+            session.exchange(&Question::Part { tear_off, consumed, consents: vec![consent] }).await?;
         match answer {
             Answer::Signed(_) => Ok(Final { transaction: payment.id() }),
             _ => Err(FlowError::refused("it was not signed")),

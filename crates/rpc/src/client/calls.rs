@@ -6,7 +6,8 @@ use futures_util::stream;
 use super::streams::{FlowEnds, FlowStarts, FlowWatch, VaultTrack};
 use super::{Client, ClientError};
 use crate::types::{
-    Drain, FlowDescription, FlowEnd, FlowInfo, FlowPage, FlowQuery, NetworkMap, NodeInfo, StartFlow, TransactionInfo, UndeliveredPage, UndeliveredQuery, VaultPage, VaultQuery,
+    Drain, FlowDescription, FlowEnd, FlowInfo, FlowPage, FlowQuery, NetworkMap, NodeInfo, StartFlow,
+    TransactionInfo, UndeliveredPage, UndeliveredQuery, VaultPage, VaultQuery,
 };
 use crate::wire;
 

@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tally_contracts::{AttachmentId, Name, PublicKey, SignedTransaction, StateRef, Timestamp, TransactionId};
 use tally_store::{
-    Coin, CoinCursor, Consent, Consumption, FlowKey, FlowPage, FlowQuery, FlowRow, Outstanding, Past, Queues, Result, SavedFlow, Sqlite, SqliteOptions, StatePage, StateQuery, Store, StoreError, Undelivered, UndeliveredQuery, UnresolvedRow, Usage, VaultState, Write,
+    Coin, CoinCursor, Consent, Consumption, FlowKey, FlowPage, FlowQuery, FlowRow, Outstanding, Past, Queues,
+    Result, SavedFlow, Sqlite, SqliteOptions, StatePage, StateQuery, Store, StoreError, Undelivered,
+    UndeliveredQuery, UnresolvedRow, Usage, VaultState, Write,
 };
 
 use super::memory::Memory;

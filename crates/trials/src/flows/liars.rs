@@ -11,7 +11,8 @@ use borsh::{BorshDeserialize, BorshSerialize};
 use serde::{Deserialize, Serialize};
 use tally_contracts::cash::{self, CashCommand, CashState, Coin};
 use tally_contracts::{
-    Name, SignedTransaction, StateRef, TransactionBuilder, TransactionId, TransactionSignature,
+    Name, Role as SignatureRole, SignedTransaction, StateRef, TransactionBuilder, TransactionId,
+    TransactionSignature,
 };
 use tally_flows::{Commit, Committed, Context, Flow, FlowError, Registry, Responder, Session};
 use tally_protocols::notarise::{self, Answer, Notarise, Question};
@@ -59,7 +60,7 @@ pub(crate) fn registry(role: Role) -> Registry {
         .flow::<bond::BondTransfer>()
         .responder::<bond::AgreeToTransfer>()
         .flow::<bond::DeliveryVersusPayment>()
-        .responder::<bond::AgreeToDelivery<bond::AtMostPar>>()
+        .responder::<bond::AgreeToDelivery>()
         .flow::<bond::BondRedeem>()
         .responder::<bond::Repay>()
         .responder::<bond::Witness>()
@@ -162,7 +163,7 @@ impl Responder for Lend {
             3 => {
                 let _: Offer = session.receive().await?;
                 let other = TransactionId::from_bytes(context.random("another transaction"));
-                let signature = context.sign(&context.me().key, other).await?;
+                let signature = context.sign(&context.me().key, SignatureRole::Party, other).await?;
                 session.send(&Reply::Answer(signature)).await;
                 withhold(&session).await
             }
@@ -210,7 +211,10 @@ impl Responder for LyingNotary {
         match which {
             3 => Err(FlowError::Killed),
             4 => {
-                let signature = context.sign(&context.me().key, other).await?;
+                let notaries = context.notaries().await?;
+                let own = notaries.iter().find(|notary| notary.party.name == context.me().name);
+                let own = own.ok_or_else(|| FlowError::refused("this node is no notary"))?;
+                let signature = context.sign(&own.party.key, SignatureRole::Notary, other).await?;
                 session.send(&Answer::Signed(signature)).await;
                 Ok(())
             }
@@ -273,7 +277,7 @@ impl Flow for Lie {
         let chosen = Coin::try_from(state.clone()).map_err(FlowError::invalid)?;
         let (amount, notary) = (chosen.cash.amount, state.state.notary.clone());
         let pay = |to: &tally_contracts::Party, salt: &str| {
-            let builder = TransactionBuilder::new(notary.clone());
+            let builder = TransactionBuilder::new(context.network(), notary.clone());
             let coins = std::slice::from_ref(&chosen);
             let builder = cash::pay(builder, coins, amount, to.key, me.key, 1).map_err(FlowError::refused)?;
             builder.build(context.random(salt), check::contracts()).map_err(FlowError::refused)
@@ -285,7 +289,7 @@ impl Flow for Lie {
             1 => pay(&second, "second")?,
             // More comes out than went in.
             2 => {
-                let builder = TransactionBuilder::new(notary.clone());
+                let builder = TransactionBuilder::new(context.network(), notary.clone());
                 let more = CashState { amount, issuer: chosen.cash.issuer.clone(), owner: second.key };
                 cash::pay(builder, std::slice::from_ref(&chosen), amount, second.key, me.key, 1)
                     .map_err(FlowError::refused)?
@@ -294,7 +298,7 @@ impl Flow for Lie {
                     .map_err(FlowError::refused)?
             }
             // Cash of another that it never issued.
-            3 => TransactionBuilder::new(notary.clone())
+            3 => TransactionBuilder::new(context.network(), notary.clone())
                 .output(&CashState { amount, issuer: first.clone(), owner: second.key })
                 .command(&CashCommand::Issue { nonce: 1 }, [first.key])
                 .build(context.random("issue"), check::contracts())
@@ -303,7 +307,7 @@ impl Flow for Lie {
             _ => pay(&first, "first")?,
         };
         let sign = |transaction: tally_contracts::Transaction| async {
-            let signature = context.sign(&me.key, transaction.id()).await?;
+            let signature = context.sign(&me.key, SignatureRole::Party, transaction.id()).await?;
             SignedTransaction::new(transaction, [signature]).map_err(FlowError::invalid)
         };
         let honest = sign(pay(&first, "first")?).await?;

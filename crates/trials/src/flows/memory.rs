@@ -7,7 +7,9 @@ use std::time::Instant;
 
 use tally_contracts::{AttachmentId, Name, PublicKey, StateRef, Timestamp, TransactionId};
 use tally_store::{
-    Coin, CoinCursor, Consent, Consumption, FlowKey, FlowPage, FlowQuery, FlowRow, FlowStatus, Outbound, Outstanding, Past, QueueKey, Queues, Result, SavedArrival, SavedFlow, StatePage, StateQuery, Store, Undelivered, UndeliveredQuery, UnresolvedRow, Usage, VaultState, Write,
+    Coin, CoinCursor, Consent, Consumption, FlowKey, FlowPage, FlowQuery, FlowRow, FlowStatus, Outbound,
+    Outstanding, Past, QueueKey, Queues, Result, SavedArrival, SavedFlow, StatePage, StateQuery, Store,
+    Undelivered, UndeliveredQuery, UnresolvedRow, Usage, VaultState, Write,
 };
 
 use tables::{Flow, INDEX_BITS, Tables, cursor, missing, page_size, parsed, place_of};

@@ -97,5 +97,8 @@ async fn paid(clients: &[Client], amount: &str) -> Result<Duration, FlowsError> 
         Ended::Failed(failure) => {
             Err(FlowsError::Failed { failed: 1, all: 1, first: format!("{amount}: {failure}") })
         }
+        Ended::Unknown(fate) => {
+            Err(FlowsError::Failed { failed: 1, all: 1, first: format!("{amount}: {}", fate.reason) })
+        }
     }
 }

@@ -59,7 +59,7 @@ impl Network for Known {
     }
 
     fn parties(&self) -> Vec<Name> {
-        self.0.iter().map(|party| party.name.clone()).collect()
+        self.parties.iter().map(|party| party.name.clone()).collect()
     }
 
     fn notaries(&self) -> Vec<Notary> {
@@ -153,7 +153,7 @@ pub(super) fn record(directory: &Path, count: usize, together: usize) -> Result<
     let before: Vec<_> = members.iter().map(|member| member.spy.take()).collect();
     run(&members, Work::Pay { outputs: 1 }, count, together)?;
     let batches: Vec<_> = members.iter().map(|member| member.spy.take()).collect();
-    let payments = signatures(&batches[1], &keys)?;
+    let payments = signatures(&batches[1], &keys[0], &service)?;
     if payments.len() != count {
         return Err(unexpected("payments recorded", payments.len()));
     }
@@ -221,7 +221,11 @@ fn hand_over(members: &[Member], from: &Member) -> Result<(), FlowsError> {
 }
 
 /// The payments that the payee recorded, each with the issuance of its coin.
-fn signatures(payee: &[Vec<Write>], keys: &[SigningKey; 3]) -> Result<Vec<Signatures>, FlowsError> {
+fn signatures(
+    payee: &[Vec<Write>],
+    payer: &SigningKey,
+    service: &SigningKey,
+) -> Result<Vec<Signatures>, FlowsError> {
     let mut issuances = std::collections::HashMap::new();
     let mut payments = Vec::new();
     for write in payee.iter().flatten() {
@@ -236,7 +240,7 @@ fn signatures(payee: &[Vec<Write>], keys: &[SigningKey; 3]) -> Result<Vec<Signat
     let pair = |payment: SignedTransaction| {
         let input = payment.transaction().inputs().first()?;
         let issuance = issuances.get(&input.transaction)?.clone();
-        Some(Signatures { payer: keys[0].clone(), notary: service.clone(), payment, issuance })
+        Some(Signatures { payer: payer.clone(), notary: service.clone(), payment, issuance })
     };
     Ok(payments.into_iter().filter_map(pair).collect())
 }

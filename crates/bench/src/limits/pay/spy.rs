@@ -4,7 +4,9 @@ use std::sync::{Mutex, PoisonError};
 
 use tally_contracts::{AttachmentId, Name, PublicKey, StateRef, Timestamp, TransactionId};
 use tally_store::{
-    Coin, CoinCursor, Consent, Consumption, FlowKey, FlowPage, FlowQuery, FlowRow, Outstanding, Past, Queues, Result, SavedFlow, Sqlite, StatePage, StateQuery, Store, Undelivered, UndeliveredQuery, UnresolvedRow, Usage, VaultState, Write,
+    Coin, CoinCursor, Consent, Consumption, FlowKey, FlowPage, FlowQuery, FlowRow, Outstanding, Past, Queues,
+    Result, SavedFlow, Sqlite, StatePage, StateQuery, Store, Undelivered, UndeliveredQuery, UnresolvedRow,
+    Usage, VaultState, Write,
 };
 
 /// A store beside which its batches are kept, in order.

@@ -28,6 +28,10 @@ impl Network for Nobody {
         Vec::new()
     }
 
+    fn parties(&self) -> Vec<Name> {
+        Vec::new()
+    }
+
     fn name_of(&self, _: &PublicKey) -> Option<Name> {
         None
     }
@@ -83,6 +87,8 @@ fn core(directory: &std::path::Path) -> Core {
         rates: Arc::new(|_, _| None),
         entropy: [1; 32],
         queue_bytes: 1 << 20,
+        policy: tally_protocols::consent::Policy::default(),
+        patience: std::time::Duration::ZERO,
     };
     let registry = Registry::new().flow::<Pay>().flow::<Give>();
     Core::open(parts, registry, Limits::default(), Meters::unread()).expect("a node")

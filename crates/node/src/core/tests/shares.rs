@@ -4,7 +4,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tally_contracts::cash::{CashCommand, CashState};
-use tally_contracts::{Contracts, NetworkId, PublicKey, Scheme, SignedTransaction, SigningKey, TransactionBuilder};
+use tally_contracts::{
+    Contracts, NetworkId, PublicKey, Scheme, SignedTransaction, SigningKey, TransactionBuilder,
+};
 use tally_flows::{Body, Context, Flow, FlowState, Message, Notary as NetworkNotary, Responder, Session};
 use tally_store::{Sqlite, SqliteOptions};
 
@@ -39,6 +41,10 @@ impl Network for Members {
     }
 
     fn notaries(&self) -> Vec<NetworkNotary> {
+        Vec::new()
+    }
+
+    fn parties(&self) -> Vec<Name> {
         Vec::new()
     }
 
@@ -99,6 +105,8 @@ fn core_in(directory: &Path, network: Arc<dyn Network>, limits: Limits) -> Core 
         rates: Arc::new(|_, _| None),
         entropy: [1; 32],
         queue_bytes: 1 << 20,
+        policy: tally_protocols::consent::Policy::default(),
+        patience: std::time::Duration::ZERO,
     };
     let registry = Registry::new().flow::<Records>().responder::<Listens>();
     Core::open(parts, registry, limits, Meters::unread()).expect("a node")

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tally_contracts::{AttachmentId, Name, StateRef, Timestamp, TransactionId};
 use tally_store::{
-    Aside, Consent, Consumption, FIRST_PAUSE_MS, FlowKey, FlowRow, FlowStatus, LONGEST_PAUSE_MS, MAX_PAGE_SIZE, MAX_REFERENCES, Mark, NewFlow, Past, Produced, QueueKey, Recorded, Result, SessionKey, Sort, StatePage, StateQuery, Status, StoreError, Undelivered, UnresolvedRow, VaultState, Write,
+    Aside, Consent, Consumption, FIRST_PAUSE_MS, FlowKey, FlowRow, FlowStatus, LONGEST_PAUSE_MS,
+    MAX_PAGE_SIZE, MAX_REFERENCES, Mark, NewFlow, Past, Produced, QueueKey, Recorded, Result, SessionKey,
+    Sort, StatePage, StateQuery, Status, StoreError, Undelivered, UnresolvedRow, VaultState, Write,
 };
 
 /// The largest number of a message.
@@ -327,6 +329,7 @@ impl Tables {
             Write::Transaction(recorded) => self.record(recorded),
             Write::Consented(consent) => {
                 self.consents.entry(consent.flow).or_insert_with(|| consent.clone());
+                Ok(())
             }
             Write::ConsumedElsewhere { state, by, at } => {
                 if let Some(number) = self.numbers.get(&state.transaction)
