@@ -102,7 +102,7 @@ async fn a_deleted_database_is_noticed_and_recovered_from_peers() {
     world.pay(0, "PartyB", "30.00 USD").await;
     world.pay(1, "PartyA", "1.00 USD").await;
     // A flow of A waits for one of B's that will be lost.
-    let asleep = json!({ "to": name("PartyB").to_string(), "after_ms": 3_600_000 });
+    let asleep = json!({ "to": name("PartyB").to_string(), "after_ms": 60_000 });
     let a = world.client(0).await;
     let asleep = a.start_flow(&start("Ping", &asleep, None)).await.expect("a start");
     world.pay(0, "PartyB", "1.00 USD").await;

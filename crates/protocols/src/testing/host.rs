@@ -230,7 +230,9 @@ impl Host for Memory {
                 Response::Names(state.parties.iter().map(|party| party.name.clone()).collect()).into()
             }
             Request::Shared { with, after } => Response::Shared(state.now.shared(with, *after)).into(),
-            Request::Consumers(_) if !state.notaries.iter().any(|notary| notary.party == self.me) => {
+            Request::Consumers(_)
+                if !state.notaries.iter().any(|notary| notary.party.name == self.me.name) =>
+            {
                 Response::Refused(FlowError::refused(format!("{} is not a notary", self.me))).into()
             }
             Request::Consumers(states) => {

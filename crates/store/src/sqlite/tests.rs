@@ -105,8 +105,8 @@ fn refuses_files_that_are_not_its_own() {
     drop(file);
     std::fs::remove_file(&options.path).unwrap();
     open().unwrap();
-    Connection::open(&options.path).unwrap().execute_batch("PRAGMA user_version = 4").unwrap();
-    assert!(matches!(open(), Err(StoreError::Newer { found: 4, known: 3 })), "{:?}", open());
+    Connection::open(&options.path).unwrap().execute_batch("PRAGMA user_version = 7").unwrap();
+    assert!(matches!(open(), Err(StoreError::Newer { found: 7, known: 6 })), "{:?}", open());
     let nowhere = SqliteOptions::new("/nonexistent/node.db");
     let refused = Sqlite::open(&nowhere).map(drop);
     assert!(matches!(&refused, Err(StoreError::Unreachable(_))), "{refused:?}");

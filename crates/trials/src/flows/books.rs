@@ -46,7 +46,7 @@ impl Books {
                 if let Some(producer) = recorded.get(&state.transaction) {
                     assert_eq!(
                         *producer.transaction().notary(),
-                        world.machines[notary].me,
+                        world.machines[notary].service,
                         "{state} has one notary"
                     );
                 }

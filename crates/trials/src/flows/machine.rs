@@ -120,6 +120,8 @@ pub(crate) fn service(organisation: &str) -> Party {
 
 pub(crate) struct Machine {
     pub(crate) me: Party,
+    /// Its notary service, as the network would name it.
+    pub(crate) service: Party,
     key: SigningKey,
     notary_key: SigningKey,
     pub(crate) disk: Arc<Disk>,
@@ -136,6 +138,7 @@ impl Machine {
     pub(crate) fn new(organisation: &str, disk: Disk, clock: SimClock) -> Self {
         Self {
             me: party(organisation),
+            service: service(organisation),
             key: key(organisation),
             notary_key: notary_key(organisation),
             disk: Arc::new(disk),

@@ -43,7 +43,7 @@ impl Map {
             ("key", Align::Left),
         ]);
         for party in map.parties {
-            let notary = map.notaries.iter().find(|notary| notary.key == party.key);
+            let notary = map.notaries.iter().find(|notary| notary.name == party.name);
             rows.row([
                 party.name,
                 notary.map_or("", |notary| kind(notary.kind)).to_owned(),
