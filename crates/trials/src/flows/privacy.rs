@@ -19,12 +19,12 @@ pub(crate) struct Findings {
     pub(crate) traces: u64,
 }
 
-/// Everything that is written as a length and then a value that begins with format 1.
+/// Everything that is written as a length and then a value that begins with format 2.
 fn values(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     (0..bytes.len().saturating_sub(5)).filter_map(|at| {
         let length = u32::from_le_bytes(*bytes[at..].first_chunk()?);
         let value = bytes.get(at + 4..)?.get(..usize::try_from(length).ok()?)?;
-        (value.len() > 40 && value[0] == 1).then_some(value)
+        (value.len() > 40 && value[0] == 2).then_some(value)
     })
 }
 
@@ -138,8 +138,7 @@ fn concerned(
 }
 
 /// A notary that does not validate sees inputs, references, time window and notary, and of what is consumed whose signatures
-/// consume it; an oracle its own commands and who
-/// signs what. Nobody else is shown a part.
+/// consume it; an oracle its own commands and who signs what. Nobody else is shown a part.
 fn parts(world: &World, parts: &[Vec<TearOff>]) {
     for (node, parts) in parts.iter().enumerate() {
         let me = &world.machines[node].me;
