@@ -166,6 +166,11 @@ impl Desk {
         lock(&self.recent).verified(None, id).is_some()
     }
 
+    /// Whether the network names this node as a notary.
+    pub(crate) fn is_notary(&self) -> bool {
+        self.is_notary
+    }
+
     /// Waits until a flow may be ready to run; `false` when the node stops.
     pub(crate) fn wait(&self) -> bool {
         let mut signals = lock(&self.signals);
@@ -518,6 +523,10 @@ impl Host for Desk {
                 response: Response::Done,
                 writes: vec![LedgerWrite::ConsumedElsewhere(states.clone())],
             },
+            Request::Recovered if self.is_notary => Response::Refused(FlowError::refused(
+                "what a notary has consumed is in no other node's database: it does not go on under this identity",
+            ))
+            .into(),
             Request::Recovered => {
                 Performed { response: Response::Done, writes: vec![LedgerWrite::Recovered] }
             }

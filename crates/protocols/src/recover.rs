@@ -130,6 +130,12 @@ impl Flow for Recover {
                 Err(error) => report.incomplete.push(Incomplete { party, reason: error.to_string() }),
             }
         }
+        if report.peers.is_empty()
+            && let Some(Incomplete { party, reason }) = report.incomplete.first()
+        {
+            let reason = format!("nobody has answered; {party}: {reason}");
+            return Err(FlowError::refused(reason));
+        }
         context.step("Asking the notaries");
         from_notaries(&context, &notaries, wait, &mut report).await?;
         context.recovered().await?;

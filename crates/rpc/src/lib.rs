@@ -16,6 +16,7 @@
 //! match client.run_flow(&start).await?.outcome {
 //!     Outcome::Completed(output) => println!("{output}"),
 //!     Outcome::Failed(failure) => println!("{failure}"),
+//!     Outcome::Unknown(fate) => println!("{}: {}", fate.transaction_id, fate.reason),
 //! }
 //! # Ok(())
 //! # }

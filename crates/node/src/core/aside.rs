@@ -42,10 +42,11 @@ impl Search<'_> {
         if units.is_empty() {
             return Ok(());
         }
-        let writes: Vec<Write> = units
-            .iter()
-            .flat_map(|place| batch.writes[batch.spans[*place].clone()].iter().cloned())
-            .collect();
+        // Names of queues and the node's standing come before all units, which build on them.
+        let mut writes: Vec<Write> = batch.writes[..batch.head()].to_vec();
+        for place in units.iter() {
+            writes.extend_from_slice(&batch.writes[batch.spans[*place].clone()]);
+        }
         let Err(error) = self.store.apply(&writes) else { return Ok(()) };
         if !error.is_of_writes() {
             return Err(error);
@@ -94,12 +95,14 @@ impl Core {
             .iter()
             .map(|(place, reason)| (batch.units[*place].flow, *place, reason.as_str()))
             .collect();
+        let head = batch.head();
         let rest = batch.writes.split_off(batch.spans.last().map_or(0, |span| span.end));
         let mut writes = Vec::with_capacity(batch.writes.len() + rest.len());
         let mut spans = Vec::with_capacity(batch.spans.len());
         let mut units = Vec::with_capacity(batch.units.len());
         let mut out: HashMap<FlowId, Vec<(Prepared, Vec<Write>)>> = HashMap::new();
         let mut all = batch.writes.into_iter();
+        writes.extend(all.by_ref().take(head));
         for ((place, unit), span) in batch.units.into_iter().enumerate().zip(batch.spans) {
             let own = all.by_ref().take(span.len());
             // Units of the same flow before the refused one stay.

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use tally_contracts::Name;
+use tally_contracts::{Name, Timestamp};
 use tally_flows::{Flow, Origin, View};
 use tally_messaging::{QueueId, Unfit};
 use tally_protocols::recover::Recover;
@@ -36,6 +36,14 @@ impl Core {
         }
         let mut past = Past::restore(stored).map_err(|error| OpenError::Past(error.to_string()))?;
         past.begin(own.0, self.draw());
+        if let Some(restored) = self.restored
+            && self.desk.is_notary()
+        {
+            past.need(format!(
+                "the database of a notary was restored from a backup of {} ms: nobody can tell what it has consumed since",
+                restored.taken.as_millis()
+            ));
+        }
         self.store().apply(&past.write().into_iter().collect::<Vec<_>>())?;
         if let Some(standing) = past.own() {
             past.durable(&self.me().name, &self.parts().key, &standing);
@@ -43,9 +51,26 @@ impl Core {
         if let Some(reason) = past.recovery() {
             tracing::error!(reason, "the node has to be recovered: `tally node recover`");
             self.engine.admit_only(Some(Recover::NAME));
+            self.pause_all(Timestamp::MAX);
+        } else if let Some(restored) = self.restored {
+            self.pause_all(restored.at);
         }
         *lock(&self.desk.past) = past;
         Ok(())
+    }
+
+    /// Pauses the flows of users that began before a time: on the newest database they may have done long ago what they
+    /// would do again from this one, with other states. A person ends each, or lets it go on.
+    fn pause_all(&self, before: Timestamp) {
+        let is_meant = |view: &View| {
+            matches!(view.origin, Origin::User { .. }) && *view.name != *Recover::NAME && view.at < before
+        };
+        for view in self.engine.views(None, usize::MAX).into_iter().filter(is_meant) {
+            tracing::warn!(flow = %view.flow, name = %view.name, "a flow of an older database is paused");
+            if let Err(error) = self.engine.pause(view.flow) {
+                tracing::error!(flow = %view.flow, %error, "the flow cannot be paused");
+            }
+        }
     }
 
     /// Sixteen random bytes.
@@ -156,6 +181,7 @@ impl Core {
         let reason = past.recovery().unwrap_or_default();
         tracing::error!(reason, "the node has to be recovered, or stopped: `tally node recover`");
         self.engine.admit_only(Some(Recover::NAME));
+        self.pause_all(Timestamp::MAX);
         drop(past);
         self.desk.queue.write_standing();
     }

@@ -87,6 +87,13 @@ pub(crate) struct Batch {
     pub(crate) standing: Option<super::past::Standing>,
 }
 
+impl Batch {
+    /// How many writes come before those of the first unit.
+    pub(crate) fn head(&self) -> usize {
+        self.spans.first().map_or(0, |span| span.start)
+    }
+}
+
 /// What a batch holds in the place of units that the store refuses.
 #[derive(Default)]
 pub(crate) struct SetAside {

@@ -152,6 +152,11 @@ impl Past {
         self.recovery.as_deref()
     }
 
+    /// The node has to be recovered, for this reason unless there is one.
+    pub(crate) fn need(&mut self, reason: String) {
+        self.recovery.get_or_insert(reason);
+    }
+
     pub(crate) fn recovered(&mut self) {
         self.recovery = None;
     }

@@ -194,6 +194,35 @@ fn a_flow_whose_unit_the_store_refuses_is_held_alone() {
     assert!(core.engine().is_empty());
 }
 
+/// The node's standing and new names of queues are written before the units of a batch; a unit that is set aside takes
+/// nothing of them with it, and nothing of its neighbours.
+#[test]
+fn what_a_batch_begins_with_stays_when_a_unit_is_set_aside() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (issue, first, second) = spent_twice();
+    let core = core(directory.path());
+    core.begin().expect("a standing");
+    let flows = [record(&core, &[&issue]), record(&core, &[&first])];
+    let poison = record(&core, &[&second]);
+    let others: Vec<_> = (0..5).map(|_| record(&core, &[])).collect();
+    settle(&core);
+    core.beat();
+    core.desk.queue.write_standing();
+    let peer = party("PartyB", 2).name;
+    let anew = Write::QueueAnew { peer: peer.clone(), queue: [7; 16] };
+    core.desk.queue.change(vec![anew], Box::new(|| ()));
+    assert!(core.commit().expect("the batch is written"), "with one unit less");
+    for flow in flows.iter().chain(&others) {
+        assert_eq!(outcome(&core, *flow), Some(Ok(Vec::new())));
+    }
+    assert!(held(&core, poison).contains("is consumed by"));
+    let after = core.store().past().expect("an answer");
+    assert!(after.standing.is_some());
+    assert_eq!(after.queues, [(peer, [7; 16])].into());
+    let stored = core.store().transactions(&[issue.id(), first.id(), second.id()]).expect("an answer");
+    assert_eq!(stored.iter().map(Option::is_some).collect::<Vec<_>>(), [true, true, false]);
+}
+
 /// Has PartyB say something in its session `number`.
 fn say(core: &Core, queue: QueueId, at: u64, number: u8, place: u64, body: Body) -> Result<(), Refusal> {
     let message = Message { session: SessionId([number; 16]), number: place, last: false, body };
