@@ -25,6 +25,8 @@ mod peers;
 mod process;
 mod service;
 mod settings;
+#[cfg(test)]
+mod testing;
 mod users;
 
 pub use core::{Core, Known, OpenError, Post, Request, Unavailable, VaultChange};

@@ -2,62 +2,16 @@
 
 use tally_contracts::bond::Terms;
 use tally_contracts::cash::{CashState, asset};
-use tally_contracts::{Scheme, State, StateRef};
+use tally_contracts::{State, StateRef};
 use tally_flows::{Origin, Outcome, Purchase, Start};
 use tally_protocols::consent::PurchaseRule;
-use tally_store::{Aside, Produced, Recorded, Sqlite, SqliteOptions, Write};
+use tally_store::{Aside, Produced, Recorded, Write};
 
 use super::*;
-
-struct Nobody;
-
-impl Network for Nobody {
-    fn id(&self) -> NetworkId {
-        NetworkId::from_bytes([0x4e; 32])
-    }
-
-    fn party(&self, _: &Name) -> Option<Party> {
-        None
-    }
-
-    fn parties(&self) -> Vec<Name> {
-        Vec::new()
-    }
-
-    fn notaries(&self) -> Vec<NetworkNotary> {
-        Vec::new()
-    }
-
-    fn is_certified(&self, _: &Party) -> bool {
-        false
-    }
-
-    fn name_of(&self, _: &PublicKey) -> Option<Name> {
-        None
-    }
-}
-
-const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
+use crate::testing::{NETWORK, NOW, Nobody, parts};
 
 fn desk(directory: &std::path::Path) -> Desk {
-    let key = SigningKey::from_secret(Scheme::Ed25519, &[1; 32]).expect("a key");
-    let name = Name::new("PartyA", "London", "GB").expect("a name");
-    let store = Sqlite::open(&SqliteOptions::new(directory.join("node.db"))).expect("a database");
-    let parts = Parts {
-        me: Party { name, key: key.public_key() },
-        key,
-        notary_key: None,
-        contracts: Arc::new(Contracts::shipped()),
-        store: Arc::new(store),
-        network: Arc::new(Nobody),
-        clock: Arc::new(|| NOW),
-        rates: Arc::new(|_, _| None),
-        entropy: [1; 32],
-        queue_bytes: 1 << 20,
-        policy: Policy::default(),
-        patience: Duration::ZERO,
-    };
-    Desk::new(parts, Meters::unread())
+    Desk::new(parts(directory, Arc::new(Nobody)), Meters::unread())
 }
 
 /// A flow whose requests end up in units.
@@ -265,7 +219,7 @@ struct Myself(Party);
 
 impl Network for Myself {
     fn id(&self) -> NetworkId {
-        NetworkId::from_bytes([0x4e; 32])
+        NETWORK
     }
 
     fn is_certified(&self, party: &Party) -> bool {

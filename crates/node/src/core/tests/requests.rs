@@ -1,41 +1,9 @@
 //! What a request id starts, and what it refuses.
 
-use tally_contracts::{Contracts, NetworkId, PublicKey, Scheme, SigningKey};
-use tally_flows::{Context, Flow, FlowError, Notary};
-use tally_store::{Sqlite, SqliteOptions};
+use tally_flows::{Context, Flow, FlowError};
 
 use super::*;
-use crate::Network;
-
-const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
-
-struct Nobody;
-
-impl Network for Nobody {
-    fn id(&self) -> NetworkId {
-        NetworkId::from_bytes([0x4e; 32])
-    }
-
-    fn is_certified(&self, _: &Party) -> bool {
-        true
-    }
-
-    fn party(&self, _: &Name) -> Option<Party> {
-        None
-    }
-
-    fn notaries(&self) -> Vec<Notary> {
-        Vec::new()
-    }
-
-    fn parties(&self) -> Vec<Name> {
-        Vec::new()
-    }
-
-    fn name_of(&self, _: &PublicKey) -> Option<Name> {
-        None
-    }
-}
+use crate::testing::{Nobody, parts};
 
 /// Says how much it was asked to pay.
 struct Pay;
@@ -73,23 +41,7 @@ impl Flow for Give {
 }
 
 fn core(directory: &std::path::Path) -> Core {
-    let key = SigningKey::from_secret(Scheme::Ed25519, &[1; 32]).expect("a key");
-    let name = Name::new("PartyA", "London", "GB").expect("a name");
-    let store = Sqlite::open(&SqliteOptions::new(directory.join("node.db"))).expect("a database");
-    let parts = Parts {
-        me: Party { name, key: key.public_key() },
-        key,
-        notary_key: None,
-        contracts: Arc::new(Contracts::shipped()),
-        store: Arc::new(store),
-        network: Arc::new(Nobody),
-        clock: Arc::new(|| NOW),
-        rates: Arc::new(|_, _| None),
-        entropy: [1; 32],
-        queue_bytes: 1 << 20,
-        policy: tally_protocols::consent::Policy::default(),
-        patience: std::time::Duration::ZERO,
-    };
+    let parts = parts(directory, Arc::new(Nobody));
     let registry = Registry::new().flow::<Pay>().flow::<Give>();
     Core::open(parts, registry, Limits::default(), Meters::unread()).expect("a node")
 }

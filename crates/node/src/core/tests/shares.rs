@@ -4,21 +4,12 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tally_contracts::cash::{CashCommand, CashState};
-use tally_contracts::{
-    Contracts, NetworkId, PublicKey, Scheme, SignedTransaction, SigningKey, TransactionBuilder,
-};
+use tally_contracts::{Contracts, NetworkId, PublicKey, SignedTransaction, TransactionBuilder};
 use tally_flows::{Body, Context, Flow, FlowState, Message, Notary as NetworkNotary, Responder, Session};
-use tally_store::{Sqlite, SqliteOptions};
 
 use super::*;
 use crate::Network;
-
-const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
-
-fn party(organisation: &str, number: u8) -> Party {
-    let key = SigningKey::from_secret(Scheme::Ed25519, &[number; 32]).expect("a key");
-    Party { name: Name::new(organisation, "London", "GB").expect("a name"), key: key.public_key() }
-}
+use crate::testing::{NETWORK, parts, party};
 
 /// A network in which PartyB may cease to be a member.
 #[derive(Default)]
@@ -28,7 +19,7 @@ struct Members {
 
 impl Network for Members {
     fn id(&self) -> NetworkId {
-        NetworkId::from_bytes([0x4e; 32])
+        NETWORK
     }
 
     fn is_certified(&self, _: &Party) -> bool {
@@ -93,21 +84,7 @@ pub(crate) fn core(directory: &Path) -> Core {
 }
 
 fn core_in(directory: &Path, network: Arc<dyn Network>, limits: Limits) -> Core {
-    let store = Sqlite::open(&SqliteOptions::new(directory.join("node.db"))).expect("a database");
-    let parts = Parts {
-        me: party("PartyA", 1),
-        key: SigningKey::from_secret(Scheme::Ed25519, &[1; 32]).expect("a key"),
-        notary_key: None,
-        contracts: Arc::new(Contracts::shipped()),
-        store: Arc::new(store),
-        network,
-        clock: Arc::new(|| NOW),
-        rates: Arc::new(|_, _| None),
-        entropy: [1; 32],
-        queue_bytes: 1 << 20,
-        policy: tally_protocols::consent::Policy::default(),
-        patience: std::time::Duration::ZERO,
-    };
+    let parts = parts(directory, network);
     let registry = Registry::new().flow::<Records>().responder::<Listens>();
     Core::open(parts, registry, limits, Meters::unread()).expect("a node")
 }
@@ -147,7 +124,7 @@ fn spent_twice() -> (SignedTransaction, SignedTransaction, SignedTransaction) {
         let transaction = builder.build([salt; 32], &Contracts::shipped()).expect("a transaction");
         SignedTransaction::new(transaction, []).expect("without signatures")
     };
-    let builder = || TransactionBuilder::new(NetworkId::from_bytes([0x4e; 32]), notary.clone());
+    let builder = || TransactionBuilder::new(NETWORK, notary.clone());
     let issue = build(builder().output(&cash).command(&CashCommand::Issue { nonce: 0 }, [me.key]), 1);
     let coin = issue.transaction().output(0).expect("a coin");
     let spend =
