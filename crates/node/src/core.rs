@@ -7,7 +7,7 @@ mod tests;
 #[cfg(test)]
 pub(crate) use tests::shares::core as fixture;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -149,8 +149,8 @@ pub struct Core {
     engine: Engine,
     post: OnceLock<Arc<dyn Post>>,
     restored: Option<Restored>,
-    /// Held while what a peer told is judged.
-    meeting: Mutex<()>,
+    /// Of each peer: held while what it says of its database is judged.
+    meetings: Mutex<HashMap<Name, Arc<Mutex<()>>>>,
     /// Messages of this node to itself that are not taken yet.
     loopback: Mutex<VecDeque<(u64, Bytes)>>,
     trackers: Mutex<Vec<Tracker>>,
@@ -179,7 +179,7 @@ impl Core {
             engine,
             post: OnceLock::new(),
             restored: queues.restored,
-            meeting: Mutex::default(),
+            meetings: Mutex::default(),
             loopback: Mutex::default(),
             trackers: Mutex::default(),
             refused: AtomicBool::new(false),

@@ -74,6 +74,12 @@ impl Core {
     /// # Errors
     /// See [`CourierError`]; what is due stays due.
     pub fn deliver_due(&self) -> Result<usize, CourierError> {
+        // Before anything is started, which a node that drains refuses. And not when metrics are asked for: that is on a
+        // thread that must not wait for the database.
+        let outstanding = self.store().outstanding()?;
+        let gauge = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        self.meters().undelivered.set(gauge(outstanding.undelivered));
+        self.meters().unresolved.set(gauge(outstanding.unresolved));
         let mut under_way = lock(&self.courier().under_way);
         let UnderWay { delivering, resolving } = &mut *under_way;
         delivering.retain(|_, flow| self.engine().holds(*flow));
@@ -113,11 +119,6 @@ impl Core {
             }
             after = Some((party, LAST));
         }
-        // Counted here and not when metrics are asked for: that is on a thread that must not wait for the database.
-        let outstanding = self.store().outstanding()?;
-        let gauge = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-        self.meters().undelivered.set(gauge(outstanding.undelivered));
-        self.meters().unresolved.set(gauge(outstanding.unresolved));
         Ok(started)
     }
 }

@@ -372,6 +372,28 @@ impl Desk {
         Ok(shared)
     }
 
+    /// While this node recovers: a state of the vault that one of these transactions consumes although another recorded
+    /// one has. The notary has attested both. The flow reports it and goes on, since nobody could end the recovery if it
+    /// were held. In a node that works such a flow is held for a person.
+    fn conflict_in_recovery(
+        &self,
+        transactions: &[Arc<SignedTransaction>],
+    ) -> Result<Option<FlowError>, Trouble> {
+        if lock(&self.past).recovery().is_none() {
+            return Ok(None);
+        }
+        for transaction in transactions {
+            let id = transaction.id();
+            let known = self.parts.store.vault(transaction.transaction().inputs()).map_err(trouble)?;
+            for state in known.into_iter().flatten() {
+                if let Some((consumed_by, _)) = state.consumed.filter(|(by, _)| *by != id) {
+                    return Ok(Some(FlowError::Conflict { state: state.reference, consumed_by }));
+                }
+            }
+        }
+        Ok(None)
+    }
+
     /// A page of the vault's unconsumed states.
     fn unconsumed(&self, cursor: Option<String>) -> Result<Unconsumed, Trouble> {
         let query = StateQuery { cursor, page_size: tally_store::MAX_PAGE_SIZE, ..StateQuery::default() };
@@ -460,6 +482,9 @@ impl Host for Desk {
                 Performed { response: Response::Done, writes }
             }
             Request::Record(transactions) => {
+                if let Some(conflict) = self.conflict_in_recovery(transactions)? {
+                    return Ok(Response::Refused(conflict).into());
+                }
                 let mut recent = lock(&self.recent);
                 for transaction in transactions {
                     recent.record(flow, transaction.clone());
@@ -525,6 +550,10 @@ impl Host for Desk {
             },
             Request::Recovered if self.is_notary => Response::Refused(FlowError::refused(
                 "what a notary has consumed is in no other node's database: it does not go on under this identity",
+            ))
+            .into(),
+            Request::Recovered if !lock(&self.past).is_newest() => Response::Refused(FlowError::refused(
+                "another database of this node has gone on meanwhile: stop the other process, then recover again",
             ))
             .into(),
             Request::Recovered => {

@@ -30,6 +30,10 @@ use crate::resolve::{Attachments, History, Offered, Reply};
 pub const WAIT_MS: u64 = 30_000;
 /// Most states that a notary is asked for at once.
 pub const STATES: usize = 1_000;
+/// How many times [`WAIT_MS`] a peer has for all its pages, and how long it has besides for each transaction that it
+/// gives: a peer that is slow on purpose holds a recovery up for so long and no longer.
+const WAITS: u32 = 40;
+const FOR_EACH_TRANSACTION: Duration = Duration::from_millis(20);
 /// How long a node that was asked waits for the next question.
 const UNHEARD: Duration = Duration::from_secs(600);
 /// Most pages that one peer gives in one session: more is no ledger that it shares with this node.
@@ -42,7 +46,8 @@ pub struct RecoverArguments {
     /// The peers to ask; everybody on the network map if absent or empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub peers: Vec<Name>,
-    /// How long a peer has for each page, in milliseconds; [`WAIT_MS`] if absent.
+    /// How long a peer has for each page, in milliseconds; [`WAIT_MS`] if absent. For all its pages it has forty times
+    /// that, and 20 ms for each transaction that it gives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_ms: Option<u64>,
 }
@@ -108,7 +113,10 @@ impl Flow for Recover {
     const VERSION: u32 = 1;
     const ARGUMENTS: &'static [(&'static str, &'static str)] = &[
         ("peers", "whom to ask; everybody on the network map if absent"),
-        ("wait_ms", "how many milliseconds a peer has for each page; 30000 if absent"),
+        (
+            "wait_ms",
+            "how many milliseconds a peer has for each page, and forty times that for all; 30000 if absent",
+        ),
     ];
     type Arguments = RecoverArguments;
     type Output = Recovered;
@@ -156,7 +164,8 @@ async fn from_peer(
     transactions: &mut u64,
 ) -> Result<(), FlowError> {
     let opened = context.open(peer).await?;
-    let mut session = within(context, &opened, wait).await;
+    let began = context.now().await;
+    let mut session = opened.until(began.saturating_add(wait));
     let mut place = 0;
     session.send(&Question::Shared(place)).await;
     for _ in 0..PAGES {
@@ -188,10 +197,16 @@ async fn from_peer(
             }
             None => Question::Nothing,
         };
-        session = within(context, &opened, wait).await;
+        let now = context.now().await;
+        session = opened.until(now.saturating_add(wait));
         session.send(&Reply::Answer(question)).await;
         if next.is_none() {
             return Ok(());
+        }
+        let given = u32::try_from(*transactions).unwrap_or(u32::MAX);
+        let patience = wait.saturating_mul(WAITS).saturating_add(FOR_EACH_TRANSACTION.saturating_mul(given));
+        if now > began.saturating_add(patience) {
+            return Err(FlowError::Timeout { party: peer.clone() });
         }
     }
     let reason = format!("more than {PAGES} pages of its ledger");

@@ -63,6 +63,9 @@ fn what_seeds_found_stays_mended() {
     // 11250: a person killed the buyer's half of a delivery versus payment after it had signed, so that its coin was free
     // again; a payment took it, and the notary told that payment of the delivery. The books did not expect that.
     let _ = run(11_250);
+    // 23509: a liar ended its half of a delivery versus payment after the buyer had signed, and had it made final later.
+    // The buyer's next payment took the same coin, and the notary refused it. The books did not expect that of a liar.
+    let _ = run_liars(23_509);
 }
 
 /// A store that loses something breaks a promise, and some seed shows it.

@@ -114,8 +114,9 @@ impl Core {
     pub fn meet(&self, peer: &Name, told: &[u8], queue: Option<QueueId>) -> Result<(), Unfit> {
         let party = (self.parts().network.party(peer))
             .ok_or_else(|| Unfit::Invalid(format!("{peer} is not a member of the network")))?;
-        // One at a time, so that what is judged new is remembered before it is judged again.
-        let _turn = lock(&self.meeting);
+        // One at a time of each peer, so that what is judged new is remembered before it is judged again.
+        let meeting = lock(&self.meetings).entry(peer.clone()).or_default().clone();
+        let _turn = lock(&meeting);
         let another = queue.is_some_and(|queue| lock(&self.desk.inbound).sends_over_another(peer, queue));
         let verdict = lock(&self.desk.past).judge(&party, told, another);
         let (anew, forgotten) = match verdict {

@@ -157,8 +157,16 @@ impl Past {
         self.recovery.get_or_insert(reason);
     }
 
+    /// Whether a recovery from here on makes this database the newest: none is known that was begun later.
+    pub(crate) fn is_newest(&self) -> bool {
+        self.own.is_some_and(|own| own.era >= self.highest_era)
+    }
+
+    /// A recovery ended. It counts unless a peer has shown meanwhile that the node went on from yet another database.
     pub(crate) fn recovered(&mut self) {
-        self.recovery = None;
+        if self.is_newest() {
+            self.recovery = None;
+        }
     }
 
     /// The node's own standing as the store keeps it.
@@ -313,5 +321,21 @@ mod tests {
             past.recovered();
             assert!(!shows(&mut past, &evidence));
         }
+    }
+
+    #[test]
+    fn a_recovery_does_not_count_once_another_database_has_gone_on() {
+        let (a, b) = (party("A"), party("B"));
+        let mut past = Past::default();
+        past.begin([1; 16], [2; 16]);
+        past.need("a restored database".to_owned());
+        past.renew([5; 16]);
+        // While the recovery runs, a peer shows that a copy was recovered later.
+        assert!(past.superseded(&a.0, &b.0.name, &signed(&a, 3, 1, 8, 7)));
+        past.recovered();
+        assert!(past.recovery().is_some() && !past.is_newest());
+        past.renew([6; 16]);
+        past.recovered();
+        assert_eq!(past.recovery(), None);
     }
 }

@@ -50,13 +50,20 @@ impl Books {
         }
     }
 
-    /// A person killed a flow of this node after it had signed for a state, which others went on to consume: whoever
-    /// takes the state meanwhile learns so from the notary.
+    /// This node had signed for a state, and the flow that was to make that final ended otherwise: a person killed it
+    /// here or at the counterparty, or the counterparty lies. Others went on to consume the state: a flow that takes it
+    /// meanwhile learns so from the notary.
     fn was_signed_away(&self, world: &World, node: usize, error: &FlowError) -> bool {
         let FlowError::Conflict { state, consumed_by } = error else { return false };
+        let left_open = |outcome: &Vec<u8>| match borsh::from_slice(outcome) {
+            Ok(Outcome::Err(FlowError::Counterparty { party, kind, .. })) => {
+                kind == "killed" || world.lied.contains(&world.index(&party))
+            }
+            Ok(Outcome::Err(error)) => error.code() == "killed" || error.fate() != Fate::Refused,
+            _ => false,
+        };
         let audit = world.machines[node].disk.audit();
-        let is_killed = |outcome: &Vec<u8>| matches!(borsh::from_slice(outcome), Ok(Outcome::Err(error)) if error.code() == "killed" || error.fate() != Fate::Refused);
-        self.consumer.get(state) == Some(consumed_by) && audit.ended.values().any(is_killed)
+        self.consumer.get(state) == Some(consumed_by) && audit.ended.values().any(left_open)
     }
 
     fn explains(&self, asked: &Asked, error: &FlowError, raced: &BTreeSet<StateRef>, skewed: bool) -> bool {
