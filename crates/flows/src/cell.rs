@@ -127,7 +127,9 @@ pub(crate) struct SessionState {
     pub(crate) index: Option<u32>,
     /// Bytes in `inbound`.
     pub(crate) held_bytes: usize,
-    /// How many of them are counted in the peer's share.
+    /// Bytes that this run remembers of messages that it has digested: in the journal and in the flow's own memory.
+    pub(crate) digested_bytes: usize,
+    /// How many of both are counted in the peer's share.
     pub(crate) charged_bytes: usize,
     /// This node ended the session, because it could not keep what came.
     pub(crate) is_cut: bool,
@@ -165,6 +167,7 @@ impl SessionState {
             sent: 0,
             index,
             held_bytes: 0,
+            digested_bytes: 0,
             charged_bytes: 0,
             is_cut: false,
         }
@@ -179,6 +182,17 @@ impl SessionState {
         self.inbound.insert(number, Arrived { body, last });
         self.held_bytes = self.held_bytes.saturating_add(bytes).saturating_add(MESSAGE_BYTES);
         true
+    }
+
+    /// What the peer makes this node keep for the session.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        self.held_bytes.saturating_add(self.digested_bytes)
+    }
+
+    /// Counts what is remembered of a digested message: its digest in the journal, and what a flow makes of it, which
+    /// takes about twice as much.
+    pub(crate) fn remember(&mut self, digest: &[u8]) {
+        self.digested_bytes = self.digested_bytes.saturating_add(digest.len().saturating_mul(3));
     }
 
     /// The first number that the flow has not read and that did not come.
@@ -357,6 +371,7 @@ impl State {
         for session in &mut self.sessions {
             session.read = 0;
             session.sent = 0;
+            session.digested_bytes = 0;
         }
     }
 

@@ -37,7 +37,8 @@ pub struct Limits {
     /// Flows under way that one peer started. A peer opens a session by starting a flow, so that this limits the
     /// sessions that it opened as well.
     pub peer_flows: usize,
-    /// Bytes of one peer's messages that are kept for flows under way, in all sessions together.
+    /// Bytes of one peer's messages that are kept for flows under way, in all sessions together, with what flows remember
+    /// of messages that they have digested (see [`Session::receive_kept`](crate::Session::receive_kept)).
     pub peer_bytes: usize,
     /// Bytes of a session that are kept for its flow.
     pub session_bytes: usize,
@@ -522,9 +523,10 @@ impl Engine {
     /// Counts what is kept for a flow's sessions by peer.
     fn charge(&self, state: &mut State) {
         for session in &mut state.sessions {
-            if session.charged_bytes != session.held_bytes && session.peer != self.me.name {
-                lock(&self.shares).keep(&session.peer, session.charged_bytes, session.held_bytes);
-                session.charged_bytes = session.held_bytes;
+            let kept = session.kept_bytes();
+            if session.charged_bytes != kept && session.peer != self.me.name {
+                lock(&self.shares).keep(&session.peer, session.charged_bytes, kept);
+                session.charged_bytes = kept;
             }
         }
     }

@@ -183,7 +183,8 @@ pub struct FlowsSection {
     pub limit: usize,
     /// Flows under way that one peer started here at most; 0 for 10,000.
     pub peer_limit: usize,
-    /// Bytes of one peer's messages that are kept for flows under way; 0 for 64 MiB.
+    /// Bytes of one peer's messages that are kept for flows under way, with what is remembered of the histories that it
+    /// sends (about 250 bytes for each transaction); 0 for 64 MiB.
     pub peer_bytes: usize,
     /// How long nothing may be heard of the peer that started a flow before the flow ends, in milliseconds; 0 for a day.
     pub silence_ms: u64,

@@ -31,10 +31,11 @@ pub const ASKED: usize = 100;
 pub const BATCH_TRANSACTIONS: usize = 500;
 /// Most bytes of transactions in one answer, unless a single one has more.
 pub const BATCH_BYTES: usize = 512 << 10;
-/// Most transactions of a history that is fetched.
-pub const HISTORY_TRANSACTIONS: usize = 100_000;
-/// Most bytes of a history that is fetched (256 MiB).
-pub const HISTORY_BYTES: u64 = 256 << 20;
+/// Most transactions of a history that is fetched. The share of memory that the peer who sends it has at this node
+/// (`Limits::peer_bytes`) may allow fewer: about 250 bytes are remembered of each until the whole history is verified.
+pub const HISTORY_TRANSACTIONS: usize = 1_000_000;
+/// Most bytes of a history that is fetched (2 GiB). They are kept in the database until they are verified.
+pub const HISTORY_BYTES: u64 = 2 << 30;
 /// Bytes of each part of an attachment but its last.
 pub const PART_BYTES: usize = 256 << 10;
 /// Most attachments that are fetched for one offer.

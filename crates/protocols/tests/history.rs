@@ -64,3 +64,23 @@ fn a_tangled_history_is_verified_in_order() {
     let total: u64 = parties.iter().map(|issuer| network.cash(&dave, "USD", issuer)).sum();
     assert_eq!(total, 3000);
 }
+
+/// `--ignored`: it takes minutes. Prints how long a history of 150,000 transactions takes, and what it costs its sender of
+/// the share that it has here.
+#[test]
+#[ignore = "minutes"]
+fn a_history_of_150_000_transactions_is_received() {
+    let mut network = Network::new();
+    let (alice, bob) = (network.party("Alice"), network.party("Bob"));
+    network.notary("Notary", false);
+    network.run(&alice, "CashIssue", json!({ "amount": "1.00 USD" })).unwrap();
+    let depth = 150_000;
+    for _ in 0..depth {
+        pay(&mut network, &alice, &alice, "1.00 USD", &alice);
+    }
+    let began = Instant::now();
+    pay(&mut network, &alice, &bob, "1.00 USD", &alice);
+    println!("{depth} deep: {:?}, {} messages", began.elapsed(), network.received(&bob).len());
+    assert_eq!(network.cash(&bob, "USD", &alice), 100);
+    network.ledger(&bob, |ledger| assert_eq!(ledger.transactions.len(), depth + 2));
+}

@@ -2,9 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use serde_json::{Value, json};
 use tally_contracts::Name;
-use tally_flows::{Body, FlowError, Message};
+use tally_flows::{Body, FlowError, Message, Shared};
 use tally_protocols::testing::{Event, Ledger, Network};
 
 fn pay(
@@ -166,6 +169,45 @@ fn a_peer_that_forges_is_named_and_the_others_complete_the_recovery() {
     assert_eq!(report["incomplete"][0]["party"], json!(alice), "{report}");
     // Carol has the second payment and, as its history, the first.
     assert_eq!(books(&network, &bob).1, before.1);
+}
+
+/// A peer that answers just in time, and never says that its ledger ends, holds a recovery up for a while only.
+#[test]
+fn a_peer_that_never_ends_is_given_up_and_the_others_complete_the_recovery() {
+    let (mut network, [alice, bob, carol]) = world(false);
+    pay(&mut network, &alice, &bob, "10.00 USD", &alice).unwrap();
+    pay(&mut network, &bob, &carol, "10.00 USD", &alice).unwrap();
+    network.replace_memory(&bob, Ledger::default());
+    let pages = Arc::new(AtomicU64::new(0));
+    let (liar, victim, counter) = (alice.clone(), bob.clone(), pages.clone());
+    network.set_tamper(Some(Box::new(move |from, to, bytes| {
+        let Ok(mut message) = Message::decode(bytes) else { return };
+        if (from, to) == (&liar, &victim)
+            && let Body::Data(payload) = &mut message.body
+            && borsh::from_slice::<Shared>(payload).is_ok()
+        {
+            let page = counter.fetch_add(1, Ordering::Relaxed);
+            let endless = Shared { transactions: Vec::new(), next: Some(page + 1) };
+            *payload = borsh::to_vec(&endless).unwrap();
+            *bytes = message.encode();
+        }
+    })));
+    let recovery = network.start(&bob, "Recover", json!({ "wait_ms": 5000 })).unwrap();
+    let mut seen = 0;
+    while network.result(&bob, recovery).is_none() {
+        let event = network.events().first().cloned().expect("something happens until it ends");
+        network.happen(&event);
+        let now = pages.load(Ordering::Relaxed);
+        if now > seen {
+            network.advance(4_000);
+            seen = now;
+        }
+        assert!(seen < 100, "the peer is asked for ever");
+    }
+    let report = network.result(&bob, recovery).unwrap().unwrap();
+    assert_eq!(report["incomplete"][0]["party"], json!(alice), "{report}");
+    assert!(report["incomplete"].as_array().unwrap().len() == 1, "{report}");
+    assert_eq!(report["peers"][0]["party"], json!(carol), "{report}");
 }
 
 /// Sessions with a node that lost its memory end: nobody waits for ever.

@@ -64,6 +64,7 @@ impl Session {
                 };
                 state.cursor += 1;
                 self.empty(&mut state);
+                state.session(self.id).remember(&result);
                 drop(state);
                 return Poll::Ready(self.decode(&result));
             }
@@ -106,7 +107,9 @@ impl Session {
         let mut state = cell.state();
         match performed {
             Ok(performed) => {
-                state.did(Step::Digested(encode(&result)));
+                let digest = encode(&result);
+                state.session(self.id).remember(&digest);
+                state.did(Step::Digested(digest));
                 state.writes.extend(performed.writes);
                 self.empty(&mut state);
                 Poll::Ready(Ok(result))

@@ -53,6 +53,9 @@ impl Responder for Obey {
             "listen" => {
                 let _: String = session.receive().await?;
             }
+            "digest" => loop {
+                let _: Vec<u8> = session.receive_kept(|all: Vec<u8>| Ok((all, Vec::new()))).await?;
+            },
             "panic" => {
                 PANICS.fetch_add(1, Ordering::SeqCst);
                 panic!("as ordered");

@@ -166,3 +166,33 @@ fn the_flows_of_a_peer_that_is_no_longer_a_member_end_durably() {
     assert_eq!((world.outcome("Bob", carols), world.outcome("Bob", own)), (None, None));
     assert_eq!(world.node("Bob").engine.len(), 2);
 }
+
+#[test]
+fn what_is_remembered_of_digested_messages_counts_in_the_peers_share() {
+    let mut world = World::with_limits(registry, small());
+    let flow = order(&world, "Alice", 0, "digest");
+    let send = |world: &World, place: u64| {
+        let (session, _) = session(&name("Alice"), 0);
+        let body = Body::Data(encode(&vec![0_u8; 1_000]));
+        let message = Message { session, number: place, last: false, body };
+        deliver(world, "Alice", &message).expect("a good message");
+    };
+    let share = |world: &World| world.node("Bob").engine.share_of(&name("Alice")).1;
+    let before = share(&world);
+    send(&world, 1);
+    let each = share(&world) - before;
+    assert!((3_000..4_000).contains(&each), "{each}");
+    send(&world, 2);
+    send(&world, 3);
+    assert_eq!(share(&world), before + 3 * each);
+    // Restarts and runs from the beginning count it once.
+    world.restart("Bob", registry);
+    world.settle();
+    assert_eq!(share(&world), before + 3 * each);
+    // With no room left the session ends, and all of its share is free again.
+    send(&world, 4);
+    assert_eq!(world.outcome("Bob", flow), None);
+    send(&world, 5);
+    assert!(matches!(world.outcome("Bob", flow), Some(Err(FlowError::TooLarge { .. }))));
+    assert_eq!(share(&world), 0);
+}

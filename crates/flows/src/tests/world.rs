@@ -59,6 +59,7 @@ impl Host for Desk {
             )
             .into(),
             Request::Notaries => Response::Notaries(Vec::new()).into(),
+            Request::Keep(transactions) if transactions.is_empty() => Response::Done.into(),
             other => panic!("the tests do not ask to {}", other.describe()),
         })
     }

@@ -34,7 +34,8 @@ impl Core {
                 outbound.name_anew(peer, QueueId(*queue));
             }
         }
-        let mut past = Past::restore(stored).map_err(|error| OpenError::Past(error.to_string()))?;
+        let mut past = Past::restore(self.parts().network.id(), stored)
+            .map_err(|error| OpenError::Past(error.to_string()))?;
         past.begin(own.0, self.draw());
         if let Some(restored) = self.restored
             && self.desk.is_notary()

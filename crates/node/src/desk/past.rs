@@ -9,11 +9,12 @@
 use std::collections::HashMap;
 
 use borsh::{BorshDeserialize, BorshSerialize};
-use tally_contracts::{Name, Party, Signature, SigningKey};
+use tally_contracts::{Name, NetworkId, Party, Signature, SigningKey};
 use tally_store::Write;
 
-/// What a standing is signed under, with the node's name between.
-const DOMAIN: &[u8] = b"tallystick node standing 1\0";
+/// What a standing is signed under, before the network's id and the node's name: a node that has one key in two networks
+/// is not told of one network's databases in the other.
+const DOMAIN: &[u8] = b"tallystick node standing 2\0";
 
 /// Where a database stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
@@ -71,6 +72,7 @@ pub(crate) struct PastError {
 /// The node's memory of its own past and of its peers'.
 #[derive(Default)]
 pub(crate) struct Past {
+    network: [u8; 32],
     own: Option<Standing>,
     highest_era: u64,
     /// The signed form of the standing that is durable; empty before there is one.
@@ -79,23 +81,24 @@ pub(crate) struct Past {
     peers: HashMap<Name, Known>,
 }
 
-fn message(name: &Name, standing: &Standing) -> Vec<u8> {
+fn message(network: &[u8; 32], name: &Name, standing: &Standing) -> Vec<u8> {
     let mut message = DOMAIN.to_vec();
+    message.extend(network);
     message.extend(borsh::to_vec(name.as_str()).expect("a name is written to memory"));
     message.extend(borsh::to_vec(standing).expect("a standing is written to memory"));
     message
 }
 
-/// A standing that this party signed; `None` for anything else.
-fn read(party: &Party, bytes: &[u8]) -> Option<Standing> {
-    let Signed { standing, signature } = borsh::from_slice(bytes).ok()?;
-    signature.verify(&party.key, &message(&party.name, &standing)).ok()?;
-    Some(standing)
-}
-
 impl Past {
-    /// What the store remembers.
-    pub(crate) fn restore(past: tally_store::Past) -> Result<Self, PastError> {
+    /// A standing that this party signed for this network; `None` for anything else.
+    fn read(&self, party: &Party, bytes: &[u8]) -> Option<Standing> {
+        let Signed { standing, signature } = borsh::from_slice(bytes).ok()?;
+        signature.verify(&party.key, &message(&self.network, &party.name, &standing)).ok()?;
+        Some(standing)
+    }
+
+    /// What the store remembers of a node in this network.
+    pub(crate) fn restore(network: NetworkId, past: tally_store::Past) -> Result<Self, PastError> {
         let decode = |what: &str| {
             let what = what.to_owned();
             move |source| PastError { what, source }
@@ -111,6 +114,7 @@ impl Past {
             peers.insert(name, Known { signed, standing });
         }
         Ok(Self {
+            network: *network.as_bytes(),
             own: own.as_ref().map(|own| own.standing),
             highest_era: own.map_or(0, |own| own.highest_era),
             told: Vec::new(),
@@ -178,7 +182,7 @@ impl Past {
 
     /// This standing is durable and may be told.
     pub(crate) fn durable(&mut self, name: &Name, key: &SigningKey, standing: &Standing) {
-        let signature = key.sign(&message(name, standing));
+        let signature = key.sign(&message(&self.network, name, standing));
         let signed = Signed { standing: *standing, signature };
         self.told = borsh::to_vec(&signed).expect("a standing is written to memory");
     }
@@ -191,7 +195,7 @@ impl Past {
     /// What to make of what `peer` told; `None` when it is not signed by it. `another`: it sends over another queue than
     /// it did before.
     pub(crate) fn judge(&self, peer: &Party, told: &[u8], another: bool) -> Option<Verdict> {
-        let standing = read(peer, told)?;
+        let standing = self.read(peer, told)?;
         let Some(known) = self.peers.get(&peer.name) else {
             return Some(Verdict::News { anew: false, forgotten: another });
         };
@@ -216,7 +220,7 @@ impl Past {
     /// `peer` shows a standing of this node. `true` when it proves that the node has to be recovered, which it did not
     /// know before, or more than it knew.
     pub(crate) fn superseded(&mut self, me: &Party, peer: &Name, evidence: &[u8]) -> bool {
-        let (Some(own), Some(shown)) = (self.own, read(me, evidence)) else { return false };
+        let (Some(own), Some(shown)) = (self.own, self.read(me, evidence)) else { return false };
         let same_life = shown.life == own.life && shown.era == own.era;
         let newer = if same_life {
             let (rank, own_rank) = (shown.generation, own.generation);
@@ -291,6 +295,9 @@ mod tests {
         for told in [signed(&a, 1, 4, 1, 1), signed(&a, 1, 5, 1, 2), signed(&a, 1, 9, 8, 1)] {
             assert_eq!(judge(&past, &told, false), Verdict::Superseded(first.clone()));
         }
+        // Nor does what it signed for another network.
+        let elsewhere = Past { network: [7; 32], ..Past::default() };
+        assert_eq!(elsewhere.judge(&a.0, &first, false), None);
         // What another signed is nobody's standing.
         assert_eq!(past.judge(&a.0, &signed(&party("B"), 9, 9, 9, 9), false), None);
         assert_eq!(past.judge(&a.0, b"", false), None);
