@@ -5,7 +5,7 @@ use std::sync::Arc;
 use borsh::{BorshDeserialize, BorshSerialize};
 use tally_contracts::{Name, StateAndRef, Timestamp, TransactionId, TransactionSignature};
 
-use crate::service::{Committed, LedgerWrite, Notary, Rate, Request, Response, Shared, Unconsumed};
+use crate::service::{Committed, LedgerWrite, Notaries, Rate, Request, Response, Shared, Unconsumed};
 use crate::{FlowError, FlowId, Message, SessionId};
 
 /// Who started a flow.
@@ -138,7 +138,7 @@ pub(crate) enum Step {
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub(crate) enum Answer {
     Party(Option<tally_contracts::Party>),
-    Notaries(Vec<Notary>),
+    Notaries(Notaries),
     Signature(TransactionSignature),
     States(Vec<StateAndRef>),
     /// Which of the transactions were found; they are read again.

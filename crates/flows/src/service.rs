@@ -18,7 +18,7 @@ use crate::{FlowError, FlowId, Unit};
 pub enum Request {
     /// Who bears this name? Answered by [`Response::Party`].
     Party(Name),
-    /// Which notaries does the network have? Answered by [`Response::Notaries`].
+    /// Which notaries does the network have, and which did it have? Answered by [`Response::Notaries`].
     Notaries,
     /// Sign a transaction's id with one of the node's keys. Answered by [`Response::Signature`].
     Sign {
@@ -208,8 +208,8 @@ pub struct Selection {
     pub asset: String,
     /// Minor units needed.
     pub quantity: u64,
-    /// Only states of this notary.
-    pub notary: Option<Name>,
+    /// Only states of this notary, by name and key: states of its former key are none of it.
+    pub notary: Option<Party>,
     /// Whether to wait, for as long as the node's configuration says, while other flows hold what is missing.
     pub wait: bool,
 }
@@ -274,6 +274,32 @@ pub struct Notary {
     pub validating: bool,
 }
 
+/// The notaries of the network, of now and of before.
+#[derive(Clone, Debug, Default, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub struct Notaries {
+    /// Those that make new transactions final, by name.
+    pub current: Vec<Notary>,
+    /// Names and keys of those of the past: what they signed counts as history, nothing new does.
+    pub former: Vec<Party>,
+}
+
+impl Notaries {
+    /// The notary that this is the name and key of, if it is one now.
+    pub fn current(&self, party: &Party) -> Option<&Notary> {
+        self.current.iter().find(|notary| notary.party == *party)
+    }
+
+    /// The notary that bears this name now.
+    pub fn named(&self, name: &Name) -> Option<&Notary> {
+        self.current.iter().find(|notary| notary.party.name == *name)
+    }
+
+    /// Whether this is the name and key of a notary of before, and not of one of now.
+    pub fn is_former(&self, party: &Party) -> bool {
+        self.former.contains(party) && self.current(party).is_none()
+    }
+}
+
 /// Recorded transactions in which a key takes part: it has to sign, or is a participant of an output.
 #[derive(Clone, Debug, Default, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Shared {
@@ -306,7 +332,7 @@ pub struct Rate {
 #[expect(missing_docs, reason = "each variant is described by the request that it answers")]
 pub enum Response {
     Party(Option<Party>),
-    Notaries(Vec<Notary>),
+    Notaries(Notaries),
     Signature(TransactionSignature),
     States(Vec<StateAndRef>),
     Transactions(Vec<Option<Arc<SignedTransaction>>>),

@@ -234,8 +234,8 @@ impl Network for Myself {
         (*name == self.0.name).then(|| self.0.clone())
     }
 
-    fn notaries(&self) -> Vec<NetworkNotary> {
-        Vec::new()
+    fn notaries(&self) -> Notaries {
+        Notaries::default()
     }
 
     fn name_of(&self, _: &PublicKey) -> Option<Name> {

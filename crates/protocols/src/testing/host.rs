@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tally_contracts::{Name, Party, Role, SigningKey, Timestamp, TransactionId, sign};
 use tally_flows::{
-    AttachmentPart, Committed, FlowError, FlowId, Host, LedgerWrite, Notary, Performed, Rate, Request,
+    AttachmentPart, Committed, FlowError, FlowId, Host, LedgerWrite, Notaries, Performed, Rate, Request,
     Response, Trouble, Unit,
 };
 
@@ -50,7 +50,7 @@ pub(super) struct State {
     pub(super) taken: BTreeSet<(Name, u64)>,
     pub(super) next_ticket: u64,
     pub(super) parties: Vec<Party>,
-    pub(super) notaries: Vec<Notary>,
+    pub(super) notaries: Notaries,
     pub(super) policy: Policy,
     pub(super) rates: BTreeMap<(String, String), Rate>,
     pub(super) switches: Switches,
@@ -81,7 +81,7 @@ impl Memory {
                 taken: BTreeSet::new(),
                 next_ticket: 0,
                 parties: Vec::new(),
-                notaries: Vec::new(),
+                notaries: Notaries::default(),
                 policy: Policy::default(),
                 rates: BTreeMap::new(),
                 switches: Switches::default(),
@@ -90,6 +90,13 @@ impl Memory {
                 signed: Vec::new(),
             }),
         }
+    }
+
+    /// This memory in the hands of a notary with another key.
+    pub(super) fn with_service(&self, service: SigningKey) -> Self {
+        let next = Self::new(self.me.clone(), self.key.clone(), service);
+        std::mem::swap(&mut *next.state(), &mut *self.state());
+        next
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
@@ -230,9 +237,7 @@ impl Host for Memory {
                 Response::Names(state.parties.iter().map(|party| party.name.clone()).collect()).into()
             }
             Request::Shared { with, after } => Response::Shared(state.now.shared(with, *after)).into(),
-            Request::Consumers(_)
-                if !state.notaries.iter().any(|notary| notary.party.name == self.me.name) =>
-            {
+            Request::Consumers(_) if state.notaries.named(&self.me.name).is_none() => {
                 Response::Refused(FlowError::refused(format!("{} is not a notary", self.me))).into()
             }
             Request::Consumers(states) => {
