@@ -158,6 +158,17 @@ impl Context {
         }
     }
 
+    /// Most bytes of a new transaction with its signatures, by the network's parameters.
+    ///
+    /// # Errors
+    /// What the node refuses.
+    pub async fn transaction_limit(&self) -> Result<u64, FlowError> {
+        match self.ask(Request::TransactionLimit).await? {
+            Response::Bytes(bytes) => Ok(bytes),
+            other => self.confused(&other).await,
+        }
+    }
+
     /// Signs a transaction's id in a role, with this node's key for that role.
     ///
     /// # Errors

@@ -117,6 +117,9 @@ pub enum Request {
     /// Whose cash may be chosen when a user names no issuer, by the node's configuration? Answered by
     /// [`Response::Issuers`].
     Issuers,
+    /// How many bytes may a new transaction have, with its signatures, by the network's parameters? Answered by
+    /// [`Response::Bytes`].
+    TransactionLimit,
     /// Does this node agree to what another node proposes, by its configuration? What is agreed to counts against the
     /// configuration's limits. Answered by [`Response::Done`], or refused.
     Consent(Proposal),
@@ -345,6 +348,7 @@ pub enum Response {
     Shared(Shared),
     Consumers(Vec<Option<TransactionId>>),
     Unconsumed(Unconsumed),
+    Bytes(u64),
     Done,
     /// Nothing yet: the flow waits and asks again when [`Engine::wake`](crate::Engine::wake) is called for it, at this
     /// time at the latest. Not journaled.

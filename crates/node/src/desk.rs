@@ -45,6 +45,8 @@ pub trait Network: Send + Sync {
     fn party(&self, name: &Name) -> Option<Party>;
     /// The network's notaries, of now and of before.
     fn notaries(&self) -> Notaries;
+    /// Most bytes of a new transaction with its signatures.
+    fn transaction_limit(&self) -> u64;
     /// Whether the network has ever certified this name with this key as a legal identity.
     fn is_certified(&self, party: &Party) -> bool;
     /// The names of all members.
@@ -418,6 +420,7 @@ impl Host for Desk {
                     .into(),
                 }
             }
+            Request::TransactionLimit => Response::Bytes(parts.network.transaction_limit()).into(),
             Request::Certified(named) => {
                 Response::Known(named.iter().map(|party| parts.network.is_certified(party)).collect()).into()
             }

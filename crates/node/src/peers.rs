@@ -46,6 +46,10 @@ impl Network for Map {
         }
     }
 
+    fn transaction_limit(&self) -> u64 {
+        u64::from(self.0.parameters().max_transaction_bytes)
+    }
+
     fn is_certified(&self, party: &Party) -> bool {
         self.0.is_certified(party)
     }

@@ -52,6 +52,7 @@ pub(crate) async fn verify_and_sign(
 ) -> Result<SignedTransaction, FlowError> {
     context.step("Verifying");
     check::built(context, &transaction, states).await?;
+    check::admissible(context, &transaction).await?;
     context.step("Signing");
     let signature = context.sign(&context.me().key, Role::Party, transaction.id()).await?;
     SignedTransaction::new(transaction, [signature]).map_err(|error| invalid(&error))

@@ -230,6 +230,38 @@ pub(crate) async fn identities(context: &Context, ledger: &LedgerTransaction) ->
     }
 }
 
+/// Most bytes of one signature with its key and role.
+const SIGNATURE_BYTES: u64 = 100;
+
+/// Checks that a new transaction is not larger than the network allows, once everybody has signed it who has to.
+///
+/// A final transaction is not held against the limit: it may have been made when that was higher.
+///
+/// # Errors
+/// [`FlowError::TooLarge`].
+pub(crate) async fn size(context: &Context, transaction: &Transaction) -> Result<(), FlowError> {
+    let limit = context.transaction_limit().await?;
+    let signatures = transaction.required_signers().len() as u64 + u64::from(transaction.needs_notary());
+    let bytes = transaction.encode().len() as u64 + 4 + SIGNATURE_BYTES * signatures;
+    if bytes <= limit {
+        return Ok(());
+    }
+    Err(FlowError::TooLarge {
+        what: format!("transaction {} with all signatures", transaction.id()),
+        bytes,
+        limit,
+    })
+}
+
+/// Checks what stands in the way of a new transaction beside its contracts: its notary, its size.
+///
+/// # Errors
+/// Those of [`notary`] and [`size`].
+pub(crate) async fn admissible(context: &Context, transaction: &Transaction) -> Result<(), FlowError> {
+    notary(context, transaction, &context.notaries().await?)?;
+    size(context, transaction).await
+}
+
 /// Checks that a new transaction is of this network, and its notary one of the network's now.
 ///
 /// # Errors

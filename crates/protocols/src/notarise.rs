@@ -274,7 +274,11 @@ async fn whole(
     let Offer { transaction, history } = offer;
     let facts = Facts::of(&transaction);
     facts.check(context, me)?;
-    // Cheap refusals first: nobody makes a notary fetch a history for what is not signed.
+    // Cheap refusals first: nobody makes a notary fetch a history for what is not signed. What was committed when more
+    // was allowed gets the answer that it got.
+    if context.known(vec![transaction.id()]).await?.first() != Some(&true) {
+        check::size(context, transaction.transaction()).await?;
+    }
     check::parties(&transaction, &[], &[])?;
     context.step("Resolving");
     let roots = dependencies_of(transaction.transaction());

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tally_contracts::limits::SIGNED_TRANSACTION_BYTES;
 use tally_contracts::{Name, Party, Role, SigningKey, Timestamp, TransactionId, sign};
 use tally_flows::{
     AttachmentPart, Committed, FlowError, FlowId, Host, LedgerWrite, Notaries, Performed, Rate, Request,
@@ -51,6 +52,7 @@ pub(super) struct State {
     pub(super) next_ticket: u64,
     pub(super) parties: Vec<Party>,
     pub(super) notaries: Notaries,
+    pub(super) transaction_limit: u64,
     pub(super) policy: Policy,
     pub(super) rates: BTreeMap<(String, String), Rate>,
     pub(super) switches: Switches,
@@ -82,6 +84,7 @@ impl Memory {
                 next_ticket: 0,
                 parties: Vec::new(),
                 notaries: Notaries::default(),
+                transaction_limit: SIGNED_TRANSACTION_BYTES as u64,
                 policy: Policy::default(),
                 rates: BTreeMap::new(),
                 switches: Switches::default(),
@@ -138,6 +141,7 @@ impl Host for Memory {
                     Response::Refused(FlowError::refused(reason)).into()
                 }
             }
+            Request::TransactionLimit => Response::Bytes(state.transaction_limit).into(),
             Request::Certified(parties) => {
                 Response::Known(parties.iter().map(|party| state.parties.contains(party)).collect()).into()
             }

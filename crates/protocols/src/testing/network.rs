@@ -198,6 +198,18 @@ impl Network {
         self.crash(who);
     }
 
+    /// Changes how large a new transaction may be, with its signatures.
+    pub fn set_transaction_limit(&mut self, bytes: u64) {
+        for node in self.nodes.values() {
+            node.memory.state().transaction_limit = bytes;
+        }
+    }
+
+    /// The same, as one node sees it.
+    pub fn set_transaction_limit_of(&mut self, who: &Name, bytes: u64) {
+        self.node(who).memory.state().transaction_limit = bytes;
+    }
+
     /// Has a node no longer see what changes on the network map, or see it again.
     pub fn set_behind(&mut self, who: &Name, behind: bool) {
         if behind {
