@@ -16,7 +16,7 @@ use crate::cell::{Cell, Next, SessionState, Waiting};
 use crate::journal::Step;
 use crate::message::{Body, encode};
 use crate::service::{
-    Commit, Committed, Filter, Notary, Proposal, Rate, Request, Response, Selection, Shared, Trouble,
+    Commit, Committed, Filter, Notaries, Proposal, Rate, Request, Response, Selection, Shared, Trouble,
     Unconsumed,
 };
 use crate::{FlowError, FlowId, Message, SessionId};
@@ -147,13 +147,24 @@ impl Context {
         }
     }
 
-    /// The network's notaries.
+    /// The network's notaries, of now and of before.
     ///
     /// # Errors
     /// What the node refuses.
-    pub async fn notaries(&self) -> Result<Vec<Notary>, FlowError> {
+    pub async fn notaries(&self) -> Result<Notaries, FlowError> {
         match self.ask(Request::Notaries).await? {
             Response::Notaries(notaries) => Ok(notaries),
+            other => self.confused(&other).await,
+        }
+    }
+
+    /// Most bytes of a new transaction with its signatures, by the network's parameters.
+    ///
+    /// # Errors
+    /// What the node refuses.
+    pub async fn transaction_limit(&self) -> Result<u64, FlowError> {
+        match self.ask(Request::TransactionLimit).await? {
+            Response::Bytes(bytes) => Ok(bytes),
             other => self.confused(&other).await,
         }
     }

@@ -2,7 +2,7 @@
 
 use borsh::{BorshDeserialize, BorshSerialize};
 use serde::{Deserialize, Serialize};
-use tally_contracts::{Name, StateRef, TransactionId};
+use tally_contracts::{Name, PublicKey, StateRef, TransactionId};
 
 /// The failure of a flow: final, recorded as its outcome, told to whoever started it and to the flows it was
 /// talking to. What can heal (a peer that is away, a database that is gone) never becomes one.
@@ -163,6 +163,15 @@ pub enum FlowError {
         /// What ended it.
         reason: String,
     },
+    /// A notary is asked about a transaction under a key that it has no more. It cannot say whether the transaction is
+    /// final: this is no refusal.
+    #[error("transaction {transaction} is for the notary's key {key}, which makes nothing final any more")]
+    FormerKey {
+        /// The transaction.
+        transaction: TransactionId,
+        /// The key that it names.
+        key: PublicKey,
+    },
 }
 
 /// What a failure says of the transaction that the flow was about.
@@ -218,6 +227,7 @@ impl FlowError {
             Self::Unknown { .. } => "unknown",
             Self::Forgotten { .. } => "forgotten",
             Self::Recovering => "recovering",
+            Self::FormerKey { .. } => "former_key",
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use borsh::{BorshDeserialize, BorshSerialize};
 use tally_contracts::{Name, StateAndRef, Timestamp, TransactionId, TransactionSignature};
 
-use crate::service::{Committed, LedgerWrite, Notary, Rate, Request, Response, Shared, Unconsumed};
+use crate::service::{Committed, LedgerWrite, Notaries, Rate, Request, Response, Shared, Unconsumed};
 use crate::{FlowError, FlowId, Message, SessionId};
 
 /// Who started a flow.
@@ -138,7 +138,7 @@ pub(crate) enum Step {
 #[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub(crate) enum Answer {
     Party(Option<tally_contracts::Party>),
-    Notaries(Vec<Notary>),
+    Notaries(Notaries),
     Signature(TransactionSignature),
     States(Vec<StateAndRef>),
     /// Which of the transactions were found; they are read again.
@@ -153,6 +153,7 @@ pub(crate) enum Answer {
     Shared(Shared),
     Consumers(Vec<Option<TransactionId>>),
     Unconsumed(Unconsumed),
+    Bytes(u64),
 }
 
 impl Step {
@@ -201,6 +202,7 @@ impl Answer {
             Response::Shared(shared) => Self::Shared(shared.clone()),
             Response::Consumers(consumers) => Self::Consumers(consumers.clone()),
             Response::Unconsumed(page) => Self::Unconsumed(page.clone()),
+            Response::Bytes(bytes) => Self::Bytes(*bytes),
         }
     }
 
@@ -222,6 +224,7 @@ impl Answer {
             Self::Shared(shared) => Response::Shared(shared),
             Self::Consumers(consumers) => Response::Consumers(consumers),
             Self::Unconsumed(page) => Response::Unconsumed(page),
+            Self::Bytes(bytes) => Response::Bytes(bytes),
         })
     }
 
@@ -250,7 +253,7 @@ impl Answer {
     }
 }
 
-const VERBS: [&str; 28] = [
+const VERBS: [&str; 29] = [
     "find a party",
     "list the notaries",
     "sign",
@@ -279,6 +282,7 @@ const VERBS: [&str; 28] = [
     "list unconsumed states",
     "consume states elsewhere",
     "be recovered",
+    "say how large a transaction may be",
 ];
 
 fn verb(request: u8) -> &'static str {
@@ -320,6 +324,7 @@ impl Request {
             Self::Unconsumed { .. } => 25,
             Self::ConsumeElsewhere(_) => 26,
             Self::Recovered => 27,
+            Self::TransactionLimit => 28,
         }
     }
 

@@ -18,7 +18,7 @@ use crate::{FlowError, FlowId, Unit};
 pub enum Request {
     /// Who bears this name? Answered by [`Response::Party`].
     Party(Name),
-    /// Which notaries does the network have? Answered by [`Response::Notaries`].
+    /// Which notaries does the network have, and which did it have? Answered by [`Response::Notaries`].
     Notaries,
     /// Sign a transaction's id with one of the node's keys. Answered by [`Response::Signature`].
     Sign {
@@ -117,6 +117,9 @@ pub enum Request {
     /// Whose cash may be chosen when a user names no issuer, by the node's configuration? Answered by
     /// [`Response::Issuers`].
     Issuers,
+    /// How many bytes may a new transaction have, with its signatures, by the network's parameters? Answered by
+    /// [`Response::Bytes`].
+    TransactionLimit,
     /// Does this node agree to what another node proposes, by its configuration? What is agreed to counts against the
     /// configuration's limits. Answered by [`Response::Done`], or refused.
     Consent(Proposal),
@@ -208,8 +211,8 @@ pub struct Selection {
     pub asset: String,
     /// Minor units needed.
     pub quantity: u64,
-    /// Only states of this notary.
-    pub notary: Option<Name>,
+    /// Only states of this notary, by name and key: states of its former key are none of it.
+    pub notary: Option<Party>,
     /// Whether to wait, for as long as the node's configuration says, while other flows hold what is missing.
     pub wait: bool,
 }
@@ -274,6 +277,32 @@ pub struct Notary {
     pub validating: bool,
 }
 
+/// The notaries of the network, of now and of before.
+#[derive(Clone, Debug, Default, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub struct Notaries {
+    /// Those that make new transactions final, by name.
+    pub current: Vec<Notary>,
+    /// Names and keys of those of the past: what they signed counts as history, nothing new does.
+    pub former: Vec<Party>,
+}
+
+impl Notaries {
+    /// The notary that this is the name and key of, if it is one now.
+    pub fn current(&self, party: &Party) -> Option<&Notary> {
+        self.current.iter().find(|notary| notary.party == *party)
+    }
+
+    /// The notary that bears this name now.
+    pub fn named(&self, name: &Name) -> Option<&Notary> {
+        self.current.iter().find(|notary| notary.party.name == *name)
+    }
+
+    /// Whether this is the name and key of a notary of before, and not of one of now.
+    pub fn is_former(&self, party: &Party) -> bool {
+        self.former.contains(party) && self.current(party).is_none()
+    }
+}
+
 /// Recorded transactions in which a key takes part: it has to sign, or is a participant of an output.
 #[derive(Clone, Debug, Default, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Shared {
@@ -306,7 +335,7 @@ pub struct Rate {
 #[expect(missing_docs, reason = "each variant is described by the request that it answers")]
 pub enum Response {
     Party(Option<Party>),
-    Notaries(Vec<Notary>),
+    Notaries(Notaries),
     Signature(TransactionSignature),
     States(Vec<StateAndRef>),
     Transactions(Vec<Option<Arc<SignedTransaction>>>),
@@ -319,6 +348,7 @@ pub enum Response {
     Shared(Shared),
     Consumers(Vec<Option<TransactionId>>),
     Unconsumed(Unconsumed),
+    Bytes(u64),
     Done,
     /// Nothing yet: the flow waits and asks again when [`Engine::wake`](crate::Engine::wake) is called for it, at this
     /// time at the latest. Not journaled.

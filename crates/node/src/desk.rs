@@ -21,8 +21,8 @@ use tally_contracts::{
     SigningKey, StateAndRef, Timestamp, TransactionId,
 };
 use tally_flows::{
-    AttachmentPart, Filter, FlowError, FlowId, Host, LedgerWrite, Notary as NetworkNotary, Performed,
-    Proposal, Rate, Request, Response, Shared, Trouble, Unconsumed, Unit,
+    AttachmentPart, Filter, FlowError, FlowId, Host, LedgerWrite, Notaries, Performed, Proposal, Rate,
+    Request, Response, Shared, Trouble, Unconsumed, Unit,
 };
 use tally_protocols::consent::{Policy, Use};
 use tally_store::{StateQuery, Status, Store, StoreError};
@@ -43,8 +43,10 @@ pub trait Network: Send + Sync {
     fn id(&self) -> NetworkId;
     /// The party of this name, if it is a member.
     fn party(&self, name: &Name) -> Option<Party>;
-    /// The network's notaries.
-    fn notaries(&self) -> Vec<NetworkNotary>;
+    /// The network's notaries, of now and of before.
+    fn notaries(&self) -> Notaries;
+    /// Most bytes of a new transaction with its signatures.
+    fn transaction_limit(&self) -> u64;
     /// Whether the network has ever certified this name with this key as a legal identity.
     fn is_certified(&self, party: &Party) -> bool;
     /// The names of all members.
@@ -127,7 +129,7 @@ impl Desk {
     pub(crate) fn new(parts: Parts, meters: Meters) -> Self {
         let is_notary = parts.notary_key.as_ref().is_some_and(|key| {
             let service = Party { name: parts.me.name.clone(), key: key.public_key() };
-            parts.network.notaries().iter().any(|notary| notary.party == service)
+            parts.network.notaries().current(&service).is_some()
         });
         Self {
             queue: Queue::default(),
@@ -440,6 +442,7 @@ impl Host for Desk {
                     .into(),
                 }
             }
+            Request::TransactionLimit => Response::Bytes(parts.network.transaction_limit()).into(),
             Request::Certified(named) => {
                 Response::Known(named.iter().map(|party| parts.network.is_certified(party)).collect()).into()
             }

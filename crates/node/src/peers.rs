@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use bytes::Bytes;
 use tally_contracts::{Name, NetworkId, Party, PublicKey};
-use tally_flows::Notary;
+use tally_flows::{Notaries, Notary};
 use tally_identity::{NetworkMap, server_name, tls};
 use tally_messaging::{
     Acquaintance, Cause, Directory, Inbox, Messaging, Outbox, Position, QueueId, Refusal, Unfit,
@@ -31,12 +31,23 @@ impl Network for Map {
         self.0.snapshot().nodes().map(|info| info.party.name.clone()).collect()
     }
 
-    fn notaries(&self) -> Vec<Notary> {
-        self.0
-            .notaries()
-            .into_iter()
-            .map(|notary| Notary { party: notary.party, validating: notary.validating })
-            .collect()
+    fn notaries(&self) -> Notaries {
+        let snapshot = self.0.snapshot();
+        let parameters = snapshot.parameters();
+        // The network map's key names notaries. It does not make a party's signature count as a notary's.
+        let is_notary = |party: &Party| snapshot.is_notary_key(party);
+        let current = parameters.notaries.iter().filter(|notary| is_notary(&notary.party));
+        let former = parameters.former_notaries.iter().filter(|party| is_notary(party));
+        Notaries {
+            current: current
+                .map(|notary| Notary { party: notary.party.clone(), validating: notary.validating })
+                .collect(),
+            former: former.cloned().collect(),
+        }
+    }
+
+    fn transaction_limit(&self) -> u64 {
+        u64::from(self.0.parameters().max_transaction_bytes)
     }
 
     fn is_certified(&self, party: &Party) -> bool {

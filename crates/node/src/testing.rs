@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tally_contracts::{Contracts, Name, NetworkId, Party, PublicKey, Scheme, SigningKey, Timestamp};
-use tally_flows::Notary;
+use tally_flows::Notaries;
 use tally_protocols::consent::Policy;
 use tally_store::{Sqlite, SqliteOptions};
 
@@ -43,8 +43,12 @@ impl Network for Nobody {
         Vec::new()
     }
 
-    fn notaries(&self) -> Vec<Notary> {
-        Vec::new()
+    fn notaries(&self) -> Notaries {
+        Notaries::default()
+    }
+
+    fn transaction_limit(&self) -> u64 {
+        u64::MAX
     }
 
     fn is_certified(&self, _: &Party) -> bool {

@@ -121,6 +121,7 @@ pub(crate) async fn sign_if(
     let notaries = context.notaries().await?;
     context.step("Verifying");
     check::notary(context, transaction.transaction(), &notaries)?;
+    check::size(context, transaction.transaction()).await?;
     if !transaction.required_signers().contains(&me) {
         return Err(FlowError::refused("the proposed transaction does not ask for this node's signature"));
     }

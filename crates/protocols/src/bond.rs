@@ -63,7 +63,7 @@ async fn holdings(
         .select(Selection {
             asset: asset(isin, nominal.currency(), &issuer)?,
             quantity: nominal.quantity(),
-            notary: Some(notary.name.clone()),
+            notary: Some(notary.clone()),
             wait: true,
         })
         .await?;

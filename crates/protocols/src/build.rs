@@ -30,10 +30,10 @@ pub(crate) fn refused(error: &dyn Error) -> FlowError {
 pub(crate) async fn notary(context: &Context, name: Option<&Name>) -> Result<Party, FlowError> {
     let notaries = context.notaries().await?;
     let found = match name {
-        Some(name) => notaries.into_iter().find(|notary| notary.party.name == *name),
-        None => notaries.into_iter().next(),
+        Some(name) => notaries.named(name),
+        None => notaries.current.first(),
     };
-    found.map(|notary| notary.party).ok_or_else(|| match name {
+    found.map(|notary| notary.party.clone()).ok_or_else(|| match name {
         Some(name) => FlowError::refused(format!("{name} is not a notary of this network")),
         None => FlowError::refused("this network has no notary"),
     })
@@ -52,6 +52,7 @@ pub(crate) async fn verify_and_sign(
 ) -> Result<SignedTransaction, FlowError> {
     context.step("Verifying");
     check::built(context, &transaction, states).await?;
+    check::admissible(context, &transaction).await?;
     context.step("Signing");
     let signature = context.sign(&context.me().key, Role::Party, transaction.id()).await?;
     SignedTransaction::new(transaction, [signature]).map_err(|error| invalid(&error))

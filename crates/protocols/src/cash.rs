@@ -69,7 +69,7 @@ impl Choice<'_> {
         let selection = Selection {
             asset: asset(self.amount.currency(), issuer),
             quantity: self.amount.quantity(),
-            notary: Some(self.notary.name.clone()),
+            notary: Some(self.notary.clone()),
             wait,
         };
         self.context.select(selection).await

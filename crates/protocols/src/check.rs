@@ -8,7 +8,7 @@ use tally_contracts::{
     Contracts, LedgerTransaction, Party, PublicKey, SignedTransaction, State, StateAndRef, StateRef,
     Transaction, TransactionId, TransactionSignature,
 };
-use tally_flows::{Context, FlowError, Notary};
+use tally_flows::{Context, FlowError, Notaries, Notary};
 
 use crate::resolve::{Attachments, recorded};
 
@@ -230,15 +230,68 @@ pub(crate) async fn identities(context: &Context, ledger: &LedgerTransaction) ->
     }
 }
 
-/// Checks that the transaction is of this network, and its notary one of the network's.
+/// Most bytes of one signature with its key and role.
+const SIGNATURE_BYTES: u64 = 100;
+
+/// Checks that a new transaction is not larger than the network allows, once everybody has signed it who has to.
+///
+/// A final transaction is not held against the limit: it may have been made when that was higher.
 ///
 /// # Errors
-/// Anybody could make himself the notary of what he invents, or bring along what was signed elsewhere.
+/// [`FlowError::TooLarge`].
+pub(crate) async fn size(context: &Context, transaction: &Transaction) -> Result<(), FlowError> {
+    let limit = context.transaction_limit().await?;
+    let signatures = transaction.required_signers().len() as u64 + u64::from(transaction.needs_notary());
+    let bytes = transaction.encode().len() as u64 + 4 + SIGNATURE_BYTES * signatures;
+    if bytes <= limit {
+        return Ok(());
+    }
+    Err(FlowError::TooLarge {
+        what: format!("transaction {} with all signatures", transaction.id()),
+        bytes,
+        limit,
+    })
+}
+
+/// Checks what stands in the way of a new transaction beside its contracts: its notary, its size.
+///
+/// # Errors
+/// Those of [`notary`] and [`size`].
+pub(crate) async fn admissible(context: &Context, transaction: &Transaction) -> Result<(), FlowError> {
+    notary(context, transaction, &context.notaries().await?)?;
+    size(context, transaction).await
+}
+
+/// Checks that a new transaction is of this network, and its notary one of the network's now.
+///
+/// # Errors
+/// Those of [`past_notary`]; a notary of the past makes nothing new final.
 pub(crate) fn notary<'a>(
     context: &Context,
     transaction: &Transaction,
-    notaries: &'a [Notary],
+    notaries: &'a Notaries,
 ) -> Result<&'a Notary, FlowError> {
+    past_notary(context, transaction, notaries)?;
+    let named = transaction.notary();
+    notaries.current(named).ok_or_else(|| {
+        FlowError::invalid(format!(
+            "transaction {} names {named} with the key {} as its notary, which is a notary of the past: nothing new \
+             becomes final by it",
+            transaction.id(),
+            named.key
+        ))
+    })
+}
+
+/// Checks that a final transaction is of this network, and its notary one of the network's, now or in the past.
+///
+/// # Errors
+/// Anybody could make himself the notary of what he invents, or bring along what was signed elsewhere.
+pub(crate) fn past_notary(
+    context: &Context,
+    transaction: &Transaction,
+    notaries: &Notaries,
+) -> Result<(), FlowError> {
     if transaction.network() != context.network() {
         return Err(FlowError::invalid(format!(
             "transaction {} is of network {}, this node is of network {}",
@@ -248,12 +301,13 @@ pub(crate) fn notary<'a>(
         )));
     }
     let named = transaction.notary();
-    notaries.iter().find(|notary| notary.party == *named).ok_or_else(|| {
-        FlowError::invalid(format!(
+    if notaries.current(named).is_none() && !notaries.is_former(named) {
+        return Err(FlowError::invalid(format!(
             "transaction {} names {named} as its notary, which is none of this network",
             transaction.id()
-        ))
-    })
+        )));
+    }
+    Ok(())
 }
 
 /// Checks a final transaction: network, notary, signatures, contracts, consent, identities.
@@ -265,10 +319,10 @@ pub(crate) async fn finished(
     attachments: &mut Attachments<'_>,
     transaction: &SignedTransaction,
     at_hand: &ById,
-    notaries: &[Notary],
+    notaries: &Notaries,
     verified: &[TransactionSignature],
 ) -> Result<LedgerTransaction, FlowError> {
-    notary(context, transaction.transaction(), notaries)?;
+    past_notary(context, transaction.transaction(), notaries)?;
     signatures(transaction, verified)?;
     let ledger = ledger_transaction(context, attachments, transaction.transaction(), at_hand).await?;
     ledger.verify(contracts()).map_err(|error| invalid(&error))?;

@@ -24,7 +24,7 @@ pub const VERSION: u32 = 1;
 ///
 /// # Errors
 /// Before the notary is asked, [`FlowError::Refused`] when somebody takes part in an output who would not be told, and
-/// [`FlowError::Invalid`] when the notary is none of this network: nothing happened. Then those of [`notarise`]: what the
+/// [`FlowError::Invalid`] when the notary is none of this network, [`FlowError::TooLarge`]: nothing happened. Then those of [`notarise`]: what the
 /// notary refuses leaves the transaction undone, anything else leaves the flow's outcome [`FlowError::Unknown`]. Once the
 /// notary has signed there are none.
 pub async fn finalise(
@@ -35,7 +35,7 @@ pub async fn finalise(
 ) -> Result<Arc<SignedTransaction>, FlowError> {
     everybody_is_told(context, &transaction, others)?;
     if transaction.transaction().needs_notary() {
-        check::notary(context, transaction.transaction(), &context.notaries().await?)?;
+        check::admissible(context, transaction.transaction()).await?;
     }
     let mut told: Vec<&Party> = Vec::new();
     for other in others {
@@ -190,7 +190,7 @@ pub async fn receive(
             }
             // Cheap refusals first: nobody makes this node fetch a history for what is not signed.
             context.step("Verifying");
-            check::notary(context, transaction.transaction(), &notaries)?;
+            check::past_notary(context, transaction.transaction(), &notaries)?;
             check::signatures(&transaction, &[])?;
             let roots = dependencies_of(transaction.transaction());
             let mut attachments = Attachments::from(session);

@@ -14,7 +14,7 @@ use tally_contracts::{
     Group, Name, NetworkId, Party, PublicKey, Role, SignedTransaction, StateRef, TearOff, TimeWindow,
     Timestamp, TransactionId, TransactionSignature, Visible,
 };
-use tally_flows::{Commit, Committed, Context, FlowError, Notary, Responder, Session};
+use tally_flows::{Commit, Committed, Context, FlowError, Notaries, Notary, Responder, Session};
 
 use crate::check::{self, dependencies_of, invalid};
 use crate::resolve::{Attachments, History, Offer, Offered, Reply, recorded};
@@ -168,8 +168,7 @@ impl Responder for Notarise {
     async fn run(context: Context, session: Session) -> Result<(), FlowError> {
         let notaries = context.notaries().await?;
         let me = notaries
-            .iter()
-            .find(|notary| notary.party.name == context.me().name)
+            .named(&context.me().name)
             .ok_or_else(|| FlowError::refused(format!("{} is not a notary", context.me())))?;
         match session.receive().await? {
             Question::Part { tear_off, consumed, consents } if !me.validating => {
@@ -270,12 +269,16 @@ async fn whole(
     session: &Session,
     me: &Party,
     offer: Offer,
-    notaries: &[Notary],
+    notaries: &Notaries,
 ) -> Result<Answer, FlowError> {
     let Offer { transaction, history } = offer;
     let facts = Facts::of(&transaction);
     facts.check(context, me)?;
-    // Cheap refusals first: nobody makes a notary fetch a history for what is not signed.
+    // Cheap refusals first: nobody makes a notary fetch a history for what is not signed. What was committed when more
+    // was allowed gets the answer that it got.
+    if context.known(vec![transaction.id()]).await?.first() != Some(&true) {
+        check::size(context, transaction.transaction()).await?;
+    }
     check::parties(&transaction, &[], &[])?;
     context.step("Resolving");
     let roots = dependencies_of(transaction.transaction());
@@ -351,6 +354,10 @@ impl Facts {
             return Err(FlowError::refused(format!(
                 "transaction {transaction} is of network {network}, not of this one"
             )));
+        }
+        if notary.name == me.name && notary.key != me.key {
+            // Not a refusal, after which its inputs could be spent otherwise.
+            return Err(FlowError::FormerKey { transaction: *transaction, key: notary.key });
         }
         if notary != me {
             return Err(FlowError::refused(format!(

@@ -21,7 +21,7 @@ use std::time::Duration;
 use borsh::{BorshDeserialize, BorshSerialize};
 use serde::{Deserialize, Serialize};
 use tally_contracts::{Name, PublicKey, SignedTransaction, StateRef, TransactionId};
-use tally_flows::{Context, Flow, FlowError, Notary, Responder, Session, Shared};
+use tally_flows::{Context, Flow, FlowError, Notaries, Responder, Session, Shared};
 
 use crate::check::contracts;
 use crate::resolve::{Attachments, History, Offered, Reply};
@@ -159,7 +159,7 @@ async fn within(context: &Context, session: &Session, wait: Duration) -> Session
 async fn from_peer(
     context: &Context,
     peer: &Name,
-    notaries: &[Notary],
+    notaries: &Notaries,
     wait: Duration,
     transactions: &mut u64,
 ) -> Result<(), FlowError> {
@@ -216,7 +216,7 @@ async fn from_peer(
 /// Asks the notaries what became of the states that the vault holds now.
 async fn from_notaries(
     context: &Context,
-    notaries: &[Notary],
+    notaries: &Notaries,
     wait: Duration,
     report: &mut Recovered,
 ) -> Result<(), FlowError> {
@@ -260,13 +260,13 @@ async fn from_notaries(
 /// Which of these states their notary has seen consumed, and by what.
 async fn consumers(
     context: &Context,
-    notaries: &[Notary],
+    notaries: &Notaries,
     sessions: &mut BTreeMap<Name, Option<Session>>,
     notary: &Name,
     states: Vec<StateRef>,
     wait: Duration,
 ) -> Result<Vec<(StateRef, TransactionId)>, FlowError> {
-    if !notaries.iter().any(|known| known.party.name == *notary) {
+    if notaries.named(notary).is_none() {
         return Err(FlowError::refused(format!("{notary} is no notary of this network")));
     }
     let mut consumed = Vec::new();

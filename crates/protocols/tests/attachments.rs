@@ -61,7 +61,7 @@ impl Flow for PayAttached {
             .select(Selection { asset, quantity: amount.quantity(), notary: None, wait: false })
             .await?;
         let coins: Vec<_> = coins.into_iter().map(|coin| Coin::try_from(coin).unwrap()).collect();
-        let notary = context.notaries().await?.remove(0).party;
+        let notary = context.notaries().await?.current.remove(0).party;
         let builder =
             cash::pay(TransactionBuilder::new(NETWORK, notary), &coins, amount, to.key, me.key, 1).unwrap();
         let transaction = signed(&context, builder, &attached).await;
@@ -81,7 +81,7 @@ impl Flow for OweAttached {
 
     async fn run(context: Context, attached: Attached) -> Result<Final, FlowError> {
         let lender = context.party(&attached.to).await?;
-        let notary = context.notaries().await?.remove(0).party;
+        let notary = context.notaries().await?.current.remove(0).party;
         let linear_id = Hash::from_bytes([7; 32]);
         let iou = IouState { value: 9, lender: lender.clone(), borrower: context.me().clone(), linear_id };
         // With a time window it needs the notary.

@@ -39,7 +39,7 @@ impl Flow for PayEncumbered {
     async fn run(context: Context, To { to, amount }: To) -> Result<Final, FlowError> {
         let to = context.party(&to).await?;
         let me = context.me().clone();
-        let notary = context.notaries().await?[0].party.clone();
+        let notary = context.notaries().await?.current[0].party.clone();
         let one = Amount::new(1, amount.currency()).unwrap();
         let builder = TransactionBuilder::new(context.network(), notary.clone());
         let builder = cash::issue(builder, amount.checked_add(one).unwrap(), &me, me.key, 1);

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use tally_contracts::{Name, NetworkId, Party, Scheme, SigningKey, Timestamp};
 
 use crate::{
-    Delivered, Engine, FlowError, FlowId, Host, Limits, Mark, Origin, Outcome, Performed, Registry, Request,
-    Response, Saved, Start, Trouble, Unit,
+    Delivered, Engine, FlowError, FlowId, Host, Limits, Mark, Notaries, Origin, Outcome, Performed, Registry,
+    Request, Response, Saved, Start, Trouble, Unit,
 };
 
 pub(super) fn name(organisation: &str) -> Name {
@@ -58,7 +58,7 @@ impl Host for Desk {
                     .find(|party| party.name == *wanted),
             )
             .into(),
-            Request::Notaries => Response::Notaries(Vec::new()).into(),
+            Request::Notaries => Response::Notaries(Notaries::default()).into(),
             Request::Keep(transactions) if transactions.is_empty() => Response::Done.into(),
             other => panic!("the tests do not ask to {}", other.describe()),
         })

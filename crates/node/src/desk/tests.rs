@@ -222,6 +222,10 @@ impl Network for Myself {
         NETWORK
     }
 
+    fn transaction_limit(&self) -> u64 {
+        u64::MAX
+    }
+
     fn is_certified(&self, party: &Party) -> bool {
         *party == self.0
     }
@@ -234,8 +238,8 @@ impl Network for Myself {
         (*name == self.0.name).then(|| self.0.clone())
     }
 
-    fn notaries(&self) -> Vec<NetworkNotary> {
-        Vec::new()
+    fn notaries(&self) -> Notaries {
+        Notaries::default()
     }
 
     fn name_of(&self, _: &PublicKey) -> Option<Name> {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
-use tally_contracts::{Name, PublicKey, StateAndRef, StateRef, Timestamp};
+use tally_contracts::{Party, PublicKey, StateAndRef, StateRef, Timestamp};
 use tally_flows::{FlowError, FlowId, Selection};
 use tally_store::{Coin, CoinCursor, Store, StoreError};
 
@@ -29,7 +29,7 @@ pub(crate) struct Vault {
 }
 
 /// What flows of one line want: an asset, of one notary or of any.
-type Line = (String, Option<Name>);
+type Line = (String, Option<Party>);
 
 /// The flows that wait for one thing, in the order in which they came.
 #[derive(Default)]
@@ -308,7 +308,7 @@ impl Vault {
                 if coin.state.encumbrance.is_some() {
                     continue;
                 }
-                if selection.notary.as_ref().is_some_and(|notary| coin.state.notary.name != *notary) {
+                if selection.notary.as_ref().is_some_and(|notary| coin.state.notary != *notary) {
                     continue;
                 }
                 if let Some(holder) = self.held.get(&coin.reference) {

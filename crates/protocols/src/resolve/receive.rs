@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use borsh::{BorshDeserialize, BorshSerialize};
 use tally_contracts::{SignedTransaction, TransactionId};
-use tally_flows::{Context, FlowError, Notary, Session};
+use tally_flows::{Context, FlowError, Notaries, Session};
 
 use super::{ASKED, Attachments, Batch, HISTORY_BYTES, HISTORY_TRANSACTIONS, Reply};
 use crate::check::{self, ById, dependencies_of};
@@ -64,7 +64,7 @@ impl History {
         attachments: &mut Attachments<'_>,
         roots: &[TransactionId],
         along: Vec<SignedTransaction>,
-        notaries: &[Notary],
+        notaries: &Notaries,
     ) -> Result<Self, FlowError> {
         if roots.is_empty() {
             return Ok(Self::default());
@@ -245,7 +245,7 @@ impl Unknown {
         attachments: &mut Attachments<'_>,
         order: &[TransactionId],
         mut at_hand: ById,
-        notaries: &[Notary],
+        notaries: &Notaries,
     ) -> Result<History, FlowError> {
         let before: BTreeSet<_> =
             order.iter().flat_map(|id| &self.graph[id]).filter(|id| self.known.contains(id)).collect();
@@ -265,7 +265,7 @@ impl Unknown {
         context: &Context,
         attachments: &mut Attachments<'_>,
         order: &[TransactionId],
-        notaries: &[Notary],
+        notaries: &Notaries,
     ) -> Result<(), FlowError> {
         let mut rest = order;
         while !rest.is_empty() {

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tally_contracts::limits::SIGNED_TRANSACTION_BYTES;
 use tally_contracts::{Name, Party, Role, SigningKey, Timestamp, TransactionId, sign};
 use tally_flows::{
-    AttachmentPart, Committed, FlowError, FlowId, Host, LedgerWrite, Notary, Performed, Rate, Request,
+    AttachmentPart, Committed, FlowError, FlowId, Host, LedgerWrite, Notaries, Performed, Rate, Request,
     Response, Trouble, Unit,
 };
 
@@ -50,7 +51,8 @@ pub(super) struct State {
     pub(super) taken: BTreeSet<(Name, u64)>,
     pub(super) next_ticket: u64,
     pub(super) parties: Vec<Party>,
-    pub(super) notaries: Vec<Notary>,
+    pub(super) notaries: Notaries,
+    pub(super) transaction_limit: u64,
     pub(super) policy: Policy,
     pub(super) rates: BTreeMap<(String, String), Rate>,
     pub(super) switches: Switches,
@@ -81,7 +83,8 @@ impl Memory {
                 taken: BTreeSet::new(),
                 next_ticket: 0,
                 parties: Vec::new(),
-                notaries: Vec::new(),
+                notaries: Notaries::default(),
+                transaction_limit: SIGNED_TRANSACTION_BYTES as u64,
                 policy: Policy::default(),
                 rates: BTreeMap::new(),
                 switches: Switches::default(),
@@ -90,6 +93,13 @@ impl Memory {
                 signed: Vec::new(),
             }),
         }
+    }
+
+    /// This memory in the hands of a notary with another key.
+    pub(super) fn with_service(&self, service: SigningKey) -> Self {
+        let next = Self::new(self.me.clone(), self.key.clone(), service);
+        std::mem::swap(&mut *next.state(), &mut *self.state());
+        next
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
@@ -131,6 +141,7 @@ impl Host for Memory {
                     Response::Refused(FlowError::refused(reason)).into()
                 }
             }
+            Request::TransactionLimit => Response::Bytes(state.transaction_limit).into(),
             Request::Certified(parties) => {
                 Response::Known(parties.iter().map(|party| state.parties.contains(party)).collect()).into()
             }
@@ -230,9 +241,7 @@ impl Host for Memory {
                 Response::Names(state.parties.iter().map(|party| party.name.clone()).collect()).into()
             }
             Request::Shared { with, after } => Response::Shared(state.now.shared(with, *after)).into(),
-            Request::Consumers(_)
-                if !state.notaries.iter().any(|notary| notary.party.name == self.me.name) =>
-            {
+            Request::Consumers(_) if state.notaries.named(&self.me.name).is_none() => {
                 Response::Refused(FlowError::refused(format!("{} is not a notary", self.me))).into()
             }
             Request::Consumers(states) => {

@@ -185,7 +185,7 @@ impl Ledger {
         let fits = |state: &State, summary: &Summary| {
             summary.asset.as_deref() == Some(&*selection.asset)
                 && summary.owner == Some(me.key)
-                && selection.notary.as_ref().is_none_or(|notary| state.notary.name == *notary)
+                && selection.notary.as_ref().is_none_or(|notary| state.notary == *notary)
         };
         let (mut free, mut held) = (Vec::new(), 0_u64);
         for (reference, (state, summary)) in &self.states {

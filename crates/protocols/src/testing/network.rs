@@ -10,8 +10,8 @@ use tally_contracts::{
     Summary, Timestamp, TransactionId, cash,
 };
 use tally_flows::{
-    Delivered, DeliveryError, Engine, Flow, FlowError, FlowId, Limits, Notary, Origin, Outcome, Rate,
-    Registry, Start, StartError, View,
+    Delivered, DeliveryError, Engine, Flow, FlowError, FlowId, Limits, Notaries, Notary, Origin, Outcome,
+    Rate, Registry, Start, StartError, View,
 };
 
 use crate::consent::{Policy, PurchaseRule};
@@ -62,11 +62,13 @@ type Tamper = Box<dyn FnMut(&Name, &Name, &mut Vec<u8>)>;
 /// A network in memory, see [the module](crate::testing).
 pub struct Network {
     nodes: BTreeMap<Name, Node>,
-    notaries: Vec<Notary>,
+    notaries: Notaries,
     registry: fn() -> Registry,
     now: Timestamp,
     requests: Vec<Request>,
     cut: BTreeSet<(Name, Name)>,
+    /// Nodes that do not see what changes on the network map.
+    behind: BTreeSet<Name>,
     tamper: Option<Tamper>,
     /// Deliver each message so often.
     copies: usize,
@@ -130,11 +132,12 @@ impl Network {
     pub fn with(registry: fn() -> Registry) -> Self {
         Self {
             nodes: BTreeMap::new(),
-            notaries: Vec::new(),
+            notaries: Notaries::default(),
             registry,
             now: Timestamp::from_millis(1_700_000_000_000),
             requests: Vec::new(),
             cut: BTreeSet::new(),
+            behind: BTreeSet::new(),
             tamper: None,
             copies: 1,
             commits: 0,
@@ -174,14 +177,52 @@ impl Network {
     /// The name is not one.
     pub fn notary(&mut self, organisation: &str, validating: bool) -> Name {
         let name = self.party(organisation);
-        self.notaries.push(Notary { party: self.service(&name), validating });
+        self.notaries.current.push(Notary { party: self.service(&name), validating });
         self.tell_everybody();
         name
     }
 
+    /// Gives a notary's service another key: the former one makes nothing new final.
+    pub fn rekey_notary(&mut self, who: &Name) {
+        let former = self.service(who);
+        let number = self.notaries.former.len();
+        let service = key(&format!("{}, notary service {number}", former.name));
+        let node = self.node_mut(who);
+        node.memory = Arc::new(node.memory.with_service(service));
+        let now = self.service(who);
+        for notary in self.notaries.current.iter_mut().filter(|notary| notary.party == former) {
+            notary.party = now.clone();
+        }
+        self.notaries.former.push(former);
+        self.tell_everybody();
+        self.crash(who);
+    }
+
+    /// Changes how large a new transaction may be, with its signatures.
+    pub fn set_transaction_limit(&mut self, bytes: u64) {
+        for node in self.nodes.values() {
+            node.memory.state().transaction_limit = bytes;
+        }
+    }
+
+    /// The same, as one node sees it.
+    pub fn set_transaction_limit_of(&mut self, who: &Name, bytes: u64) {
+        self.node(who).memory.state().transaction_limit = bytes;
+    }
+
+    /// Has a node no longer see what changes on the network map, or see it again.
+    pub fn set_behind(&mut self, who: &Name, behind: bool) {
+        if behind {
+            self.behind.insert(who.clone());
+        } else {
+            self.behind.remove(who);
+        }
+        self.tell_everybody();
+    }
+
     fn tell_everybody(&self) {
         let parties: Vec<_> = self.nodes.values().map(|node| node.memory.me.clone()).collect();
-        for node in self.nodes.values() {
+        for node in self.nodes.values().filter(|node| !self.behind.contains(&node.memory.me.name)) {
             let mut state = node.memory.state();
             state.parties.clone_from(&parties);
             state.notaries.clone_from(&self.notaries);

@@ -31,7 +31,7 @@ fn usd(quantity: u64) -> Amount {
 }
 
 async fn notary(context: &Context) -> Party {
-    context.notaries().await.unwrap()[0].party.clone()
+    context.notaries().await.unwrap().current[0].party.clone()
 }
 
 fn build(context: &Context, builder: TransactionBuilder) -> Transaction {
@@ -279,7 +279,7 @@ impl Flow for AskNotary {
 /// The notary service of a node, as the network knows it, or as it would be called.
 async fn service(context: &Context, of: &Party) -> Party {
     let notaries = context.notaries().await.unwrap();
-    notaries.into_iter().map(|notary| notary.party).find(|party| party.name == of.name).unwrap_or(of.clone())
+    notaries.named(&of.name).map_or_else(|| of.clone(), |notary| notary.party.clone())
 }
 
 /// Burns a coin that it paid to somebody: has the blind notary consume it by a transaction that nobody else has.

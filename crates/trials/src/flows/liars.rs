@@ -212,7 +212,7 @@ impl Responder for LyingNotary {
             3 => Err(FlowError::Killed),
             4 => {
                 let notaries = context.notaries().await?;
-                let own = notaries.iter().find(|notary| notary.party.name == context.me().name);
+                let own = notaries.named(&context.me().name);
                 let own = own.ok_or_else(|| FlowError::refused("this node is no notary"))?;
                 let signature = context.sign(&own.party.key, SignatureRole::Notary, other).await?;
                 session.send(&Answer::Signed(signature)).await;

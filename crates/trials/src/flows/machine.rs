@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tally_contracts::{Contracts, Name, NetworkId, Party, PublicKey, Scheme, SigningKey, Timestamp};
-use tally_flows::{Limits, Notary, Rate, Registry};
+use tally_flows::{Limits, Notaries, Notary, Rate, Registry};
 use tally_messaging::QueueId;
 use tally_node::{Core, Meters, Network, OpenError, Parts, Post, VaultChange};
 use tally_protocols::consent::Policy;
@@ -82,8 +82,12 @@ impl Network for Members {
         self.parties.iter().map(|party| party.name.clone()).collect()
     }
 
-    fn notaries(&self) -> Vec<Notary> {
-        self.notaries.clone()
+    fn notaries(&self) -> Notaries {
+        Notaries { current: self.notaries.clone(), former: Vec::new() }
+    }
+
+    fn transaction_limit(&self) -> u64 {
+        u64::MAX
     }
 
     fn is_certified(&self, party: &Party) -> bool {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tally_contracts::cash::{CashCommand, CashState};
 use tally_contracts::{Contracts, NetworkId, PublicKey, SignedTransaction, TransactionBuilder};
-use tally_flows::{Body, Context, Flow, FlowState, Message, Notary as NetworkNotary, Responder, Session};
+use tally_flows::{Body, Context, Flow, FlowState, Message, Notaries, Responder, Session};
 
 use super::*;
 use crate::Network;
@@ -22,6 +22,10 @@ impl Network for Members {
         NETWORK
     }
 
+    fn transaction_limit(&self) -> u64 {
+        u64::MAX
+    }
+
     fn is_certified(&self, _: &Party) -> bool {
         true
     }
@@ -31,8 +35,8 @@ impl Network for Members {
         (b.name == *name && !self.b_left.load(Ordering::SeqCst)).then_some(b)
     }
 
-    fn notaries(&self) -> Vec<NetworkNotary> {
-        Vec::new()
+    fn notaries(&self) -> Notaries {
+        Notaries::default()
     }
 
     fn parties(&self) -> Vec<Name> {

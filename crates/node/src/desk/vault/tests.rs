@@ -1,7 +1,7 @@
 //! Who gets which coin, and who waits for how long.
 
 use tally_contracts::cash::{self, CashState};
-use tally_contracts::{Amount, Contracts, Party, Scheme, SigningKey, State, TransactionId};
+use tally_contracts::{Amount, Contracts, Name, Party, Scheme, SigningKey, State, TransactionId};
 use tally_store::{Produced, Recorded, Sqlite, SqliteOptions, Write};
 
 use super::*;
@@ -72,7 +72,7 @@ impl World {
 
     fn ask(&mut self, number: u8, quantity: u64, wait: bool) -> Selected {
         let asset = cash::asset("USD".parse().expect("a currency"), &self.bank);
-        let selection = Selection { asset, quantity, notary: Some(self.notary.name.clone()), wait };
+        let selection = Selection { asset, quantity, notary: Some(self.notary.clone()), wait };
         let asked = Asked { flow: flow(number), owner: &self.bank.key, now: self.now, patience: PATIENCE };
         self.vault.select(&self.store, &asked, &selection).expect("the database answers")
     }
