@@ -32,11 +32,11 @@ mod replica;
 mod request;
 mod storage;
 
-pub use answer::{Answer, AnswerForm, Outcome, Signatures, SignedAnswer};
+pub use answer::{Answer, AnswerForm, Outcome, Signatures, SignedAnswer, TransactionForm};
 pub use batch::{Batch, BatchError};
 pub use cluster::{Cluster, ClusterError, MEMBERS, Member};
 pub use collector::{Attestation, Collector, Progress};
-pub use host::{Host, HostError, Identity, Told, Transport};
+pub use host::{Host, HostError, Identity, Inbox, Told, Transport};
 pub use message::Message;
 pub use pool::Client;
 pub use replica::{Config, Effect, Fault, Input, OpenError, Rejection, Replica, Timer};
