@@ -16,8 +16,8 @@ use crate::cell::{Cell, Next, SessionState, Waiting};
 use crate::journal::Step;
 use crate::message::{Body, encode};
 use crate::service::{
-    Commit, Committed, Filter, Notary, Proposal, Rate, Request, Response, Selection, Shared, Trouble,
-    Unconsumed,
+    ClusterAnswer, Commit, Committed, Filter, Notary, Proposal, Rate, Request, Response, Selection, Shared,
+    Trouble, Unconsumed,
 };
 use crate::{FlowError, FlowId, Message, SessionId};
 
@@ -298,6 +298,17 @@ impl Context {
     pub async fn commit(&self, commit: Commit) -> Result<Committed, FlowError> {
         match self.ask(Request::Commit(commit)).await? {
             Response::Committed(committed) => Ok(committed),
+            other => self.confused(&other).await,
+        }
+    }
+
+    /// Has the clustered notary decide of which this node is a member.
+    ///
+    /// # Errors
+    /// This node is not a member, or does not know what the cluster decided.
+    pub async fn submit(&self, request: tally_notary::Request) -> Result<ClusterAnswer, FlowError> {
+        match self.ask(Request::Submit(Arc::new(request))).await? {
+            Response::Cluster(answer) => Ok(answer),
             other => self.confused(&other).await,
         }
     }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use borsh::{BorshDeserialize, BorshSerialize};
 use tally_contracts::{Name, StateAndRef, Timestamp, TransactionId, TransactionSignature};
 
-use crate::service::{Committed, LedgerWrite, Notary, Rate, Request, Response, Shared, Unconsumed};
+use crate::service::{
+    ClusterAnswer, Committed, LedgerWrite, Notary, Rate, Request, Response, Shared, Unconsumed,
+};
 use crate::{FlowError, FlowId, Message, SessionId};
 
 /// Who started a flow.
@@ -153,6 +155,7 @@ pub(crate) enum Answer {
     Shared(Shared),
     Consumers(Vec<Option<TransactionId>>),
     Unconsumed(Unconsumed),
+    Cluster(ClusterAnswer),
 }
 
 impl Step {
@@ -201,6 +204,7 @@ impl Answer {
             Response::Shared(shared) => Self::Shared(shared.clone()),
             Response::Consumers(consumers) => Self::Consumers(consumers.clone()),
             Response::Unconsumed(page) => Self::Unconsumed(page.clone()),
+            Response::Cluster(answer) => Self::Cluster(answer.clone()),
         }
     }
 
@@ -222,6 +226,7 @@ impl Answer {
             Self::Shared(shared) => Response::Shared(shared),
             Self::Consumers(consumers) => Response::Consumers(consumers),
             Self::Unconsumed(page) => Response::Unconsumed(page),
+            Self::Cluster(answer) => Response::Cluster(answer),
         })
     }
 
@@ -250,7 +255,7 @@ impl Answer {
     }
 }
 
-const VERBS: [&str; 28] = [
+const VERBS: [&str; 29] = [
     "find a party",
     "list the notaries",
     "sign",
@@ -279,6 +284,7 @@ const VERBS: [&str; 28] = [
     "list unconsumed states",
     "consume states elsewhere",
     "be recovered",
+    "have its cluster decide",
 ];
 
 fn verb(request: u8) -> &'static str {
@@ -320,6 +326,7 @@ impl Request {
             Self::Unconsumed { .. } => 25,
             Self::ConsumeElsewhere(_) => 26,
             Self::Recovered => 27,
+            Self::Submit(_) => 28,
         }
     }
 

@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use tally_contracts::limits::SIGNED_TRANSACTION_BYTES;
 use tally_contracts::{Name, Party, Timestamp};
 use tally_crypto::keystore::ScryptCost;
+use tally_notary::NotaryKind;
 use zeroize::Zeroizing;
 
 /// The passphrases made here are 128 random bits: guessing them costs too much without scrypt, and
@@ -166,7 +167,9 @@ pub fn bootstrap(directory: &Path, nodes: &[NodeSpec], now: Timestamp) -> Result
     }
     let notaries = made
         .iter()
-        .filter_map(|node| Some(Notary { party: node.notary_party.clone()?, validating: node.notary? }))
+        .filter_map(|node| {
+            Some(Notary { party: node.notary_party.clone()?, kind: NotaryKind::alone(node.notary?) })
+        })
         .collect();
     let parameters = NetworkParameters {
         epoch: 1,

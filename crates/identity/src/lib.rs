@@ -19,6 +19,7 @@ mod bootstrap;
 mod certificate;
 mod expiry;
 mod files;
+
 #[cfg(test)]
 mod golden;
 mod info;
@@ -60,5 +61,6 @@ pub use pem::PemError;
 pub use request::{MAX_REQUEST_BYTES, Request, RequestError};
 pub use revocation::{MAX_REVOCATION_LIST_BYTES, RevocationError, Revocations};
 pub use role::Role;
+pub use tally_notary::NotaryKind;
 pub use tls_key::TlsKeyError;
 pub use trust::{REVOCATION_GRACE_MS, Trust, Verified};

@@ -23,6 +23,7 @@ use tally_store::{FlowStatus, Produced, Restored, SavedFlow, Store, StoreError, 
 
 use crate::courier::Courier;
 use crate::desk::commit::Batch;
+use crate::desk::submissions::Submit;
 use crate::desk::watch::{Event, Follower, Step};
 use crate::desk::{Desk, Parts, full_text, lock};
 use crate::metrics::Meters;
@@ -257,6 +258,20 @@ impl Core {
     /// It was said before.
     pub fn join(&self, post: Arc<dyn Post>) {
         assert!(self.post.set(post).is_ok(), "a node has one post");
+    }
+
+    /// The node is a member of a clustered notary from here on, whose decisions its flows wait for.
+    ///
+    /// # Panics
+    /// It was said before.
+    pub fn join_cluster(self: &Arc<Self>, cluster: Arc<dyn Submit>) {
+        let core = Arc::downgrade(self);
+        let wake = move |flow| {
+            if let Some(core) = core.upgrade() {
+                core.engine.wake(flow);
+            }
+        };
+        self.desk.submissions.join(cluster, Box::new(wake));
     }
 
     /// Who this node is.
@@ -683,6 +698,7 @@ impl Core {
                     Err(Fate::Refused) => meters.failed.increment(),
                 }
                 self.engine.forget(unit.flow);
+                self.desk.submissions.forget(unit.flow);
             }
         }
         self.desk.settle_batch(&mut batch);

@@ -31,6 +31,7 @@ mod users;
 
 pub use core::{Core, Known, OpenError, Post, Request, Unavailable, VaultChange};
 pub use courier::CourierError;
+pub use desk::submissions::{Decided, Submit};
 pub use desk::watch::{Event, Follower, Step};
 pub use desk::{Clock, Network, Parts, Rates};
 pub use metrics::Meters;

@@ -35,7 +35,7 @@ impl Network for Map {
         self.0
             .notaries()
             .into_iter()
-            .map(|notary| Notary { party: notary.party, validating: notary.validating })
+            .map(|notary| Notary { party: notary.party, kind: notary.kind })
             .collect()
     }
 

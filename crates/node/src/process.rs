@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use tally_contracts::{Contracts, Timestamp};
 use tally_flows::Rate;
-use tally_identity::{Changes, Identity, IdentityError, MapError, NetworkMap, system_now, tls};
+use tally_identity::{Changes, Identity, IdentityError, MapError, NetworkMap, NotaryKind, system_now, tls};
 use tally_messaging::{Messaging, Node as MessagingNode, Settings as MessagingSettings};
 use tally_ops::metrics::MetricError;
 use tally_ops::shutdown::Shutdown;
-use tally_rpc::{NetworkNotary, NetworkParty, NodeInfo, NotaryKind, Server, UsersError};
+use tally_rpc::{NetworkNotary, NetworkParty, NodeInfo, Server, UsersError};
 use tally_store::StoreError;
 use tokio::sync::oneshot;
 
@@ -373,7 +373,10 @@ impl Running {
             let _ = stopped.await;
         }));
         // The notaries too: they know best whether another process has gone on from a copy of this database.
-        let notaries = map.notaries().into_iter().map(|notary| notary.party.name);
+        let notaries = map.notaries().into_iter().flat_map(|notary| match notary.kind {
+            NotaryKind::Clustered(members) => members.into_iter().map(|member| member.name).collect(),
+            NotaryKind::NonValidating | NotaryKind::Validating => vec![notary.party.name],
+        });
         for peer in core.unacknowledged().into_iter().chain(notaries).filter(|peer| peer != identity.name()) {
             messaging.connect(&peer);
         }
@@ -506,8 +509,9 @@ struct Told {
     started: Timestamp,
 }
 
-fn kind(validating: bool) -> NotaryKind {
-    if validating { NotaryKind::Validating } else { NotaryKind::NonValidating }
+/// What the notary sees; a clustered one sees what one sees that does not validate.
+fn kind(validating: bool) -> tally_rpc::NotaryKind {
+    if validating { tally_rpc::NotaryKind::Validating } else { tally_rpc::NotaryKind::NonValidating }
 }
 
 impl About for Told {
@@ -524,8 +528,8 @@ impl About for Told {
                 .map
                 .notaries()
                 .iter()
-                .find(|notary| notary.party.name == me.name)
-                .map(|notary| kind(notary.validating)),
+                .find(|notary| notary.party.name == me.name || notary.kind.has_member(&me.name))
+                .map(|notary| kind(notary.kind.is_validating())),
             started_at_ms: self.started.as_millis(),
             now_ms: system_now().as_millis(),
             unfinished_flows: self.core.engine().unfinished() as u64,
@@ -551,7 +555,7 @@ impl About for Told {
                 .map(|notary| NetworkNotary {
                     name: notary.party.name.to_string(),
                     key: notary.party.key.to_string(),
-                    kind: kind(notary.validating),
+                    kind: kind(notary.kind.is_validating()),
                 })
                 .collect(),
             parameters_epoch: parameters.epoch,

@@ -98,10 +98,10 @@ fn a_notary_that_changes_its_key_or_leaves_stays_known() {
     let party = |identity: &crate::Identity| identity.notary_party().expect("a notary").clone();
     let first = party(&notary);
     let second = Party { name: first.name.clone(), key: party(&other).key };
-    parameters.put_notary(Notary { party: second.clone(), validating: true });
-    assert_eq!(parameters.notaries, [Notary { party: second.clone(), validating: true }]);
+    parameters.put_notary(Notary { party: second.clone(), kind: NotaryKind::Validating });
+    assert_eq!(parameters.notaries, [Notary { party: second.clone(), kind: NotaryKind::Validating }]);
     assert!(parameters.names_notary(&first) && parameters.names_notary(&second));
-    parameters.put_notary(Notary { party: first.clone(), validating: false });
+    parameters.put_notary(Notary { party: first.clone(), kind: NotaryKind::NonValidating });
     parameters.remove_notary(&first.name);
     assert!(parameters.notaries.is_empty());
     assert_eq!(parameters.former_notaries.len(), 2);

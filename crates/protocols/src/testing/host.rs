@@ -10,6 +10,7 @@ use tally_flows::{
 };
 
 use super::Ledger;
+use super::cluster::Agreed;
 use crate::consent::{DAY, Policy, Use};
 
 /// Bytes that reached a node.
@@ -57,6 +58,8 @@ pub(super) struct State {
     pub(super) received: Vec<Received>,
     pub(super) progress: Vec<(FlowId, String)>,
     pub(super) signed: Vec<TransactionId>,
+    /// The clustered notary that the node is a member of.
+    pub(super) cluster: Option<Arc<Mutex<Agreed>>>,
 }
 
 pub(super) struct Memory {
@@ -88,6 +91,7 @@ impl Memory {
                 received: Vec::new(),
                 progress: Vec::new(),
                 signed: Vec::new(),
+                cluster: None,
             }),
         }
     }
@@ -249,6 +253,19 @@ impl Host for Memory {
             Request::Recovered => {
                 Performed { response: Response::Done, writes: vec![LedgerWrite::Recovered] }
             }
+            Request::Submit(request) => match &state.cluster {
+                Some(cluster) => {
+                    let mut cluster = cluster.lock().unwrap_or_else(PoisonError::into_inner);
+                    match cluster.decide(request, now) {
+                        Ok(answer) => Response::Cluster(answer).into(),
+                        Err(unfounded) => Response::Refused(FlowError::invalid(unfounded)).into(),
+                    }
+                }
+                None => {
+                    let reason = format!("{} is no member of a clustered notary", self.me);
+                    Response::Refused(FlowError::refused(reason)).into()
+                }
+            },
             Request::Rate { base, quote } => {
                 Response::Rate(state.rates.get(&(base.clone(), quote.clone())).cloned()).into()
             }

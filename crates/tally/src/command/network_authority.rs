@@ -10,7 +10,7 @@ use anyhow::{Context, bail, ensure};
 use std::path::{Path, PathBuf};
 use tally_bench::table::{self, Align, Table};
 use tally_identity::{
-    Lifetimes, Manager, NetworkFolder, NetworkMap, NetworkMapKey, Notary, Reason, Request, Root,
+    Lifetimes, Manager, NetworkFolder, NetworkMap, NetworkMapKey, Notary, NotaryKind, Reason, Request, Root,
     SignedParameters, bootstrap, system_now,
 };
 
@@ -246,7 +246,7 @@ impl AddNotary {
             )
         };
         let mut parameters = map.parameters().as_ref().clone();
-        parameters.put_notary(Notary { party, validating });
+        parameters.put_notary(Notary { party, kind: NotaryKind::alone(validating) });
         parameters.epoch =
             parameters.epoch.checked_add(1).context("the parameters cannot change any more")?;
         parameters.modified = now;
