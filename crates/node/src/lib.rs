@@ -6,6 +6,7 @@
 //! | [`Service`] | the node as its clients see it |
 //! | [`Settings`] | `node.toml` |
 //! | [`Running`] | a node as a process |
+//! | [`ClusterMember`] | a member of a clustered notary that the node runs |
 //!
 //! ```text
 //!   clients ──RPC──▶ Service ──▶ Core ◀── messages ── peers
@@ -15,6 +16,7 @@
 //!                    └──────▶ one batch at a time ──▶ store
 //! ```
 
+mod cluster;
 mod core;
 mod courier;
 mod desk;
@@ -29,6 +31,10 @@ mod settings;
 mod testing;
 mod users;
 
+pub use cluster::{
+    CLUSTER_PROTOCOL, ClusterError, ClusterFigures, ClusterMember, ClusterMeters, ClusterParts,
+    ClusterSection, ClusterSectionError, CustodyError, Decision, Undecided,
+};
 pub use core::{Core, Known, OpenError, Post, Request, Unavailable, VaultChange};
 pub use courier::CourierError;
 pub use desk::submissions::{Decided, Submit};
