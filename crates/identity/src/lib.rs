@@ -41,7 +41,9 @@ mod tls_key;
 mod trust;
 
 pub use authority::{AuthorityError, Entry, Manager, NetworkMapKey, Reason, Revocation, Root};
-pub use bootstrap::{BootstrapError, BootstrappedNode, Network, NodeSpec, bootstrap};
+pub use bootstrap::{
+    BootstrapError, BootstrappedNode, ClusterSpec, Network, NodeSpec, bootstrap, bootstrap_clustered,
+};
 pub use certificate::{
     Certificate, CertificateError, CertificatePath, MAX_CERTIFICATE_BYTES, Malformation, SerialNumber,
     Validity,

@@ -274,6 +274,11 @@ impl Core {
         self.desk.submissions.join(cluster, Box::new(wake));
     }
 
+    /// Why this node is no longer a member of its clustered notary, if its member has ended.
+    pub fn cluster_failure(&self) -> Option<String> {
+        self.desk.submissions.failure()
+    }
+
     /// Who this node is.
     pub fn me(&self) -> &Party {
         &self.desk.parts.me
@@ -786,6 +791,7 @@ impl Core {
 
     /// Brings the gauges up to date.
     pub fn measure(&self) {
+        self.desk.submissions.measure();
         let meters = &self.desk.meters;
         let gauge = |value: usize| i64::try_from(value).unwrap_or(i64::MAX);
         let long = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);

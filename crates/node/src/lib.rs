@@ -22,6 +22,7 @@ mod courier;
 mod desk;
 mod expiry;
 mod http;
+mod member;
 mod metrics;
 mod peers;
 mod process;

@@ -227,7 +227,8 @@ fn asked() -> Asked {
     let notary = issue.transaction().notary().clone();
     let me = network.identity(&alice);
     let builder = TransactionBuilder::new(NETWORK, notary.clone());
-    let builder = cash::pay(builder, &[coin.clone()], coin.cash.amount, me.key, me.key, 1).unwrap();
+    let builder =
+        cash::pay(builder, std::slice::from_ref(&coin), coin.cash.amount, me.key, me.key, 1).unwrap();
     let payment = builder.build([3; 32], check::contracts()).unwrap();
     let consent = sign(&key("Alice"), Role::Party, payment.id());
     let part = Question::Part {

@@ -17,6 +17,14 @@ pub type Decided = Box<dyn FnOnce(Result<ClusterAnswer, String>) + Send>;
 pub trait Submit: Send + Sync {
     /// Has the cluster decide; does not block. `then` is called once, on any thread.
     fn submit(&self, request: Arc<tally_notary::Request>, then: Decided);
+
+    /// Why this node is no longer a member, if it has ended.
+    fn failure(&self) -> Option<String> {
+        None
+    }
+
+    /// Writes down how the member stands.
+    fn measure(&self) {}
 }
 
 /// Has a flow run again.
@@ -69,6 +77,18 @@ impl Submissions {
         membership.cluster.submit(request.clone(), Box::new(then));
         // It may have been refused at once.
         self.take(flow).flatten().unwrap_or_else(|| Response::Later(now.saturating_add(LOOK)).into())
+    }
+
+    /// Why the member ended, if it did.
+    pub(crate) fn failure(&self) -> Option<String> {
+        self.membership.get()?.cluster.failure()
+    }
+
+    /// Writes down how the member stands, if the node is one.
+    pub(crate) fn measure(&self) {
+        if let Some(membership) = self.membership.get() {
+            membership.cluster.measure();
+        }
     }
 
     /// A flow has ended, and waits for nothing.
