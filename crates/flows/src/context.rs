@@ -404,6 +404,28 @@ impl Context {
         self.done(Request::Consent(proposal)).await
     }
 
+    /// Whether what is sent to `peer` now leaves without waiting for room in the queue to it. A flow that may ask somebody
+    /// else as well does not wait.
+    pub async fn has_room(&self, peer: &Name) -> bool {
+        let host = self.0.host.clone();
+        self.once(|state| match state.next() {
+            Next::First => {
+                let has_room = host.has_room(peer);
+                state.did(Step::Chose(u32::from(!has_room)));
+                Some(has_room)
+            }
+            Next::Again(Step::Chose(chosen)) => {
+                state.cursor += 1;
+                Some(chosen == 0)
+            }
+            Next::Again(step) => {
+                state.disagrees(&step, &format!("look for room in the queue to {peer}"));
+                None
+            }
+        })
+        .await
+    }
+
     /// Opens a session with the flow of `peer` that answers this one. Nothing is sent yet.
     ///
     /// # Errors

@@ -24,7 +24,7 @@ use crate::resolve::{Attachments, History, Offer, Offered, Reply, recorded};
 
 mod cluster;
 
-pub use cluster::{BlindJudge, FIRST_PATIENCE, ROUNDS};
+pub use cluster::{BlindJudge, FIRST_PATIENCE, REQUEST_BYTES, ROUNDS};
 
 /// What sessions with a notary are called.
 pub const NAME: &str = "Notarise";

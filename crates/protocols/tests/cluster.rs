@@ -90,6 +90,25 @@ fn payments_go_on_without_any_one_member() {
     }
 }
 
+#[test]
+fn a_full_queue_to_a_member_that_is_away_holds_nobody_up() {
+    for away in 0..MEMBERS.len() {
+        let mut world = world();
+        let (alice, member) = (world.alice.clone(), world.members[away].clone());
+        world.network.switch(&alice, |switches| drop(switches.no_room_for.insert(member)));
+        let began = world.network.now();
+        for _ in 0..8 {
+            world.pay().unwrap();
+        }
+        assert_eq!((world.network.now(), world.has(&world.bob)), (began, 800), "no time was lost");
+    }
+}
+
+#[test]
+fn the_limit_of_a_request_is_that_of_the_members() {
+    assert_eq!(notarise::REQUEST_BYTES, tally_notary::Config::default().request_bytes);
+}
+
 /// Lies of a member, each in its turn.
 const LIES: u8 = 10;
 

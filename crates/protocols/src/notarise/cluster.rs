@@ -30,6 +30,9 @@ pub const FIRST_PATIENCE: Duration = Duration::from_secs(2);
 /// How often all members are asked before the fate of the transaction is left unknown.
 pub const ROUNDS: u32 = 4;
 
+/// The largest request that members take: half of a message between them. All of them have the same limit.
+pub const REQUEST_BYTES: usize = 1 << 20;
+
 /// The cluster of these members, and its composite key.
 fn known(network: NetworkId, members: &[Member]) -> Result<(Cluster, CompositeKey), FlowError> {
     let cluster = Cluster::new(Hash::from_bytes(*network.as_bytes()), members.to_vec())
@@ -54,12 +57,24 @@ pub(super) async fn ask(
     let judge = BlindJudge::new(context.network(), notary.party.clone());
     let own = request(Facts::of(transaction), context.me(), &question);
     judge.judge(&own).map_err(|error| invalid(&error))?;
+    let bytes = encode(&own).len().saturating_add(tally_contracts::limits::NAME_BYTES);
+    if bytes > REQUEST_BYTES {
+        return Err(FlowError::TooLarge {
+            what: "what a clustered notary has to see of the transaction".to_owned(),
+            bytes: bytes as u64,
+            limit: REQUEST_BYTES as u64,
+        });
+    }
     let members = cluster.members();
     let first = usize::from(transaction.id().as_bytes()[0]) % members.len();
     let mut patience = FIRST_PATIENCE;
     for _ in 0..ROUNDS {
         let round = context.now().await;
         for member in members.iter().cycle().skip(first).take(members.len()) {
+            // A member that is away for long does not hold up those who can ask another one.
+            if !context.has_room(&member.name).await {
+                continue;
+            }
             let until = context.now().await.saturating_add(patience);
             let answer = match context.open_as(&member.name, NAME, VERSION).await {
                 Ok(session) => session.until(until).exchange::<_, Answer>(&question).await,

@@ -31,6 +31,8 @@ pub struct Switches {
     pub ignores_locks: bool,
     /// No queue has room for another message.
     pub no_room: bool,
+    /// The queues to these have none.
+    pub no_room_for: BTreeSet<Name>,
 }
 
 /// What waits to become durable, in order.
@@ -290,8 +292,9 @@ impl Host for Memory {
 
     fn wake(&self) {}
 
-    fn has_room(&self, _: &Name) -> bool {
-        !self.state().switches.no_room
+    fn has_room(&self, peer: &Name) -> bool {
+        let state = self.state();
+        !state.switches.no_room && !state.switches.no_room_for.contains(peer)
     }
 
     fn is_known(&self, flow: FlowId) -> Result<bool, Trouble> {
