@@ -70,6 +70,9 @@ pub enum TransactionError {
         /// Which output.
         output: usize,
     },
+    /// A composite key is to sign as a party, or to consume a state.
+    #[error("a composite key is a notary's alone: it neither signs a command nor consumes a state")]
+    Composite,
     /// Contracts are not in strictly ascending order of their names.
     #[error("the contracts named are not in strictly ascending order")]
     ContractOrder,
@@ -199,6 +202,9 @@ impl Content {
             if !signers.is_sorted_by(|a, b| a < b) {
                 return Err(TransactionError::SignerOrder { command });
             }
+            if signers.iter().any(PublicKey::is_composite) {
+                return Err(TransactionError::Composite);
+            }
             check_data("bytes in one command", data)?;
             if self.version_of(contract).is_none() {
                 return Err(TransactionError::ContractNotNamed(*contract));
@@ -220,6 +226,9 @@ impl Content {
             }
             if !state.consumers.is_sorted_by(|a, b| a < b) {
                 return Err(TransactionError::ConsumerOrder { output });
+            }
+            if state.consumers.iter().any(PublicKey::is_composite) {
+                return Err(TransactionError::Composite);
             }
             let named =
                 self.version_of(&state.contract).ok_or(TransactionError::ContractNotNamed(state.contract))?;

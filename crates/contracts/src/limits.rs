@@ -17,6 +17,8 @@ pub const SIGNERS: usize = 128;
 pub const CONSUMERS: usize = 16;
 /// Most signatures that a transaction may require, the notary's aside.
 pub const SIGNATURES: usize = 256;
+/// Most members of a composite key.
+pub const COMPOSITE_MEMBERS: usize = 31;
 /// Most attachments of a transaction.
 pub const ATTACHMENTS: usize = 64;
 /// Most contracts that a transaction names.

@@ -1,8 +1,8 @@
 //! Transactions with their signatures.
 
 use crate::encoding::invalid;
-use crate::limits::{SIGNATURES, SIGNED_TRANSACTION_BYTES};
-use crate::{DecodeError, PublicKey, Signature, SigningKey, Transaction, TransactionId};
+use crate::limits::{COMPOSITE_MEMBERS, SIGNATURES, SIGNED_TRANSACTION_BYTES};
+use crate::{CompositeKey, DecodeError, PublicKey, Signature, SigningKey, Transaction, TransactionId};
 use borsh::io::{Error, Read, Write};
 use borsh::{BorshDeserialize, BorshSerialize};
 use std::fmt;
@@ -166,6 +166,12 @@ pub enum SignaturesError {
         /// The transaction.
         id: TransactionId,
     },
+    /// The notary's key is composite, and what it commits to is not shown or is that of another key.
+    #[error("the composite key of the notary of transaction {id} is not revealed")]
+    NotRevealed {
+        /// The transaction.
+        id: TransactionId,
+    },
     /// Two signatures of one key, other than as signer and as notary.
     #[error("transaction {id} has two signatures of {by}")]
     Twice {
@@ -177,29 +183,30 @@ pub enum SignaturesError {
 }
 
 /// A transaction and signatures over it: at most one by each required signer, as [`Role::Party`] or
-/// [`Role::Oracle`], and at most one by its notary as [`Role::Notary`].
+/// [`Role::Oracle`], and at most one by its notary as [`Role::Notary`]. A notary whose key is
+/// composite attests with the signatures of its members in that role, beside which the key is
+/// revealed ([`CompositeKey`]).
 /// Whether they verify is for [`SignedTransaction::verify_signatures`] to say. Cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignedTransaction {
     transaction: Transaction,
     /// In strictly ascending order of keys, a notary's own after what it signed as a party.
     signatures: Arc<[TransactionSignature]>,
+    /// What the notary's key commits to; there if that is composite and a member has attested.
+    composite: Option<Arc<CompositeKey>>,
 }
 
 impl SignedTransaction {
     /// The transaction with these signatures, in any order.
     ///
     /// # Errors
-    /// [`SignaturesError::NotRequired`] or [`SignaturesError::Twice`].
+    /// [`SignaturesError::NotRequired`] or [`SignaturesError::Twice`];
+    /// [`SignaturesError::NotRevealed`] for signatures of members of a composite key.
     pub fn new(
         transaction: Transaction,
         signatures: impl IntoIterator<Item = TransactionSignature>,
     ) -> Result<Self, SignaturesError> {
-        let mut signatures: Vec<_> = signatures.into_iter().collect();
-        signatures.sort_unstable();
-        signatures.dedup();
-        check(&transaction, &signatures)?;
-        Ok(Self { transaction, signatures: signatures.into() })
+        Self::assemble(transaction, signatures.into_iter().collect(), None)
     }
 
     /// The same with one more signature; no change if it is there already.
@@ -207,7 +214,35 @@ impl SignedTransaction {
     /// # Errors
     /// As [`SignedTransaction::new`].
     pub fn with(&self, signature: TransactionSignature) -> Result<Self, SignaturesError> {
-        Self::new(self.transaction.clone(), self.signatures.iter().copied().chain([signature]))
+        let signatures = self.signatures.iter().copied().chain([signature]).collect();
+        Self::assemble(self.transaction.clone(), signatures, self.composite.clone())
+    }
+
+    /// The same with signatures of members of the notary's composite key, revealed.
+    ///
+    /// # Errors
+    /// As [`SignedTransaction::new`]; [`SignaturesError::NotRevealed`] when the notary's key is not
+    /// that composite key.
+    pub fn attested(
+        &self,
+        composite: &CompositeKey,
+        signatures: impl IntoIterator<Item = TransactionSignature>,
+    ) -> Result<Self, SignaturesError> {
+        let signatures = self.signatures.iter().copied().chain(signatures).collect();
+        Self::assemble(self.transaction.clone(), signatures, Some(Arc::new(composite.clone())))
+    }
+
+    fn assemble(
+        transaction: Transaction,
+        mut signatures: Vec<TransactionSignature>,
+        composite: Option<Arc<CompositeKey>>,
+    ) -> Result<Self, SignaturesError> {
+        signatures.sort_unstable();
+        signatures.dedup();
+        // A reveal without a signature that it is for would be a second form of the same.
+        let composite = composite.filter(|_| has_attestation(&signatures));
+        check(&transaction, &signatures, composite.as_deref())?;
+        Ok(Self { transaction, signatures: signatures.into(), composite })
     }
 
     /// The transaction's id.
@@ -244,9 +279,25 @@ impl SignedTransaction {
         self.signatures.iter().any(|signature| signature.by == *key && signature.role == Role::Party)
     }
 
-    /// The notary's signature, if it is there.
-    pub fn attestation(&self) -> Option<&TransactionSignature> {
-        self.signatures.iter().find(|signature| signature.role == Role::Notary)
+    /// The notary's signature; of a composite one those of its members, as far as they are there.
+    pub fn attestations(&self) -> impl Iterator<Item = &TransactionSignature> {
+        self.signatures.iter().filter(|signature| signature.role == Role::Notary)
+    }
+
+    /// What the notary's key commits to, if that is composite and a member has attested.
+    pub fn composite(&self) -> Option<&CompositeKey> {
+        self.composite.as_deref()
+    }
+
+    /// Whether the notary has signed, of a composite one as many members as have to. Not whether
+    /// the signatures verify.
+    pub fn is_attested(&self) -> bool {
+        let wanted = match &self.composite {
+            Some(composite) => composite.threshold(),
+            // Signatures of members are never there without the reveal.
+            None => 1,
+        };
+        self.attestations().count() >= wanted
     }
 
     /// Checks that everybody required has signed, the notary too, and that every signature verifies.
@@ -274,7 +325,7 @@ impl SignedTransaction {
         if let Some(by) = self.missing_signers().next() {
             return Err(SignaturesError::Missing { by, id: self.id() });
         }
-        if self.transaction.needs_notary() && self.attestation().is_none() {
+        if self.transaction.needs_notary() && !self.is_attested() {
             return Err(SignaturesError::NotAttested { id: self.id() });
         }
         Ok(())
@@ -295,7 +346,7 @@ impl SignedTransaction {
     /// # Errors
     /// [`DecodeError`] when it is too long, malformed, or followed by more bytes, or when a
     /// signature is not required, or the signatures are not in strictly ascending order of keys
-    /// and roles.
+    /// and roles, or the reveal of a composite key is missing or that of another.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         crate::decode("a signed transaction", bytes, SIGNED_TRANSACTION_BYTES)
     }
@@ -342,9 +393,26 @@ pub fn verify_signatures_of(
     outcomes
 }
 
-/// Checks that sorted signatures are by required signers, one by each.
-fn check(transaction: &Transaction, signatures: &[TransactionSignature]) -> Result<(), SignaturesError> {
+fn has_attestation(signatures: &[TransactionSignature]) -> bool {
+    signatures.iter().any(|signature| signature.role == Role::Notary)
+}
+
+/// Checks that sorted signatures are by required signers, one by each, and that a composite key of
+/// the notary is revealed where its members signed and nowhere else.
+fn check(
+    transaction: &Transaction,
+    signatures: &[TransactionSignature],
+    composite: Option<&CompositeKey>,
+) -> Result<(), SignaturesError> {
     let id = transaction.id();
+    let notary = transaction.notary().key;
+    let is_revealed = match composite {
+        Some(composite) => composite.key() == notary,
+        None => !notary.is_composite() || !has_attestation(signatures),
+    };
+    if !is_revealed {
+        return Err(SignaturesError::NotRevealed { id });
+    }
     let twice = signatures.windows(2).find_map(|pair| match pair {
         [a, b] if a.by == b.by && (a.role == b.role || b.role != Role::Notary) => Some(a.by),
         _ => None,
@@ -353,7 +421,10 @@ fn check(transaction: &Transaction, signatures: &[TransactionSignature]) -> Resu
         return Err(SignaturesError::Twice { by, id });
     }
     let is_required = |signature: &&TransactionSignature| match signature.role {
-        Role::Notary => transaction.needs_notary() && signature.by == transaction.notary().key,
+        Role::Notary => {
+            let is_notary = composite.map_or(signature.by == notary, |members| members.has(&signature.by));
+            transaction.needs_notary() && is_notary
+        }
         Role::Party | Role::Oracle => transaction.required_signers().binary_search(&signature.by).is_ok(),
     };
     match signatures.iter().find(|signature| !is_required(signature)) {
@@ -367,7 +438,8 @@ fn check(transaction: &Transaction, signatures: &[TransactionSignature]) -> Resu
 impl BorshSerialize for SignedTransaction {
     fn serialize<W: Write>(&self, writer: &mut W) -> Result<(), Error> {
         self.transaction.serialize(writer)?;
-        self.signatures.serialize(writer)
+        self.signatures.serialize(writer)?;
+        self.composite.as_deref().map_or(Ok(()), |composite| composite.serialize(writer))
     }
 }
 
@@ -375,8 +447,8 @@ impl BorshDeserialize for SignedTransaction {
     fn deserialize_reader<R: Read>(reader: &mut R) -> Result<Self, Error> {
         let transaction = Transaction::deserialize_reader(reader)?;
         let count = usize::try_from(u32::deserialize_reader(reader)?).map_err(invalid)?;
-        // The notary's comes on top.
-        if count > SIGNATURES.saturating_add(1) {
+        // The notary's come on top.
+        if count > SIGNATURES.saturating_add(COMPOSITE_MEMBERS) {
             return Err(invalid("too many signatures"));
         }
         let signatures = (0..count)
@@ -385,8 +457,11 @@ impl BorshDeserialize for SignedTransaction {
         if !signatures.is_sorted_by(|a, b| (a.by, a.role) < (b.by, b.role)) {
             return Err(invalid("the signatures are not in strictly ascending order of keys"));
         }
-        check(&transaction, &signatures).map_err(invalid)?;
-        Ok(Self { transaction, signatures: signatures.into() })
+        let is_composite = transaction.notary().key.is_composite() && has_attestation(&signatures);
+        let composite =
+            is_composite.then(|| CompositeKey::deserialize_reader(reader).map(Arc::new)).transpose()?;
+        check(&transaction, &signatures, composite.as_deref()).map_err(invalid)?;
+        Ok(Self { transaction, signatures: signatures.into(), composite })
     }
 }
 

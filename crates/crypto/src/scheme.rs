@@ -9,8 +9,8 @@
 
 mod encoding;
 
-use crate::sign;
 use crate::sign::RandomnessError;
+use crate::{Hash, sign};
 use std::fmt;
 use zeroize::Zeroizing;
 
@@ -52,7 +52,7 @@ impl fmt::Display for Scheme {
 /// finds out.
 ///
 /// Text and serde form: `ed25519:` and hexadecimal digits. Borsh form: a byte for the scheme, then
-/// 32 bytes (Ed25519) or 33 (ECDSA).
+/// 32 bytes (Ed25519, composite) or 33 (ECDSA).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PublicKey {
     /// An Ed25519 key.
@@ -61,6 +61,9 @@ pub enum PublicKey {
     Secp256k1(CompressedPoint),
     /// A compressed point of P-256.
     P256(CompressedPoint),
+    /// A commitment to several keys, and to how many of them have to sign. No signature is by it:
+    /// what it stands for has to be revealed, and the signatures of those keys count.
+    Composite(Hash),
 }
 
 /// A point of a Weierstrass curve as it was received: 2 or 3, then the x coordinate
@@ -81,13 +84,19 @@ impl CompressedPoint {
 }
 
 impl PublicKey {
-    /// The scheme of the key.
-    pub const fn scheme(&self) -> Scheme {
+    /// The scheme of the key; none of a composite key.
+    pub const fn scheme(&self) -> Option<Scheme> {
         match self {
-            Self::Ed25519(_) => Scheme::Ed25519,
-            Self::Secp256k1(_) => Scheme::Secp256k1,
-            Self::P256(_) => Scheme::P256,
+            Self::Ed25519(_) => Some(Scheme::Ed25519),
+            Self::Secp256k1(_) => Some(Scheme::Secp256k1),
+            Self::P256(_) => Some(Scheme::P256),
+            Self::Composite(_) => None,
         }
+    }
+
+    /// Whether it is a commitment to other keys, by which nothing is signed.
+    pub const fn is_composite(&self) -> bool {
+        matches!(self, Self::Composite(_))
     }
 
     /// The bytes of the key without its scheme: 32 or 33.
@@ -95,6 +104,7 @@ impl PublicKey {
         match self {
             Self::Ed25519(key) => key.as_bytes(),
             Self::Secp256k1(point) | Self::P256(point) => point.as_bytes(),
+            Self::Composite(commitment) => commitment.as_bytes(),
         }
     }
 
@@ -171,6 +181,9 @@ pub enum VerifyError {
         /// Scheme of the signature.
         signature: Scheme,
     },
+    /// The key is composite.
+    #[error("a composite key signs nothing; the keys that it commits to do")]
+    Composite,
     /// The Ed25519 rules refuse it.
     #[error("the Ed25519 signature is refused")]
     Ed25519(#[source] sign::SignatureError),
@@ -222,7 +235,10 @@ pub fn verify(key: &PublicKey, message: &[u8], signature: &Signature) -> Result<
             }
             key.verify(message, &signature).map_err(|_| VerifyError::Mismatch(scheme))
         }
-        _ => Err(VerifyError::Scheme { key: key.scheme(), signature: signature.scheme() }),
+        _ => Err(key.scheme().map_or(VerifyError::Composite, |key| VerifyError::Scheme {
+            key,
+            signature: signature.scheme(),
+        })),
     }
 }
 
@@ -308,7 +324,11 @@ impl SigningKey {
 
     /// The scheme of the key.
     pub const fn scheme(&self) -> Scheme {
-        self.public.scheme()
+        match &self.secret {
+            Secret::Ed25519(_) => Scheme::Ed25519,
+            Secret::Secp256k1(_) => Scheme::Secp256k1,
+            Secret::P256(_) => Scheme::P256,
+        }
     }
 
     /// The key that others verify with.

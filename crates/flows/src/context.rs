@@ -16,8 +16,8 @@ use crate::cell::{Cell, Next, SessionState, Waiting};
 use crate::journal::Step;
 use crate::message::{Body, encode};
 use crate::service::{
-    Commit, Committed, Filter, Notaries, Proposal, Rate, Request, Response, Selection, Shared, Trouble,
-    Unconsumed,
+    ClusterAnswer, Commit, Committed, Filter, Notaries, Proposal, Rate, Request, Response, Selection, Shared,
+    Trouble, Unconsumed,
 };
 use crate::{FlowError, FlowId, Message, SessionId};
 
@@ -313,6 +313,17 @@ impl Context {
         }
     }
 
+    /// Has the clustered notary decide of which this node is a member.
+    ///
+    /// # Errors
+    /// This node is not a member, or does not know what the cluster decided.
+    pub async fn submit(&self, request: tally_notary::Request) -> Result<ClusterAnswer, FlowError> {
+        match self.ask(Request::Submit(Arc::new(request))).await? {
+            Response::Cluster(answer) => Ok(answer),
+            other => self.confused(&other).await,
+        }
+    }
+
     /// Everybody on the network map.
     ///
     /// # Errors
@@ -402,6 +413,28 @@ impl Context {
     /// [`FlowError::Refused`], naming the setting that would have to allow it.
     pub async fn consent(&self, proposal: Proposal) -> Result<(), FlowError> {
         self.done(Request::Consent(proposal)).await
+    }
+
+    /// Whether what is sent to `peer` now leaves without waiting for room in the queue to it. A flow that may ask somebody
+    /// else as well does not wait.
+    pub async fn has_room(&self, peer: &Name) -> bool {
+        let host = self.0.host.clone();
+        self.once(|state| match state.next() {
+            Next::First => {
+                let has_room = host.has_room(peer);
+                state.did(Step::Chose(u32::from(!has_room)));
+                Some(has_room)
+            }
+            Next::Again(Step::Chose(chosen)) => {
+                state.cursor += 1;
+                Some(chosen == 0)
+            }
+            Next::Again(step) => {
+                state.disagrees(&step, &format!("look for room in the queue to {peer}"));
+                None
+            }
+        })
+        .await
     }
 
     /// Opens a session with the flow of `peer` that answers this one. Nothing is sent yet.

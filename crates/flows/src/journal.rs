@@ -5,7 +5,9 @@ use std::sync::Arc;
 use borsh::{BorshDeserialize, BorshSerialize};
 use tally_contracts::{Name, StateAndRef, Timestamp, TransactionId, TransactionSignature};
 
-use crate::service::{Committed, LedgerWrite, Notaries, Rate, Request, Response, Shared, Unconsumed};
+use crate::service::{
+    ClusterAnswer, Committed, LedgerWrite, Notaries, Rate, Request, Response, Shared, Unconsumed,
+};
 use crate::{FlowError, FlowId, Message, SessionId};
 
 /// Who started a flow.
@@ -154,6 +156,7 @@ pub(crate) enum Answer {
     Consumers(Vec<Option<TransactionId>>),
     Unconsumed(Unconsumed),
     Bytes(u64),
+    Cluster(ClusterAnswer),
 }
 
 impl Step {
@@ -203,6 +206,7 @@ impl Answer {
             Response::Consumers(consumers) => Self::Consumers(consumers.clone()),
             Response::Unconsumed(page) => Self::Unconsumed(page.clone()),
             Response::Bytes(bytes) => Self::Bytes(*bytes),
+            Response::Cluster(answer) => Self::Cluster(answer.clone()),
         }
     }
 
@@ -225,6 +229,7 @@ impl Answer {
             Self::Consumers(consumers) => Response::Consumers(consumers),
             Self::Unconsumed(page) => Response::Unconsumed(page),
             Self::Bytes(bytes) => Response::Bytes(bytes),
+            Self::Cluster(answer) => Response::Cluster(answer),
         })
     }
 
@@ -253,7 +258,7 @@ impl Answer {
     }
 }
 
-const VERBS: [&str; 29] = [
+const VERBS: [&str; 30] = [
     "find a party",
     "list the notaries",
     "sign",
@@ -283,6 +288,7 @@ const VERBS: [&str; 29] = [
     "consume states elsewhere",
     "be recovered",
     "say how large a transaction may be",
+    "have its cluster decide",
 ];
 
 fn verb(request: u8) -> &'static str {
@@ -325,6 +331,7 @@ impl Request {
             Self::ConsumeElsewhere(_) => 26,
             Self::Recovered => 27,
             Self::TransactionLimit => 28,
+            Self::Submit(_) => 29,
         }
     }
 

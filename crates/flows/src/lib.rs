@@ -40,6 +40,7 @@ pub use journal::{Arrival, Mark, Origin, Outcome, Saved, Start, Unit};
 pub use message::{Body, Message, MessageError};
 pub use registry::{Description, Flow, Registry, Responder};
 pub use service::{
-    AttachmentPart, Commit, Committed, Filter, Host, LedgerWrite, Notaries, Notary, Performed, Proposal,
-    Purchase, Rate, Request, Response, Selection, Shared, Trouble, Unconsumed,
+    AttachmentPart, ClusterAnswer, Commit, Committed, Filter, Host, LedgerWrite, Notaries, Notary, Performed,
+    Proposal, Purchase, Rate, Request, Response, Selection, Shared, Trouble, Unconsumed,
 };
+pub use tally_notary::NotaryKind;

@@ -9,6 +9,7 @@ use tally_contracts::{
     Amount, Attachment, AttachmentId, Name, Party, PublicKey, Role, SignedTransaction, StateAndRef, StateRef,
     TimeWindow, Timestamp, TransactionId, TransactionSignature,
 };
+use tally_notary::{NotaryKind, SignedAnswer};
 
 use crate::{FlowError, FlowId, Unit};
 
@@ -123,6 +124,9 @@ pub enum Request {
     /// Does this node agree to what another node proposes, by its configuration? What is agreed to counts against the
     /// configuration's limits. Answered by [`Response::Done`], or refused.
     Consent(Proposal),
+    /// As a member of a clustered notary: have the cluster decide this. Answered by [`Response::Cluster`], by
+    /// [`Response::Later`] until it has decided, or refused: then it is not known what the cluster decides.
+    Submit(Arc<tally_notary::Request>),
 }
 
 /// What another node wants this one to pay or to do, see [`Request::Consent`].
@@ -273,8 +277,17 @@ pub enum Committed {
 pub struct Notary {
     /// Who it is.
     pub party: Party,
-    /// It sees and verifies whole transactions; otherwise it sees a tear-off.
-    pub validating: bool,
+    /// What it sees, and of whom it consists.
+    pub kind: NotaryKind,
+}
+
+/// What a clustered notary decided, with what proves it to everybody.
+#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+pub enum ClusterAnswer {
+    /// The transaction is final: signatures of `2f + 1` members.
+    Attested(Vec<TransactionSignature>),
+    /// It is refused for good: `f + 1` equal answers of members.
+    Refused(Vec<SignedAnswer>),
 }
 
 /// The notaries of the network, of now and of before.
@@ -342,6 +355,7 @@ pub enum Response {
     Known(Vec<bool>),
     Attachment(Option<Attachment>),
     Committed(Committed),
+    Cluster(ClusterAnswer),
     Rate(Option<Rate>),
     Issuers(Option<Vec<Name>>),
     Names(Vec<Name>),

@@ -17,9 +17,11 @@ use crate::parameters::{NetworkParameters, Notary, ParametersError, SignedParame
 use crate::trust::REVOCATION_GRACE_MS;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use tally_consensus::Keys;
 use tally_contracts::limits::SIGNED_TRANSACTION_BYTES;
-use tally_contracts::{Name, Party, Timestamp};
+use tally_contracts::{Name, NetworkId, Party, Timestamp};
 use tally_crypto::keystore::ScryptCost;
+use tally_notary::{Member, NotaryKind};
 use zeroize::Zeroizing;
 
 /// The passphrases made here are 128 random bits: guessing them costs too much without scrypt, and
@@ -42,6 +44,15 @@ pub struct NodeSpec {
     pub notary: Option<bool>,
     /// Where other nodes reach it.
     pub address: Address,
+}
+
+/// A clustered notary to be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterSpec {
+    /// Its name, which is no node's.
+    pub name: Name,
+    /// The nodes that are its members: 4, 7, 10 …
+    pub members: Vec<Name>,
 }
 
 /// A network that was made.
@@ -85,6 +96,11 @@ pub enum BootstrapError {
         /// The directory.
         path: PathBuf,
     },
+    /// A node that is to be a member of a clustered notary is not made, or is one of two or a notary itself.
+    #[error(
+        "{0} cannot be a member of a clustered notary: it is none of the nodes, a notary itself, or a member of another"
+    )]
+    Member(Name),
     /// Two nodes would have one directory.
     #[error("two nodes are called {0}; give each organisation its own name")]
     Twice(String),
@@ -129,6 +145,26 @@ pub enum BootstrapError {
 /// # Errors
 /// [`BootstrapError`]; among others when the directory has a network already.
 pub fn bootstrap(directory: &Path, nodes: &[NodeSpec], now: Timestamp) -> Result<Network, BootstrapError> {
+    bootstrap_clustered(directory, nodes, &[], now)
+}
+
+/// The same with clustered notaries, whose members are among the `nodes`.
+///
+/// # Errors
+/// [`BootstrapError`].
+pub fn bootstrap_clustered(
+    directory: &Path,
+    nodes: &[NodeSpec],
+    clusters: &[ClusterSpec],
+    now: Timestamp,
+) -> Result<Network, BootstrapError> {
+    let members: Vec<&Name> = clusters.iter().flat_map(|cluster| &cluster.members).collect();
+    for (place, member) in members.iter().enumerate() {
+        let is_free = nodes.iter().any(|node| node.name == **member && node.notary.is_none());
+        if !is_free || members[..place].contains(member) {
+            return Err(BootstrapError::Member((*member).clone()));
+        }
+    }
     let authority = directory.join("authority");
     if authority.exists() {
         return Err(BootstrapError::Exists { path: directory.into() });
@@ -160,14 +196,27 @@ pub fn bootstrap(directory: &Path, nodes: &[NodeSpec], now: Timestamp) -> Result
     folder.put_root_revocations(&root.revocation_list(now, LIST_VALID_MS)?)?;
 
     let mut made = Vec::with_capacity(nodes.len());
+    let mut listed = Vec::new();
     for spec in nodes {
-        let node = node(directory, spec, &root, &mut manager, now, lifetimes.node_ms, &folder)?;
+        let is_member = members.contains(&&spec.name);
+        let making = Making { directory, root: &root, now, lifetime_ms: lifetimes.node_ms, folder: &folder };
+        let (node, member) = making.node(spec, is_member, &mut manager)?;
         made.push(node);
+        listed.extend(member);
     }
-    let notaries = made
+    let mut notaries: Vec<Notary> = made
         .iter()
-        .filter_map(|node| Some(Notary { party: node.notary_party.clone()?, validating: node.notary? }))
+        .filter_map(|node| {
+            Some(Notary { party: node.notary_party.clone()?, kind: NotaryKind::alone(node.notary?) })
+        })
         .collect();
+    for ClusterSpec { name, members } in clusters {
+        let own = listed.iter().filter(|(_, member)| members.contains(&member.name));
+        let (networks, own): (Vec<NetworkId>, Vec<Member>) = own.cloned().unzip();
+        if let Some(network) = networks.first() {
+            notaries.push(Notary::clustered(*network, name.clone(), own)?);
+        }
+    }
     let parameters = NetworkParameters {
         epoch: 1,
         minimum_platform_version: PLATFORM_VERSION,
@@ -182,39 +231,58 @@ pub fn bootstrap(directory: &Path, nodes: &[NodeSpec], now: Timestamp) -> Result
     Ok(Network { root: authority.join("root.pem"), authority, map, nodes: made })
 }
 
-fn node(
-    directory: &Path,
-    spec: &NodeSpec,
-    root: &Root,
-    manager: &mut Manager,
+/// What the nodes of a network are made with.
+struct Making<'a> {
+    directory: &'a Path,
+    root: &'a Root,
     now: Timestamp,
     lifetime_ms: u64,
-    folder: &NetworkFolder,
-) -> Result<BootstrappedNode, BootstrapError> {
-    let name = &spec.name;
-    let failed = |source| BootstrapError::Identity { name: name.clone(), source };
-    let home = directory.join("nodes").join(label(name));
-    let identity = home.join("identity");
-    let secret = passphrase(&identity)?;
-    let request = NodeKeys::create(&identity, name, &secret, COST).map_err(failed)?;
-    if spec.notary.is_some() {
-        NodeKeys::create_notary(&identity, &secret, COST, now).map_err(failed)?;
+    folder: &'a NetworkFolder,
+}
+
+impl Making<'_> {
+    fn node(
+        &self,
+        spec: &NodeSpec,
+        is_member: bool,
+        manager: &mut Manager,
+    ) -> Result<(BootstrappedNode, Option<(NetworkId, Member)>), BootstrapError> {
+        let Self { directory, root, now, lifetime_ms, folder } = *self;
+        let name = &spec.name;
+        let failed = |source| BootstrapError::Identity { name: name.clone(), source };
+        let home = directory.join("nodes").join(label(name));
+        let identity = home.join("identity");
+        let secret = passphrase(&identity)?;
+        let request = NodeKeys::create(&identity, name, &secret, COST).map_err(failed)?;
+        if spec.notary.is_some() || is_member {
+            NodeKeys::create_notary(&identity, &secret, COST, now).map_err(failed)?;
+        }
+        let path = manager.issue(&request, now, lifetime_ms)?;
+        NodeKeys::accept(&identity, &secret, root.certificate().der(), &path, now).map_err(failed)?;
+        let loaded = Identity::load(&identity, &secret, now).map_err(failed)?;
+        let info =
+            SignedNodeInfo::sign(&loaded, vec![spec.address.clone()], PLATFORM_VERSION, now.as_millis())
+                .map_err(|source| BootstrapError::Info { name: name.clone(), source })?;
+        folder.put_info(&info)?;
+        let member = match loaded.notary_party().filter(|_| is_member) {
+            Some(service) => {
+                let voter = NodeKeys::create_voter(&identity, &secret, COST).map_err(failed)?;
+                let member = Member { name: name.clone(), voter: voter.address().into(), key: service.key };
+                Some((loaded.trust().network(), member))
+            }
+            None => None,
+        };
+        let made = BootstrappedNode {
+            party: loaded.party().clone(),
+            notary_party: loaded.notary_party().cloned(),
+            passphrase: identity.join(PASSPHRASE),
+            identity,
+            directory: home,
+            address: spec.address.clone(),
+            notary: spec.notary,
+        };
+        Ok((made, member))
     }
-    let path = manager.issue(&request, now, lifetime_ms)?;
-    NodeKeys::accept(&identity, &secret, root.certificate().der(), &path, now).map_err(failed)?;
-    let loaded = Identity::load(&identity, &secret, now).map_err(failed)?;
-    let info = SignedNodeInfo::sign(&loaded, vec![spec.address.clone()], PLATFORM_VERSION, now.as_millis())
-        .map_err(|source| BootstrapError::Info { name: name.clone(), source })?;
-    folder.put_info(&info)?;
-    Ok(BootstrappedNode {
-        party: loaded.party().clone(),
-        notary_party: loaded.notary_party().cloned(),
-        passphrase: identity.join(PASSPHRASE),
-        identity,
-        directory: home,
-        address: spec.address.clone(),
-        notary: spec.notary,
-    })
 }
 
 fn authority_name(what: &str) -> Result<Name, BootstrapError> {

@@ -19,6 +19,7 @@ mod bootstrap;
 mod certificate;
 mod expiry;
 mod files;
+
 #[cfg(test)]
 mod golden;
 mod info;
@@ -40,7 +41,9 @@ mod tls_key;
 mod trust;
 
 pub use authority::{AuthorityError, Entry, Manager, NetworkMapKey, Reason, Revocation, Root};
-pub use bootstrap::{BootstrapError, BootstrappedNode, Network, NodeSpec, bootstrap};
+pub use bootstrap::{
+    BootstrapError, BootstrappedNode, ClusterSpec, Network, NodeSpec, bootstrap, bootstrap_clustered,
+};
 pub use certificate::{
     Certificate, CertificateError, CertificatePath, MAX_CERTIFICATE_BYTES, Malformation, SerialNumber,
     Validity,
@@ -60,5 +63,6 @@ pub use pem::PemError;
 pub use request::{MAX_REQUEST_BYTES, Request, RequestError};
 pub use revocation::{MAX_REVOCATION_LIST_BYTES, RevocationError, Revocations};
 pub use role::Role;
+pub use tally_notary::NotaryKind;
 pub use tls_key::TlsKeyError;
 pub use trust::{REVOCATION_GRACE_MS, Trust, Verified};

@@ -8,6 +8,7 @@
 //! | `identity.key`, `.pem` | the legal identity: signs transactions |
 //! | `tls.key`, `.pem` | connections |
 //! | `notary.key`, `.pem` | the notary's service, where the node has one: signs as a notary |
+//! | `voter.key` | votes in a clustered notary, where the node is a member of one |
 
 use crate::authority::{self, AuthorityError, belongs};
 use crate::certificate::{Certificate, CertificateError, CertificatePath};
@@ -22,8 +23,11 @@ use crate::trust::{Trust, Verified};
 use rustls::sign::CertifiedKey;
 use std::path::Path;
 use std::sync::Arc;
+use tally_consensus::SecretKey;
 use tally_contracts::{Name, Party, SigningKey, Timestamp};
+use tally_crypto::derive_key;
 use tally_crypto::keystore::{KeyFile, KeyFileError, ScryptCost};
+use zeroize::Zeroizing;
 
 const ROOT: &str = "root.pem";
 const REQUEST: &str = "request.csr";
@@ -31,6 +35,9 @@ const AUTHORITY: &str = "node-authority";
 const LEGAL_IDENTITY: &str = "identity";
 const TLS: &str = "tls";
 const NOTARY: &str = "notary";
+const VOTER: &str = "voter";
+/// Makes the voting key out of what its file holds.
+const VOTING: &str = "tallystick clustered notary voting key v1";
 
 /// Why a node's identity was not made or loaded.
 #[derive(Debug, thiserror::Error)]
@@ -161,6 +168,32 @@ impl NodeKeys {
         trust.verify(&made, role, now)?;
         let file = directory.join(format!("{NOTARY}.pem"));
         Ok(files::replace(&file, pem::encode_path(&made).as_bytes(), Access::Public)?)
+    }
+
+    /// Makes the key with which the node votes as a member of a clustered notary, encrypted, if there
+    /// is none. The network's parameters name its address; there is no certificate.
+    ///
+    /// The file is of the form of the node's other keys. The voting key (secp256k1) is derived from
+    /// the 32 bytes in it.
+    ///
+    /// # Errors
+    /// [`IdentityError`].
+    pub fn create_voter(
+        directory: &Path,
+        passphrase: &[u8],
+        cost: ScryptCost,
+    ) -> Result<SecretKey, IdentityError> {
+        files::create_directory(directory)?;
+        voting(key(directory, VOTER, passphrase, cost)?)
+    }
+
+    /// The key that [`NodeKeys::create_voter`] made; `None` where there is none.
+    ///
+    /// # Errors
+    /// [`IdentityError`].
+    pub fn voter(directory: &Path, passphrase: &[u8]) -> Result<Option<SecretKey>, IdentityError> {
+        let path = directory.join(format!("{VOTER}.key"));
+        if path.exists() { Ok(Some(voting(KeyFile::read(&path, passphrase)?)?)) } else { Ok(None) }
     }
 
     /// Takes what the identity manager answered to the request: `path` (the node's authority, the
@@ -349,6 +382,14 @@ impl Identity {
         let own = self.path.not_after().min(self.tls_path.not_after());
         self.notary_path().map_or(own, |path| own.min(path.not_after()))
     }
+}
+
+/// The voting key that follows from a key of the key store.
+fn voting(key: tally_crypto::SigningKey) -> Result<SecretKey, IdentityError> {
+    let secret = SigningKey::from(key).secret();
+    let derived = Zeroizing::new(derive_key(VOTING, secret.as_slice()));
+    // One derivation in 2^128 is no scalar of the curve.
+    SecretKey::from_bytes(&derived).map_err(|error| IdentityError::Generate(error.into()))
 }
 
 /// The keys of daily use.

@@ -5,9 +5,9 @@ use crate::certificate::{CertificateError, CertificatePath};
 use crate::role::Role;
 use crate::trust::Trust;
 use borsh::{BorshDeserialize, BorshSerialize};
-use serde::{Deserialize, Serialize};
-use tally_contracts::{Name, Party, Signature, Timestamp};
+use tally_contracts::{Name, NetworkId, Party, Signature, Timestamp};
 use tally_crypto::Hash;
+use tally_notary::{Cluster, ClusterError, NotaryKind};
 
 /// Largest parameters taken.
 pub const MAX_PARAMETERS_BYTES: usize = 256 * 1024;
@@ -20,12 +20,43 @@ const MAGIC: &[u8; 8] = b"tlyparm2";
 const DOMAIN: &[u8; 32] = b"tallystick network parameters v2";
 
 /// A notary that the network trusts.
-#[derive(Debug, Clone, PartialEq, Eq, BorshSerialize, BorshDeserialize, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Notary {
-    /// Its name, and the key of its notary service.
+    /// Its name, and the key of its notary service; of a clustered one the composite key of its members' services.
     pub party: Party,
-    /// Whether it sees and checks whole transactions, or a tear-off only.
-    pub validating: bool,
+    /// Whether it sees and checks whole transactions, or a tear-off only, and of whom it consists.
+    pub kind: NotaryKind,
+}
+
+impl Notary {
+    /// The clustered notary of these members in a network. It does not validate: members whose maps differ for a moment
+    /// would judge one transaction differently.
+    ///
+    /// # Errors
+    /// [`ParametersError::Cluster`], [`ParametersError::Composite`].
+    pub fn clustered(
+        network: NetworkId,
+        name: Name,
+        members: Vec<tally_notary::Member>,
+    ) -> Result<Self, ParametersError> {
+        let kind = NotaryKind::Clustered(members);
+        let key = composite_key(network, &name, &kind)?;
+        Ok(Self { party: Party { name, key }, kind })
+    }
+}
+
+/// The key that a clustered notary of these members has.
+fn composite_key(
+    network: NetworkId,
+    name: &Name,
+    kind: &NotaryKind,
+) -> Result<tally_contracts::PublicKey, ParametersError> {
+    let cluster = Cluster::new(Hash::from_bytes(*network.as_bytes()), kind.members().to_vec())
+        .map_err(|source| ParametersError::Cluster { name: name.clone(), source })?;
+    cluster
+        .composite()
+        .map(|composite| composite.key())
+        .map_err(|_| ParametersError::Composite { name: name.clone() })
 }
 
 /// Room that a message needs beside the largest transaction: flows send history in batches of half a mebibyte, to which
@@ -33,7 +64,7 @@ pub struct Notary {
 pub const BESIDE_A_TRANSACTION: u32 = 768 << 10;
 
 /// What all nodes of a network agree on.
-#[derive(Debug, Clone, PartialEq, Eq, BorshSerialize, BorshDeserialize, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct NetworkParameters {
     /// Counts the changes; of two parameters the ones with the higher number count.
     pub epoch: u32,
@@ -72,6 +103,29 @@ pub enum ParametersError {
     /// A notary is there twice.
     #[error("the notary {0} is there twice in the network parameters, or the notaries are not in order")]
     Notaries(Name),
+    /// The members of a clustered notary make no cluster.
+    #[error("the members of the notary {name}")]
+    Cluster {
+        /// The notary.
+        name: Name,
+        /// Why not.
+        #[source]
+        source: ClusterError,
+    },
+    /// The key of a notary is not the composite key of its members, or it is one and there are no members.
+    #[error("the key of the notary {name} is not that of its members, or of a notary without members")]
+    Composite {
+        /// The notary.
+        name: Name,
+    },
+    /// A clustered notary has a member's name.
+    #[error(
+        "the notary {name} has the name of one of its members: sessions with it would be with that member alone"
+    )]
+    NameOfMember {
+        /// The notary.
+        name: Name,
+    },
     /// The certificate of whoever signed them is refused.
     #[error("the certificate on the network parameters is refused")]
     Certificate(#[from] CertificateError),
@@ -135,6 +189,14 @@ impl NetworkParameters {
         for pair in self.notaries.windows(2) {
             if pair[0].party.name >= pair[1].party.name {
                 return Err(ParametersError::Notaries(pair[1].party.name.clone()));
+            }
+        }
+        for Notary { party, kind } in &self.notaries {
+            if party.key.is_composite() != kind.is_clustered() {
+                return Err(ParametersError::Composite { name: party.name.clone() });
+            }
+            if kind.has_member(&party.name) {
+                return Err(ParametersError::NameOfMember { name: party.name.clone() });
             }
         }
         if self.revocation_grace_ms > MAX_REVOCATION_GRACE_MS {
@@ -217,7 +279,8 @@ impl SignedParameters {
         &self.parameters
     }
 
-    /// Checks that the network map's key, certified by the root, signed these parameters.
+    /// Checks that the network map's key, certified by the root, signed these parameters, and that the key of each
+    /// clustered notary is that of its members in this network.
     ///
     /// # Errors
     /// [`ParametersError`].
@@ -226,6 +289,13 @@ impl SignedParameters {
         by.key
             .verify(message(&self.content).as_bytes(), &self.signature)
             .map_err(|_| ParametersError::Signature { by: by.name })?;
+        for Notary { party, kind } in
+            self.parameters.notaries.iter().filter(|notary| notary.kind.is_clustered())
+        {
+            if composite_key(trust.network(), &party.name, kind)? != party.key {
+                return Err(ParametersError::Composite { name: party.name.clone() });
+            }
+        }
         Ok(&self.parameters)
     }
 }

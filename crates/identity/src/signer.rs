@@ -46,7 +46,7 @@ impl ForeignKey {
         let algorithm = match public_key(key)? {
             PublicKey::Ed25519(_) => &PKCS_ED25519,
             PublicKey::P256(_) => &PKCS_ECDSA_P256_SHA256,
-            PublicKey::Secp256k1(_) => return None,
+            PublicKey::Secp256k1(_) | PublicKey::Composite(_) => return None,
         };
         Some(Self { algorithm, bytes: key.subject_public_key.data.to_vec() })
     }

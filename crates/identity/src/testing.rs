@@ -95,7 +95,7 @@ impl World {
             minimum_platform_version: 3,
             notaries: vec![Notary {
                 party: notary.notary_party().unwrap_or(notary.party()).clone(),
-                validating: false,
+                kind: tally_notary::NotaryKind::NonValidating,
             }],
             former_notaries: Vec::new(),
             max_message_bytes: 2_000_000,

@@ -23,6 +23,7 @@ use tally_store::{FlowStatus, Produced, Restored, SavedFlow, Store, StoreError, 
 
 use crate::courier::Courier;
 use crate::desk::commit::Batch;
+use crate::desk::submissions::Submit;
 use crate::desk::watch::{Event, Follower, Step};
 use crate::desk::{Desk, Parts, full_text, lock};
 use crate::metrics::Meters;
@@ -257,6 +258,25 @@ impl Core {
     /// It was said before.
     pub fn join(&self, post: Arc<dyn Post>) {
         assert!(self.post.set(post).is_ok(), "a node has one post");
+    }
+
+    /// The node is a member of a clustered notary from here on, whose decisions its flows wait for.
+    ///
+    /// # Panics
+    /// It was said before.
+    pub fn join_cluster(self: &Arc<Self>, cluster: Arc<dyn Submit>) {
+        let core = Arc::downgrade(self);
+        let wake = move |flow| {
+            if let Some(core) = core.upgrade() {
+                core.engine.wake(flow);
+            }
+        };
+        self.desk.submissions.join(cluster, Box::new(wake));
+    }
+
+    /// Why this node is no longer a member of its clustered notary, if its member has ended.
+    pub fn cluster_failure(&self) -> Option<String> {
+        self.desk.submissions.failure()
     }
 
     /// Who this node is.
@@ -683,6 +703,7 @@ impl Core {
                     Err(Fate::Refused) => meters.failed.increment(),
                 }
                 self.engine.forget(unit.flow);
+                self.desk.submissions.forget(unit.flow);
             }
         }
         self.desk.settle_batch(&mut batch);
@@ -770,6 +791,7 @@ impl Core {
 
     /// Brings the gauges up to date.
     pub fn measure(&self) {
+        self.desk.submissions.measure();
         let meters = &self.desk.meters;
         let gauge = |value: usize| i64::try_from(value).unwrap_or(i64::MAX);
         let long = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);

@@ -7,6 +7,7 @@ mod notary;
 mod outbound;
 pub(crate) mod past;
 mod recent;
+pub(crate) mod submissions;
 #[cfg(test)]
 mod tests;
 mod vault;
@@ -34,6 +35,7 @@ use inbound::Inbound;
 use outbound::Outbound;
 use past::Past;
 use recent::Recent;
+use submissions::Submissions;
 use vault::{Asked, Selected, Vault};
 use watch::Watch;
 
@@ -107,6 +109,7 @@ pub(crate) struct Desk {
     recent: Mutex<Recent>,
     notary: Mutex<notary::Notary>,
     is_notary: bool,
+    pub(crate) submissions: Arc<Submissions>,
     /// Units that became durable since the last beat.
     pub(crate) units: AtomicU64,
     seeds: AtomicU64,
@@ -143,6 +146,7 @@ impl Desk {
             recent: Mutex::default(),
             notary: Mutex::default(),
             is_notary,
+            submissions: Arc::default(),
             units: AtomicU64::new(0),
             seeds: AtomicU64::new(0),
             signals: Mutex::default(),
@@ -534,6 +538,7 @@ impl Host for Desk {
             Request::Commit(commit) => {
                 lock(&self.notary).commit(parts.store.as_ref(), commit, now).map_err(trouble)?
             }
+            Request::Submit(request) => self.submissions.ask(flow, now, request),
             Request::Issuers => Response::Issuers(parts.policy.cash_issuers.clone()).into(),
             Request::Consent(proposal) => self.consent(flow, now, proposal),
             Request::Parties => Response::Names(parts.network.parties()).into(),

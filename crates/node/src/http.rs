@@ -73,6 +73,10 @@ async fn is_ready(State(seen): State<Seen>) -> impl IntoResponse {
         let under_way = drain.under_way;
         return (StatusCode::SERVICE_UNAVAILABLE, format!("draining: {under_way} flows are under way\n"));
     }
+    if let Some(reason) = seen.core.cluster_failure() {
+        let text = format!("the node's member of the clustered notary has ended: {reason}\n");
+        return (StatusCode::SERVICE_UNAVAILABLE, text);
+    }
     if let Err(error) = seen.core.available() {
         return (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n"));
     }

@@ -6,6 +6,7 @@
 //! | [`Service`] | the node as its clients see it |
 //! | [`Settings`] | `node.toml` |
 //! | [`Running`] | a node as a process |
+//! | [`ClusterMember`] | a member of a clustered notary that the node runs |
 //!
 //! ```text
 //!   clients ──RPC──▶ Service ──▶ Core ◀── messages ── peers
@@ -15,11 +16,13 @@
 //!                    └──────▶ one batch at a time ──▶ store
 //! ```
 
+mod cluster;
 mod core;
 mod courier;
 mod desk;
 mod expiry;
 mod http;
+mod member;
 mod metrics;
 mod peers;
 mod process;
@@ -29,8 +32,13 @@ mod settings;
 mod testing;
 mod users;
 
+pub use cluster::{
+    CLUSTER_PROTOCOL, ClusterError, ClusterFigures, ClusterMember, ClusterMeters, ClusterParts,
+    ClusterSection, ClusterSectionError, CustodyError, Decision, Undecided,
+};
 pub use core::{Core, Known, OpenError, Post, Request, Unavailable, VaultChange};
 pub use courier::CourierError;
+pub use desk::submissions::{Decided, Submit};
 pub use desk::watch::{Event, Follower, Step};
 pub use desk::{Clock, Network, Parts, Rates};
 pub use metrics::Meters;

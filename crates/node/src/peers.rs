@@ -40,7 +40,7 @@ impl Network for Map {
         let former = parameters.former_notaries.iter().filter(|party| is_notary(party));
         Notaries {
             current: current
-                .map(|notary| Notary { party: notary.party.clone(), validating: notary.validating })
+                .map(|notary| Notary { party: notary.party.clone(), kind: notary.kind.clone() })
                 .collect(),
             former: former.cloned().collect(),
         }

@@ -9,17 +9,19 @@ use std::time::{Duration, Instant};
 
 use tally_contracts::{Contracts, Timestamp};
 use tally_flows::Rate;
-use tally_identity::{Changes, Identity, IdentityError, MapError, NetworkMap, system_now, tls};
+use tally_identity::{Changes, Identity, IdentityError, MapError, NetworkMap, NotaryKind, system_now, tls};
 use tally_messaging::{Messaging, Node as MessagingNode, Settings as MessagingSettings};
 use tally_ops::metrics::MetricError;
 use tally_ops::shutdown::Shutdown;
-use tally_rpc::{NetworkNotary, NetworkParty, NodeInfo, NotaryKind, Server, UsersError};
+use tally_rpc::{NetworkNotary, NetworkParty, NodeInfo, Server, UsersError};
 use tally_store::StoreError;
 use tokio::sync::oneshot;
 
+use crate::cluster::{ClusterError, ClusterMeters};
 use crate::core::{Core, OpenError};
 use crate::desk::{Parts, full_text};
 use crate::expiry::Expiries;
+use crate::member::{Home, Member};
 use crate::metrics::{ClientMeters, Meters};
 use crate::peers::{Certificates, Desk, Mail, Map};
 use crate::service::{About, Service};
@@ -97,6 +99,14 @@ pub enum NodeError {
     /// The map has another key under this node's name.
     #[error("the network map has another key for `{0}`; publish the new node info")]
     OtherKey(tally_contracts::Name),
+    /// `node.toml` has a section `[cluster]`, and the network names this node in no clustered notary.
+    #[error(
+        "`{0}` is configured as a member of a clustered notary, and the network's parameters name none with it"
+    )]
+    NoMember(tally_contracts::Name),
+    /// The member of a clustered notary.
+    #[error("the member of the clustered notary cannot start")]
+    Cluster(#[from] ClusterError),
     /// A thread, a runtime or randomness that the system does not give.
     #[error("the system does not give what the node needs: {0}")]
     System(String),
@@ -131,6 +141,7 @@ pub struct Running {
     flows: Vec<JoinHandle<()>>,
     clockwork: Vec<JoinHandle<()>>,
     committer: JoinHandle<Result<(), StoreError>>,
+    member: Option<Arc<Member>>,
 }
 
 /// How many connections each listener takes, so that all together leave files for the database.
@@ -177,7 +188,7 @@ impl Running {
             .map(zeroize::Zeroizing::new)
             .map_err(|source| NodeError::File { path: passphrase_file, source })?;
         let identity = Identity::load(&identity_directory, passphrase.trim_end().as_bytes(), now)
-            .map_err(|source| NodeError::Identity { directory: identity_directory, source })?;
+            .map_err(|source| NodeError::Identity { directory: identity_directory.clone(), source })?;
         let (map, changes) = open_map(directory, settings, &identity, now)?;
         tell(&changes);
         let map = Arc::new(map);
@@ -238,6 +249,29 @@ impl Running {
             .enable_all()
             .build()
             .map_err(|error| NodeError::System(format!("threads for the network: {error}")))?;
+        let member = match &settings.cluster {
+            None => {
+                if map.notaries().iter().any(|notary| notary.kind.has_member(identity.name())) {
+                    tracing::warn!(
+                        "the network names this node as a member of a clustered notary; node.toml has no [cluster]"
+                    );
+                }
+                None
+            }
+            Some(section) => {
+                let home = Home {
+                    directory,
+                    keys: &identity_directory,
+                    passphrase: passphrase.trim_end().as_bytes(),
+                    identity: &identity,
+                };
+                let meters = ClusterMeters::new(core.meters().registry())?;
+                let handle = runtime.handle().clone();
+                let member = Arc::new(Member::start(section, &home, &map, tls.clone(), meters, handle)?);
+                core.join_cluster(member.clone());
+                Some(member)
+            }
+        };
         let parameters = map.parameters();
         let shares = Connections::of(tally_ops::descriptors::raise());
         let messaging = runtime.block_on(Messaging::start(
@@ -373,7 +407,10 @@ impl Running {
             let _ = stopped.await;
         }));
         // The notaries too: they know best whether another process has gone on from a copy of this database.
-        let notaries = map.notaries().into_iter().map(|notary| notary.party.name);
+        let notaries = map.notaries().into_iter().flat_map(|notary| match notary.kind {
+            NotaryKind::Clustered(members) => members.into_iter().map(|member| member.name).collect(),
+            NotaryKind::NonValidating | NotaryKind::Validating => vec![notary.party.name],
+        });
         for peer in core.unacknowledged().into_iter().chain(notaries).filter(|peer| peer != identity.name()) {
             messaging.connect(&peer);
         }
@@ -398,6 +435,7 @@ impl Running {
             flows,
             clockwork,
             committer,
+            member,
         })
     }
 
@@ -430,6 +468,9 @@ impl Running {
         self.core.stop();
         for thread in self.flows {
             join(thread);
+        }
+        if let Some(member) = &self.member {
+            member.stop();
         }
         let committed = self.committer.join();
         self.runtime.block_on(self.messaging.shutdown());
@@ -506,8 +547,9 @@ struct Told {
     started: Timestamp,
 }
 
-fn kind(validating: bool) -> NotaryKind {
-    if validating { NotaryKind::Validating } else { NotaryKind::NonValidating }
+/// What the notary sees; a clustered one sees what one sees that does not validate.
+fn kind(validating: bool) -> tally_rpc::NotaryKind {
+    if validating { tally_rpc::NotaryKind::Validating } else { tally_rpc::NotaryKind::NonValidating }
 }
 
 impl About for Told {
@@ -524,8 +566,8 @@ impl About for Told {
                 .map
                 .notaries()
                 .iter()
-                .find(|notary| notary.party.name == me.name)
-                .map(|notary| kind(notary.validating)),
+                .find(|notary| notary.party.name == me.name || notary.kind.has_member(&me.name))
+                .map(|notary| kind(notary.kind.is_validating())),
             started_at_ms: self.started.as_millis(),
             now_ms: system_now().as_millis(),
             unfinished_flows: self.core.engine().unfinished() as u64,
@@ -551,7 +593,7 @@ impl About for Told {
                 .map(|notary| NetworkNotary {
                     name: notary.party.name.to_string(),
                     key: notary.party.key.to_string(),
-                    kind: kind(notary.validating),
+                    kind: kind(notary.kind.is_validating()),
                 })
                 .collect(),
             parameters_epoch: parameters.epoch,

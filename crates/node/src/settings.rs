@@ -10,6 +10,8 @@ use tally_flows::Limits;
 use tally_ops::config::{ConfigError, Loader};
 use tally_store::{Database, PostgresOptions, SqliteOptions};
 
+use crate::cluster::{ClusterSection, ClusterSectionError};
+
 mod consent;
 
 pub use consent::{CashSection, ConsentSection, PurchaseSection};
@@ -48,6 +50,9 @@ pub struct Settings {
     /// What this node agrees to when other nodes ask for its money.
     #[serde(default)]
     pub consent: ConsentSection,
+    /// The clustered notary of which this node runs a member.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<ClusterSection>,
 }
 
 /// `[identity]`
@@ -247,6 +252,15 @@ pub enum SettingsError {
         /// The file.
         file: PathBuf,
     },
+    /// A member of a clustered notary that cannot run so.
+    #[error("{}", file.display())]
+    Cluster {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong.
+        #[source]
+        source: ClusterSectionError,
+    },
     /// A consent that is not one.
     #[error("{}: [[consent.purchase]] for bonds of {issuer}: {reason}", file.display())]
     Consent {
@@ -288,6 +302,9 @@ impl Settings {
         }
         settings.oracle.parse(&file)?;
         settings.policy(&file)?;
+        if let Some(cluster) = &settings.cluster {
+            cluster.validate().map_err(|source| SettingsError::Cluster { file, source })?;
+        }
         Ok(settings)
     }
 

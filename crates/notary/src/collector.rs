@@ -53,7 +53,7 @@ pub struct Collector<'a> {
     transaction: TransactionId,
     committed: BTreeMap<PublicKey, Signature>,
     /// The last refusal of each member.
-    refused: BTreeMap<PublicKey, Outcome>,
+    refused: BTreeMap<PublicKey, (Outcome, Signature)>,
 }
 
 impl<'a> Collector<'a> {
@@ -76,7 +76,7 @@ impl<'a> Collector<'a> {
                     self.committed.insert(*by, *signature);
                 }
                 refusal => {
-                    self.refused.insert(*by, refusal);
+                    self.refused.insert(*by, (refusal, *signature));
                 }
             }
         }
@@ -91,12 +91,24 @@ impl<'a> Collector<'a> {
             return Progress::Committed(Attestation { transaction: self.transaction, signatures });
         }
         let agreed = |outcome: &Outcome| {
-            self.refused.values().filter(|other| *other == outcome).count() > self.cluster.faulty()
+            self.refused.values().filter(|(other, _)| other == outcome).count() > self.cluster.faulty()
         };
-        match self.refused.values().find(|outcome| agreed(outcome)) {
-            Some(outcome) => Progress::Refused(*outcome),
+        match self.refused.values().find(|(outcome, _)| agreed(outcome)) {
+            Some((outcome, _)) => Progress::Refused(*outcome),
             None => Progress::Waiting,
         }
+    }
+
+    /// The answers with this refusal, one of each member that gave it. With `f + 1` of them, which
+    /// [`Progress::Refused`] says, they prove the refusal to anybody who takes them in turn.
+    #[must_use]
+    pub fn refusal(&self, outcome: &Outcome) -> Vec<SignedAnswer> {
+        let answer = Answer { transaction: self.transaction, outcome: *outcome };
+        self.refused
+            .iter()
+            .filter(|(_, (other, _))| other == outcome)
+            .map(|(by, (_, signature))| SignedAnswer { answer, by: *by, signature: *signature })
+            .collect()
     }
 }
 

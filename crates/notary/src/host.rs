@@ -42,6 +42,32 @@ pub trait Transport {
     /// The voting key did not sign a message of this height and round, which was not sent: for the
     /// log.
     fn cannot_sign(&mut self, height: u64, round: u32);
+
+    /// How far the replica is, after each step: the batches that are decided and carried out here,
+    /// and the requests that wait.
+    fn progress(&mut self, height: u64, waiting: usize) {
+        let _ = (height, waiting);
+    }
+}
+
+/// Where a host hears from. Called on the host's thread.
+///
+/// A member that says too much must not keep the host from hearing the others: whoever implements
+/// it bounds what waits of each, and takes from each in turn.
+pub trait Inbox {
+    /// What is to be done next; `None` when nothing came for so long.
+    fn next(&mut self, wait: Duration) -> Option<Told>;
+}
+
+/// One line for all. It ends once nobody can tell it anything more.
+impl Inbox for &Receiver<Told> {
+    fn next(&mut self, wait: Duration) -> Option<Told> {
+        match self.recv_timeout(wait) {
+            Ok(told) => Some(told),
+            Err(RecvTimeoutError::Disconnected) => Some(Told::Stop),
+            Err(RecvTimeoutError::Timeout) => None,
+        }
+    }
 }
 
 /// What a member is, beside its storage and its network.
@@ -129,22 +155,22 @@ impl<S: Storage, T: Transport> Host<S, T> {
         }
     }
 
-    /// Runs until it is told to stop, or nobody can tell it anything more.
+    /// Runs until it is told to stop.
     ///
     /// # Errors
     /// [`HostError`]: the member must sign nothing more until a person, or a start from its
     /// storage, has seen to it.
-    pub fn run(mut self, inbox: &Receiver<Told>) -> Result<(), HostError> {
+    pub fn run(mut self, mut inbox: impl Inbox) -> Result<(), HostError> {
         self.step(Input::Start)?;
         loop {
             let wait = self
                 .timers
                 .peek()
                 .map_or(IDLE, |Reverse((at, _))| at.saturating_duration_since(Instant::now()).min(IDLE));
-            match inbox.recv_timeout(wait) {
-                Ok(Told::Input(input)) => self.step(input)?,
-                Ok(Told::Stop) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
-                Err(RecvTimeoutError::Timeout) => {}
+            match inbox.next(wait) {
+                Some(Told::Input(input)) => self.step(input)?,
+                Some(Told::Stop) => return Ok(()),
+                None => {}
             }
             while let Some(Reverse((at, timer))) = self.timers.peek().copied()
                 && at <= Instant::now()
@@ -158,7 +184,9 @@ impl<S: Storage, T: Transport> Host<S, T> {
     fn step(&mut self, input: Input) -> Result<(), HostError> {
         let mut effects = Vec::new();
         self.replica.step(now_ms(), input, &mut effects);
-        effects.into_iter().try_for_each(|effect| self.carry_out(effect))
+        effects.into_iter().try_for_each(|effect| self.carry_out(effect))?;
+        self.transport.progress(self.replica.height(), self.replica.waiting());
+        Ok(())
     }
 
     fn carry_out(&mut self, effect: Effect) -> Result<(), HostError> {

@@ -59,6 +59,10 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

@@ -130,6 +130,12 @@ impl Replica {
         self.tip.height
     }
 
+    /// How many requests wait here to be ordered.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.pool.len()
+    }
+
     /// The address of its voting key.
     #[must_use]
     pub fn address(&self) -> Address {

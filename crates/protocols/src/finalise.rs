@@ -76,7 +76,7 @@ pub(crate) async fn conclude(
     context.submitting(&transaction, told).await;
     let transaction = if transaction.transaction().needs_notary() {
         match notarise(context, &transaction).await {
-            Ok(signature) => transaction.with(signature).map_err(|error| invalid(&error))?,
+            Ok(attested) => attested,
             Err(error) => {
                 if is_refusal(&error) {
                     context.decided(id, false).await;

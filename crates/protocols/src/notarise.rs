@@ -6,6 +6,8 @@
 //! transaction always gets the same answer.
 //!
 //! A notary signs with the key of its service, as a notary: what it signs here never counts as the signature of a party.
+//!
+//! A clustered notary is asked through its members, see [`cluster`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,9 +17,14 @@ use tally_contracts::{
     Timestamp, TransactionId, TransactionSignature, Visible,
 };
 use tally_flows::{Commit, Committed, Context, FlowError, Notaries, Notary, Responder, Session};
+use tally_notary::SignedAnswer;
 
 use crate::check::{self, dependencies_of, invalid};
 use crate::resolve::{Attachments, History, Offer, Offered, Reply, recorded};
+
+mod cluster;
+
+pub use cluster::{BlindJudge, FIRST_PATIENCE, REQUEST_BYTES, ROUNDS};
 
 /// What sessions with a notary are called.
 pub const NAME: &str = "Notarise";
@@ -57,10 +64,14 @@ pub enum Answer {
         /// The notary's time.
         at: Timestamp,
     },
+    /// A clustered notary has made the transaction final: signatures of its members.
+    Attested(Vec<TransactionSignature>),
+    /// A clustered notary refuses the transaction for good: equal answers of more members than may lie.
+    Proven(Vec<SignedAnswer>),
 }
 
-/// Has the transaction's notary make it final, and gives the notary's signature, verified. All other signatures must
-/// be there.
+/// Has the transaction's notary make it final, and gives the transaction with the notary's signature, verified; of a
+/// clustered notary with those of its members. All other signatures must be there.
 ///
 /// # Errors
 /// [`FlowError::Conflict`], [`FlowError::OutsideTimeWindow`]; [`FlowError::Invalid`] when the transaction needs no
@@ -69,7 +80,7 @@ pub enum Answer {
 pub async fn notarise(
     context: &Context,
     transaction: &SignedTransaction,
-) -> Result<TransactionSignature, FlowError> {
+) -> Result<SignedTransaction, FlowError> {
     let id = transaction.id();
     if !transaction.transaction().needs_notary() {
         return Err(FlowError::invalid(format!("transaction {id} has nothing that a notary attests")));
@@ -77,6 +88,10 @@ pub async fn notarise(
     let notaries = context.notaries().await?;
     let notary = check::notary(context, transaction.transaction(), &notaries)?;
     context.step("Notarising");
+    if notary.kind.is_clustered() {
+        return cluster::ask(context, transaction, notary).await;
+    }
+    let unexpected = |reason: String| FlowError::Unexpected { party: notary.party.name.clone(), reason };
     let answer = if notary.party.name == context.me().name {
         let facts = Facts::of(transaction);
         facts.decide(context, &notary.party.key, context.me().name.clone()).await?
@@ -85,8 +100,6 @@ pub async fn notarise(
     };
     match answer {
         Answer::Signed(signature) => {
-            let unexpected =
-                |reason: String| FlowError::Unexpected { party: notary.party.name.clone(), reason };
             if signature.by != notary.party.key {
                 return Err(unexpected(format!(
                     "a signature of {} instead of the notary's own",
@@ -99,10 +112,12 @@ pub async fn notarise(
                     check::reasons(&error)
                 ))
             })?;
-            Ok(signature)
+            transaction.with(signature).map_err(|error| invalid(&error))
         }
         Answer::Conflict { state, consumed_by } => Err(FlowError::Conflict { state, consumed_by }),
         Answer::OutsideTimeWindow { at } => Err(FlowError::OutsideTimeWindow { at_ms: at.as_millis() }),
+        // It says of itself that it is another kind of notary than the network says: what it did is not known.
+        Answer::Attested(_) | Answer::Proven(_) => Err(unexpected("the answer of a cluster".to_owned())),
     }
 }
 
@@ -112,12 +127,17 @@ async fn ask(
     notary: &Notary,
 ) -> Result<Answer, FlowError> {
     let session = context.open_as(&notary.party.name, NAME, VERSION).await?;
-    if notary.validating {
+    if notary.kind.is_validating() {
         let (mut offered, history) =
             Offered::transaction(context, transaction.transaction(), &notary.party.key).await?;
         session.send(&Question::Whole(Offer { transaction: transaction.clone(), history })).await;
         return offered.serve(context, &session).await;
     }
+    session.exchange(&show(context, transaction).await?).await
+}
+
+/// The question of a notary that does not validate.
+async fn show(context: &Context, transaction: &SignedTransaction) -> Result<Question, FlowError> {
     let tear_off = transaction.transaction().tear_off_for_notary().map_err(|error| invalid(&error))?;
     let consumed = consumers_of_inputs(context, transaction).await?;
     let key = context.me().key;
@@ -130,7 +150,7 @@ async fn ask(
     if !consents.iter().any(|signature| signature.by == key) {
         consents.push(context.sign(&key, Role::Party, transaction.id()).await?);
     }
-    session.exchange(&Question::Part { tear_off, consumed: consumed.tear_offs, consents }).await
+    Ok(Question::Part { tear_off, consumed: consumed.tear_offs, consents })
 }
 
 /// Who consumes the inputs of a transaction, with proof.
@@ -167,15 +187,26 @@ impl Responder for Notarise {
 
     async fn run(context: Context, session: Session) -> Result<(), FlowError> {
         let notaries = context.notaries().await?;
-        let me = notaries
-            .named(&context.me().name)
-            .ok_or_else(|| FlowError::refused(format!("{} is not a notary", context.me())))?;
-        match session.receive().await? {
-            Question::Part { tear_off, consumed, consents } if !me.validating => {
+        let name = &context.me().name;
+        let alone = notaries.named(name).filter(|notary| !notary.kind.is_clustered());
+        let is_member = notaries.current.iter().any(|notary| notary.kind.has_member(name));
+        let stranger = || FlowError::refused(format!("{} is not a notary", context.me()));
+        if alone.is_none() && !is_member {
+            return Err(stranger());
+        }
+        let question: Question = session.receive().await?;
+        if is_member && cluster::is_for_one(&question) {
+            let answer = cluster::answer(&context, &session, &notaries, question).await?;
+            session.send(&answer).await;
+            return Ok(());
+        }
+        let me = alone.ok_or_else(stranger)?;
+        match question {
+            Question::Part { tear_off, consumed, consents } if !me.kind.is_validating() => {
                 let answer = part(&context, &session, &me.party, &tear_off, &consumed, &consents).await?;
                 session.send(&answer).await;
             }
-            Question::Whole(offer) if me.validating => {
+            Question::Whole(offer) if me.kind.is_validating() => {
                 let answer = whole(&context, &session, &me.party, offer, &notaries).await?;
                 session.send(&Reply::Answer(answer)).await;
             }
@@ -200,9 +231,23 @@ async fn part(
     consumed: &[TearOff],
     consents: &[TransactionSignature],
 ) -> Result<Answer, FlowError> {
+    let (facts, peer) = asked(context, session, me, tear_off, consumed, consents).await?;
+    facts.decide(context, &me.key, peer).await
+}
+
+/// What the requester shows to a notary that does not validate, checked: all consent who consume an input, the requester
+/// answers for the request, and nothing is shown beyond that.
+async fn asked(
+    context: &Context,
+    session: &Session,
+    notary: &Party,
+    tear_off: &TearOff,
+    consumed: &[TearOff],
+    consents: &[TransactionSignature],
+) -> Result<(Facts, Name), FlowError> {
     context.step("Verifying");
     let facts = Facts::shown(tear_off)?;
-    facts.check(context, me)?;
+    facts.check(context.network(), notary)?;
     let peer = context.party(session.peer()).await?;
     let mut wanted = consumers(&facts, consumed)?;
     wanted.insert(peer.key);
@@ -212,7 +257,20 @@ async fn part(
             stranger.by
         )));
     }
-    for key in &wanted {
+    consented(&facts, &wanted, consents)?;
+    Ok((facts, peer.name))
+}
+
+/// Checks that each of these keys has signed as a party.
+///
+/// # Errors
+/// The first that has not.
+fn consented(
+    facts: &Facts,
+    wanted: &BTreeSet<PublicKey>,
+    consents: &[TransactionSignature],
+) -> Result<(), FlowError> {
+    for key in wanted {
         let consent = consents.iter().find(|signature| signature.by == *key);
         let consent = consent.ok_or_else(|| {
             FlowError::invalid(format!("{key} has to sign, who consumes an input or asks, and does not"))
@@ -221,7 +279,7 @@ async fn part(
             FlowError::invalid(format!("the signature of {key} does not verify: {}", check::reasons(&error)))
         })?;
     }
-    facts.decide(context, &me.key, peer.name).await
+    Ok(())
 }
 
 /// Whose signatures consume the inputs, as the transactions that made them say.
@@ -273,7 +331,7 @@ async fn whole(
 ) -> Result<Answer, FlowError> {
     let Offer { transaction, history } = offer;
     let facts = Facts::of(&transaction);
-    facts.check(context, me)?;
+    facts.check(context.network(), me)?;
     // Cheap refusals first: nobody makes a notary fetch a history for what is not signed. What was committed when more
     // was allowed gets the answer that it got.
     if context.known(vec![transaction.id()]).await?.first() != Some(&true) {
@@ -348,9 +406,9 @@ impl Facts {
         })
     }
 
-    fn check(&self, context: &Context, me: &Party) -> Result<(), FlowError> {
+    fn check(&self, this: NetworkId, me: &Party) -> Result<(), FlowError> {
         let Self { network, transaction, notary, .. } = self;
-        if *network != context.network() {
+        if *network != this {
             return Err(FlowError::refused(format!(
                 "transaction {transaction} is of network {network}, not of this one"
             )));

@@ -240,7 +240,7 @@ async fn from_notaries(
                 }
                 Err(error) => {
                     report.unknown_states += count;
-                    if let Some(Some(_)) = sessions.insert(notary.clone(), None) {
+                    if sessions.insert(notary.clone(), None).is_none_or(|before| before.is_some()) {
                         report.incomplete.push(Incomplete { party: notary, reason: error.to_string() });
                     }
                 }
@@ -266,8 +266,11 @@ async fn consumers(
     states: Vec<StateRef>,
     wait: Duration,
 ) -> Result<Vec<(StateRef, TransactionId)>, FlowError> {
-    if notaries.named(notary).is_none() {
+    let Some(known) = notaries.named(notary) else {
         return Err(FlowError::refused(format!("{notary} is no notary of this network")));
+    };
+    if known.kind.is_clustered() {
+        return Err(FlowError::refused("a clustered notary does not say yet what is consumed"));
     }
     let mut consumed = Vec::new();
     for states in states.chunks(STATES) {

@@ -17,6 +17,7 @@
 //! ```
 
 mod chaos;
+mod cluster;
 mod host;
 mod ledger;
 mod network;
@@ -24,4 +25,4 @@ mod network;
 pub use chaos::Chaos;
 pub use host::{Received, Switches};
 pub use ledger::Ledger;
-pub use network::{Event, Journaled, NETWORK, Network, at_par};
+pub use network::{Event, Flows, Journaled, NETWORK, Network, at_par};

@@ -59,7 +59,7 @@ impl Flow for PayEncumbered {
         let payment = builder.build(context.random("payment"), contracts()).unwrap();
         let signature = context.sign(&me.key, Role::Party, payment.id()).await?;
         let payment = SignedTransaction::new(payment, [signature]).unwrap();
-        let payment = payment.with(notarise(&context, &payment).await?).unwrap();
+        let payment = notarise(&context, &payment).await?;
         let session = context.open_as(&to.name, finalise::NAME, finalise::VERSION).await?;
         session.send(&Offer { transaction: payment.clone(), history: vec![issue] }).await;
         match session.receive().await? {

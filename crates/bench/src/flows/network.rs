@@ -146,6 +146,7 @@ impl Network {
                 oracle: OracleSection::default(),
                 cash: CashSection::default(),
                 consent: ConsentSection::default(),
+                cluster: None,
             };
             let password =
                 std::fs::read_to_string(&node.passphrase).map_err(FlowsError::file(&node.passphrase))?;

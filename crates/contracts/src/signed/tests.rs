@@ -19,7 +19,7 @@ fn everybody_required_signs() {
         };
         assert_eq!(partial.verify_signatures(), Err(error));
         assert_eq!(partial.missing_signers().next(), missing);
-        assert_eq!(partial.attestation().is_none(), missing.is_none());
+        assert_eq!(!partial.is_attested(), missing.is_none());
         assert!(!partial.is_agreed_by(&left_out));
         partial.verify_given().unwrap();
         let signature = *complete.signatures().iter().find(|signature| signature.by == left_out).unwrap();

@@ -8,6 +8,11 @@ use borsh::{BorshDeserialize, BorshSerialize};
 use std::fmt;
 use std::str::FromStr;
 
+/// What the text of a composite key begins with.
+const COMPOSITE: &str = "composite";
+/// The byte before a composite key, where others have their scheme's.
+const COMPOSITE_TAG: u8 = 3;
+
 /// Why a text is not a key or a signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
@@ -17,6 +22,9 @@ pub enum ParseError {
     /// What follows the colon is not hexadecimal or has the wrong length.
     #[error("the part after the colon is not the hexadecimal form of a {0} value")]
     Hex(Scheme, #[source] HexError),
+    /// What follows `composite:` is not 64 hexadecimal digits.
+    #[error("the part after the colon is not the hexadecimal form of a composite key")]
+    Composite(#[source] HexError),
     /// The key does not begin with 02 or 03.
     #[error("a {0} key is a compressed point, which begins with 02 or 03")]
     Point(Scheme),
@@ -55,7 +63,7 @@ impl FromStr for Scheme {
 
 impl fmt::Display for PublicKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:", self.scheme())?;
+        write!(f, "{}:", self.scheme().map_or(COMPOSITE, Scheme::name))?;
         hex::write(self.as_bytes(), f)
     }
 }
@@ -79,6 +87,9 @@ impl FromStr for PublicKey {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
+        if let Some((COMPOSITE, digits)) = text.split_once(':') {
+            return digits.parse().map(Self::Composite).map_err(ParseError::Composite);
+        }
         let (scheme, digits) = Scheme::split(text)?;
         let point = || {
             let bytes = hex::decode(digits).map_err(|error| ParseError::Hex(scheme, error))?;
@@ -116,14 +127,18 @@ impl FromStr for Signature {
 
 impl BorshSerialize for PublicKey {
     fn serialize<W: Write>(&self, writer: &mut W) -> Result<(), Error> {
-        writer.write_all(&[self.scheme().tag()])?;
+        writer.write_all(&[self.scheme().map_or(COMPOSITE_TAG, Scheme::tag)])?;
         writer.write_all(self.as_bytes())
     }
 }
 
 impl BorshDeserialize for PublicKey {
     fn deserialize_reader<R: Read>(reader: &mut R) -> Result<Self, Error> {
-        let scheme = Scheme::from_tag(u8::deserialize_reader(reader)?)?;
+        let tag = u8::deserialize_reader(reader)?;
+        if tag == COMPOSITE_TAG {
+            return Ok(Self::Composite(Hash::from_bytes(read(reader)?)));
+        }
+        let scheme = Scheme::from_tag(tag)?;
         if scheme == Scheme::Ed25519 {
             return Ok(Self::Ed25519(sign::PublicKey::from_bytes(read(reader)?)));
         }

@@ -211,10 +211,28 @@ proptest! {
     fn any_bytes_are_an_error_or_their_own_encoding(bytes in proptest::collection::vec(0u8..4, 0..70)) {
         if let Ok(public) = borsh::from_slice::<PublicKey>(&bytes) {
             prop_assert_eq!(borsh::to_vec(&public).unwrap(), bytes.clone());
-            let _ = verify(&public, b"", &key(public.scheme(), 1).sign(b""));
+            let _ = verify(&public, b"", &key(public.scheme().unwrap_or_default(), 1).sign(b""));
         }
         if let Ok(signature) = borsh::from_slice::<Signature>(&bytes) {
             prop_assert_eq!(borsh::to_vec(&signature).unwrap(), bytes);
         }
+    }
+}
+
+#[test]
+fn a_composite_key_has_a_form_and_signs_nothing() {
+    let composite = PublicKey::Composite(crate::Hash::from_bytes([7; 32]));
+    let text = composite.to_string();
+    assert_eq!(text, format!("composite:{}", "07".repeat(32)));
+    assert_eq!(text.parse::<PublicKey>().unwrap(), composite);
+    assert!(matches!("composite:07".parse::<PublicKey>(), Err(ParseError::Composite(_))));
+    let bytes = borsh::to_vec(&composite).unwrap();
+    assert_eq!((bytes[0], bytes.len()), (3, 33));
+    assert_eq!(borsh::from_slice::<PublicKey>(&bytes).unwrap(), composite);
+    assert!(composite.is_composite() && composite.scheme().is_none());
+    for scheme in Scheme::ALL {
+        let signature = key(scheme, 7).sign(b"pay");
+        assert_eq!(verify(&composite, b"pay", &signature), Err(VerifyError::Composite));
+        assert!(!key(scheme, 7).public_key().is_composite());
     }
 }

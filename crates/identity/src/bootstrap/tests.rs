@@ -35,7 +35,7 @@ fn makes_a_network_whose_nodes_know_each_other() {
         }
         let notary = &network.nodes[2];
         let service = notary.notary_party.clone().expect("a notary");
-        assert_eq!(map.notaries(), [Notary { party: service.clone(), validating: true }]);
+        assert_eq!(map.notaries(), [Notary { party: service.clone(), kind: NotaryKind::Validating }]);
         assert_eq!(map.info(&service.name).expect("an info").notary_party().as_ref(), Some(&service));
         // One key, one role.
         assert_eq!((service.name == notary.party.name, service.key == notary.party.key), (true, false));

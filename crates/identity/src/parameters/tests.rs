@@ -98,10 +98,10 @@ fn a_notary_that_changes_its_key_or_leaves_stays_known() {
     let party = |identity: &crate::Identity| identity.notary_party().expect("a notary").clone();
     let first = party(&notary);
     let second = Party { name: first.name.clone(), key: party(&other).key };
-    parameters.put_notary(Notary { party: second.clone(), validating: true });
-    assert_eq!(parameters.notaries, [Notary { party: second.clone(), validating: true }]);
+    parameters.put_notary(Notary { party: second.clone(), kind: NotaryKind::Validating });
+    assert_eq!(parameters.notaries, [Notary { party: second.clone(), kind: NotaryKind::Validating }]);
     assert!(parameters.names_notary(&first) && parameters.names_notary(&second));
-    parameters.put_notary(Notary { party: first.clone(), validating: false });
+    parameters.put_notary(Notary { party: first.clone(), kind: NotaryKind::NonValidating });
     parameters.remove_notary(&first.name);
     assert!(parameters.notaries.is_empty());
     assert_eq!(parameters.former_notaries.len(), 2);
@@ -109,4 +109,53 @@ fn a_notary_that_changes_its_key_or_leaves_stays_known() {
     assert!(!parameters.names_notary(&party(&other)));
     parameters.former_notaries.reverse();
     assert!(matches!(SignedParameters::sign(&world.map_key, parameters), Err(ParametersError::Notaries(_))));
+}
+
+/// Four members of a network, whose keys are made of a number.
+fn members(first: u8) -> Vec<tally_notary::Member> {
+    let member = |number: u8| tally_notary::Member {
+        name: format!("O=Member {number}, L=London, C=GB").parse().expect("a name"),
+        voter: [number; 20],
+        key: tally_crypto::SigningKey::from_seed([number; 32]).public_key().into(),
+    };
+    (first..first + 4).map(member).collect()
+}
+
+#[test]
+fn the_key_of_a_clustered_notary_is_that_of_its_members_in_this_network() {
+    let mut world = World::new();
+    let single = world.node("Notary");
+    let sense = world.parameters(1, &single).unverified().clone();
+    let trust = world.trust();
+    let name: Name = "O=Cluster, L=London, C=GB".parse().expect("a name");
+    let cluster = Notary::clustered(trust.network(), name.clone(), members(1)).expect("a cluster");
+    assert!(cluster.party.key.is_composite());
+    let signed = |notary: Notary| {
+        let parameters = NetworkParameters { notaries: vec![notary], ..sense.clone() };
+        let signed = SignedParameters::sign(&world.map_key, parameters)?;
+        let decoded = SignedParameters::decode(&signed.encode())?;
+        decoded.verify(&trust, NOW).cloned()
+    };
+    assert_eq!(signed(cluster.clone()).expect("believed").notaries, vec![cluster.clone()]);
+    let composite = || ParametersError::Composite { name: name.clone() };
+    // Other members, the members of another network, members in another number, a key of one node.
+    let others = Notary { kind: NotaryKind::Clustered(members(2)), ..cluster.clone() };
+    assert_eq!(signed(others), Err(composite()));
+    let network = tally_contracts::NetworkId::from_bytes([1; 32]);
+    let elsewhere = Notary::clustered(network, name.clone(), members(1)).expect("a cluster");
+    assert_eq!(signed(elsewhere), Err(composite()));
+    let mut voter = members(1);
+    voter[0].voter = [9; 20];
+    let voter = Notary { kind: NotaryKind::Clustered(voter), ..cluster.clone() };
+    assert_eq!(signed(voter), Err(composite()), "a member with another voting key is another notary");
+    let three = Notary { kind: NotaryKind::Clustered(members(1)[..3].to_vec()), ..cluster.clone() };
+    assert!(matches!(signed(three), Err(ParametersError::Cluster { .. })));
+    let alone = Notary { kind: NotaryKind::NonValidating, ..cluster.clone() };
+    assert_eq!(signed(alone), Err(composite()));
+    let mut single = cluster.clone();
+    single.party.key = members(1)[0].key;
+    assert_eq!(signed(single), Err(composite()));
+    let member = members(1)[0].name.clone();
+    let named = Notary::clustered(trust.network(), member.clone(), members(1)).expect("a cluster");
+    assert_eq!(signed(named), Err(ParametersError::NameOfMember { name: member }));
 }

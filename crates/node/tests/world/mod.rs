@@ -1,13 +1,16 @@
 //! A network of nodes in one process, each with its own sockets, threads and database.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use tally_contracts::Name;
-use tally_identity::{Identity, Network, NodeSpec, bootstrap, server_name, system_now, tls};
+use tally_identity::{
+    ClusterSpec, Identity, Network, NodeSpec, bootstrap_clustered, server_name, system_now, tls,
+};
 use tally_node::{
-    CashSection, ConsentSection, DatabaseSection, FlowsSection, HttpSection, IdentitySection,
+    CashSection, ClusterSection, ConsentSection, DatabaseSection, FlowsSection, HttpSection, IdentitySection,
     MessagingSection, NetworkSection, OracleSection, RpcSection, Running, Settings,
 };
 use tally_ops::shutdown::Shutdown;
@@ -21,12 +24,25 @@ pub(crate) struct World {
     _directory: tempfile::TempDir,
     pub(crate) network: Network,
     ports: Vec<u16>,
+    /// Where members of a clustered notary listen for each other.
+    links: BTreeMap<Name, u16>,
     pub(crate) nodes: Vec<Option<Running>>,
 }
 
 impl World {
     /// Parties by name; the last is a notary of this kind.
+    #[allow(dead_code, reason = "not every test has a notary of one node")]
     pub(crate) fn new(parties: &[&str], validating: bool) -> Self {
+        Self::make(parties, Some(validating), &[])
+    }
+
+    /// Parties by name, and the members of a clustered notary after them.
+    #[allow(dead_code, reason = "not every test has a clustered notary")]
+    pub(crate) fn clustered(parties: &[&str], members: &[&str]) -> Self {
+        Self::make(&[parties, members].concat(), None, members)
+    }
+
+    fn make(parties: &[&str], notary: Option<bool>, members: &[&str]) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let ports = tally_ops::ports::free(parties.len()).expect("free ports");
         let specs: Vec<NodeSpec> = parties
@@ -35,11 +51,20 @@ impl World {
             .enumerate()
             .map(|(index, (party, port))| NodeSpec {
                 name: name(party),
-                notary: (index + 1 == parties.len()).then_some(validating),
+                notary: notary.filter(|_| index + 1 == parties.len()),
                 address: format!("127.0.0.1:{port}").parse().expect("an address"),
             })
             .collect();
-        let network = bootstrap(directory.path(), &specs, system_now()).expect("a network");
+        let members: Vec<Name> = members.iter().map(|member| name(member)).collect();
+        let links = tally_ops::ports::free(members.len()).expect("free ports");
+        let links = members.iter().cloned().zip(links).collect();
+        let clusters: Vec<ClusterSpec> = if members.is_empty() {
+            Vec::new()
+        } else {
+            vec![ClusterSpec { name: name("Cluster"), members }]
+        };
+        let network =
+            bootstrap_clustered(directory.path(), &specs, &clusters, system_now()).expect("a network");
         for node in &network.nodes {
             let user = User::new("operator", "secret", Permissions::All).expect("a user");
             Users::new([user])
@@ -47,8 +72,13 @@ impl World {
                 .write(&node.directory.join("users.toml"))
                 .expect("a users file");
         }
-        let mut world =
-            Self { _directory: directory, network, ports, nodes: parties.iter().map(|_| None).collect() };
+        let mut world = Self {
+            _directory: directory,
+            network,
+            ports,
+            links,
+            nodes: parties.iter().map(|_| None).collect(),
+        };
         for index in 0..parties.len() {
             world.start(index);
         }
@@ -78,6 +108,12 @@ impl World {
             oracle: OracleSection::default(),
             cash: CashSection::default(),
             consent: ConsentSection::default(),
+            cluster: self.links.get(&self.network.nodes[index].party.name).map(|own| {
+                let address = |port: &u16| format!("127.0.0.1:{port}");
+                let others = self.links.iter().filter(|(_, port)| *port != own);
+                let others = others.map(|(name, port)| (name.clone(), address(port).parse().expect("one")));
+                ClusterSection::new(address(own).parse().expect("an address"), others.collect())
+            }),
         }
     }
 

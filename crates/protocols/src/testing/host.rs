@@ -11,6 +11,7 @@ use tally_flows::{
 };
 
 use super::Ledger;
+use super::cluster::Agreed;
 use crate::consent::{DAY, Policy, Use};
 
 /// Bytes that reached a node.
@@ -31,6 +32,8 @@ pub struct Switches {
     pub ignores_locks: bool,
     /// No queue has room for another message.
     pub no_room: bool,
+    /// The queues to these have none.
+    pub no_room_for: BTreeSet<Name>,
 }
 
 /// What waits to become durable, in order.
@@ -59,6 +62,8 @@ pub(super) struct State {
     pub(super) received: Vec<Received>,
     pub(super) progress: Vec<(FlowId, String)>,
     pub(super) signed: Vec<TransactionId>,
+    /// The clustered notary that the node is a member of.
+    pub(super) cluster: Option<Arc<Mutex<Agreed>>>,
 }
 
 pub(super) struct Memory {
@@ -91,6 +96,7 @@ impl Memory {
                 received: Vec::new(),
                 progress: Vec::new(),
                 signed: Vec::new(),
+                cluster: None,
             }),
         }
     }
@@ -258,6 +264,19 @@ impl Host for Memory {
             Request::Recovered => {
                 Performed { response: Response::Done, writes: vec![LedgerWrite::Recovered] }
             }
+            Request::Submit(request) => match &state.cluster {
+                Some(cluster) => {
+                    let mut cluster = cluster.lock().unwrap_or_else(PoisonError::into_inner);
+                    match cluster.decide(request, now) {
+                        Ok(answer) => Response::Cluster(answer).into(),
+                        Err(unfounded) => Response::Refused(FlowError::invalid(unfounded)).into(),
+                    }
+                }
+                None => {
+                    let reason = format!("{} is no member of a clustered notary", self.me);
+                    Response::Refused(FlowError::refused(reason)).into()
+                }
+            },
             Request::Rate { base, quote } => {
                 Response::Rate(state.rates.get(&(base.clone(), quote.clone())).cloned()).into()
             }
@@ -282,8 +301,9 @@ impl Host for Memory {
 
     fn wake(&self) {}
 
-    fn has_room(&self, _: &Name) -> bool {
-        !self.state().switches.no_room
+    fn has_room(&self, peer: &Name) -> bool {
+        let state = self.state();
+        !state.switches.no_room && !state.switches.no_room_for.contains(peer)
     }
 
     fn is_known(&self, flow: FlowId) -> Result<bool, Trouble> {

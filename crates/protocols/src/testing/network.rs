@@ -1,7 +1,7 @@
 //! Nodes and the post between them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -13,9 +13,11 @@ use tally_flows::{
     Delivered, DeliveryError, Engine, Flow, FlowError, FlowId, Limits, Notaries, Notary, Origin, Outcome,
     Rate, Registry, Start, StartError, View,
 };
+use tally_notary::{Member, NotaryKind};
 
 use crate::consent::{Policy, PurchaseRule};
 
+use super::cluster::Agreed;
 use super::host::{Memory, Pending, as_host};
 use super::{Ledger, Received, Switches};
 use crate::deliver::{Deliver, DeliverArguments, Resolve, ResolveArguments};
@@ -56,6 +58,9 @@ struct Node {
     underway: BTreeSet<(Name, u64)>,
     commits: usize,
 }
+
+/// What makes the flows of a node.
+pub type Flows = fn() -> Registry;
 
 type Tamper = Box<dyn FnMut(&Name, &Name, &mut Vec<u8>)>;
 
@@ -177,7 +182,9 @@ impl Network {
     /// The name is not one.
     pub fn notary(&mut self, organisation: &str, validating: bool) -> Name {
         let name = self.party(organisation);
-        self.notaries.current.push(Notary { party: self.service(&name), validating });
+        self.notaries
+            .current
+            .push(Notary { party: self.service(&name), kind: NotaryKind::alone(validating) });
         self.tell_everybody();
         name
     }
@@ -218,6 +225,43 @@ impl Network {
             self.behind.remove(who);
         }
         self.tell_everybody();
+    }
+
+    /// Adds a clustered notary of that name, and a node for each of its members. Gives the members' names.
+    ///
+    /// # Panics
+    /// A name is not one, or the number of members is none of a cluster.
+    pub fn cluster(&mut self, organisation: &str, members: &[&str]) -> Vec<Name> {
+        let registries: Vec<_> = members.iter().map(|member| (*member, self.registry)).collect();
+        self.cluster_with(organisation, &registries)
+    }
+
+    /// The same with members that have flows of their own.
+    ///
+    /// # Panics
+    /// A name is not one, or the number of members is none of a cluster.
+    pub fn cluster_with(&mut self, organisation: &str, members: &[(&str, Flows)]) -> Vec<Name> {
+        let names: Vec<Name> =
+            members.iter().map(|(member, registry)| self.party_with(member, *registry)).collect();
+        let member = |name: &Name| {
+            let mut voter = [0; 20];
+            voter.copy_from_slice(&tally_crypto::hash(name.to_string().as_bytes()).as_bytes()[..20]);
+            Member { name: name.clone(), voter, key: self.service(name).key }
+        };
+        let listed: Vec<Member> = names.iter().map(member).collect();
+        let network = tally_crypto::Hash::from_bytes(*NETWORK.as_bytes());
+        let cluster = tally_notary::Cluster::new(network, listed.clone()).expect("a cluster");
+        let key = cluster.composite().expect("keys of their own").key();
+        let name = Name::new(organisation, "London", "GB").expect("a name");
+        let party = Party { name, key };
+        let services = names.iter().map(|name| self.node(name).memory.service.clone()).collect();
+        let shared = Arc::new(Mutex::new(Agreed::new(cluster, party.clone(), services)));
+        for name in &names {
+            self.node(name).memory.state().cluster = Some(shared.clone());
+        }
+        self.notaries.current.push(Notary { party, kind: NotaryKind::Clustered(listed) });
+        self.tell_everybody();
+        names
     }
 
     fn tell_everybody(&self) {

@@ -82,7 +82,7 @@ impl Flow for HandOver {
                 let issue = signed(&context, build(&context, builder)).await;
                 context.record(vec![Arc::new(issue.clone())]).await?;
                 let payment = signed(&context, spend(&context, &issue, &victim)).await;
-                let payment = payment.with(notarise(&context, &payment).await?).unwrap();
+                let payment = notarise(&context, &payment).await?;
                 Offer { transaction: payment, history: vec![issue] }
             }
             // Cash that the issuer did sign for, made out of nothing later on.
@@ -95,7 +95,7 @@ impl Flow for HandOver {
                     .command(&CashCommand::Move, [me.key]);
                 context.record(vec![Arc::new(issue.clone())]).await?;
                 let payment = signed(&context, build(&context, builder)).await;
-                let payment = payment.with(notarise(&context, &payment).await?).unwrap();
+                let payment = notarise(&context, &payment).await?;
                 Offer { transaction: payment, history: vec![issue] }
             }
             "not notarised" => {
@@ -121,7 +121,7 @@ impl Flow for HandOver {
                 let issue = signed(&context, build(&context, builder)).await;
                 context.record(vec![Arc::new(issue.clone())]).await?;
                 let payment = signed(&context, spend(&context, &issue, &victim)).await;
-                let payment = payment.with(notarise(&context, &payment).await?).unwrap();
+                let payment = notarise(&context, &payment).await?;
                 Offer { transaction: payment, history: vec![issue] }
             }
             // The payer keeps the right to burn at a notary what it has paid.

@@ -6,13 +6,15 @@ use crate::flows_network::layout::NetworkDirectory;
 use crate::flows_network::make::{self, NotaryArgument};
 use crate::flows_network::{names, pem};
 use crate::passphrase::{self, Passphrase};
+use alloy_primitives::Address;
 use anyhow::{Context, bail, ensure};
 use std::path::{Path, PathBuf};
 use tally_bench::table::{self, Align, Table};
 use tally_identity::{
-    Lifetimes, Manager, NetworkFolder, NetworkMap, NetworkMapKey, Notary, Reason, Request, Root,
+    Lifetimes, Manager, NetworkFolder, NetworkMap, NetworkMapKey, Notary, NotaryKind, Reason, Request, Root,
     SignedParameters, bootstrap, system_now,
 };
+use tally_notary::Member;
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 const MAX_REQUEST_BYTES: u64 = 8 * 1024;
@@ -32,6 +34,8 @@ pub(super) enum Authority {
     List(List),
     /// Make a node of the network map a notary of the network
     Notary(AddNotary),
+    /// Make nodes of the network map the members of a clustered notary of the network
+    Cluster(AddCluster),
 }
 
 /// Arguments of `tally network authority init`.
@@ -101,6 +105,36 @@ pub(super) struct AddNotary {
     notary: NotaryArgument,
 }
 
+/// Arguments of `tally network authority cluster`.
+#[derive(Debug, clap::Args)]
+pub(super) struct AddCluster {
+    /// Directory of the network
+    directory: PathBuf,
+    /// The notary's name, which is no node's
+    name: String,
+    /// A member: the node, and the address of its voting key as `tally node publish --voter` tells it. 4, 7, 10 … of them
+    #[arg(long, value_name = "NAME=0xADDRESS", required = true)]
+    member: Vec<MemberArgument>,
+}
+
+/// A member of a clustered notary as the command line names it: `Member1=0x` and forty digits.
+#[derive(Clone, Debug)]
+pub(super) struct MemberArgument {
+    name: tally_contracts::Name,
+    voter: [u8; 20],
+}
+
+impl std::str::FromStr for MemberArgument {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> anyhow::Result<Self> {
+        let (name, voter) = text.rsplit_once('=').context("NAME=0xADDRESS is wanted")?;
+        let voter: Address =
+            voter.parse().with_context(|| format!("'{voter}' is no address of a voting key"))?;
+        Ok(Self { name: names::parse(name)?, voter: voter.into() })
+    }
+}
+
 impl Authority {
     pub(super) fn run(self, connection: &ConnectionArguments) -> anyhow::Result<Ended> {
         match self {
@@ -110,6 +144,7 @@ impl Authority {
             Self::Lists(command) => command.run(connection),
             Self::List(command) => command.run(connection),
             Self::Notary(command) => command.run(connection),
+            Self::Cluster(command) => command.run(connection),
         }
     }
 }
@@ -245,18 +280,56 @@ impl AddNotary {
                 "{name} has no notary service yet; its operator makes one with `tally node publish DIR --notary`"
             )
         };
-        let mut parameters = map.parameters().as_ref().clone();
-        parameters.put_notary(Notary { party, validating });
-        parameters.epoch =
-            parameters.epoch.checked_add(1).context("the parameters cannot change any more")?;
-        parameters.modified = now;
-        let key = NetworkMapKey::open(&network.authority(), &passphrase(&network, connection)?)?;
-        let signed = SignedParameters::sign(&key, parameters)?;
-        NetworkFolder::new(&network.map()).put_parameters(&signed)?;
+        put_notary(&network, &map, Notary { party, kind: NotaryKind::alone(validating) }, connection)?;
         let kind = if validating { "validating" } else { "non-validating" };
         print::line(&format!("{name} is a {kind} notary of the network, from its next start on"));
         Ok(Ended::Well)
     }
+}
+
+impl AddCluster {
+    fn run(self, connection: &ConnectionArguments) -> anyhow::Result<Ended> {
+        let network = NetworkDirectory::new(&self.directory);
+        let trust = pem::trust(&network.authority().join("root.pem"))?;
+        let (map, _) = NetworkMap::from_folder(&network.map(), &trust, system_now())?;
+        let name = names::parse(&self.name)?;
+        ensure!(map.info(&name).is_none(), "{name} is a node; a clustered notary has a name of its own");
+        let members = self.member.into_iter().map(|MemberArgument { name, voter }| {
+            // The key is the one that the network has certified for this node's notary service.
+            let service = map.info(&name).and_then(|info| info.notary_party()).with_context(|| {
+                format!(
+                    "no node {name} with a notary service is on the network map; its operator runs `tally node \
+                     publish DIR --voter`"
+                )
+            })?;
+            Ok(Member { name, voter, key: service.key })
+        });
+        let members: Vec<Member> = members.collect::<anyhow::Result<_>>()?;
+        let count = members.len();
+        let notary = Notary::clustered(trust.network(), name.clone(), members)?;
+        put_notary(&network, &map, notary, connection)?;
+        print::line(&format!(
+            "{name} is a notary of {count} members of the network, once each runs with a section [cluster]"
+        ));
+        Ok(Ended::Well)
+    }
+}
+
+/// Signs and publishes parameters with this notary.
+fn put_notary(
+    network: &NetworkDirectory,
+    map: &NetworkMap,
+    notary: Notary,
+    connection: &ConnectionArguments,
+) -> anyhow::Result<()> {
+    let mut parameters = map.parameters().as_ref().clone();
+    parameters.put_notary(notary);
+    parameters.epoch = parameters.epoch.checked_add(1).context("the parameters cannot change any more")?;
+    parameters.modified = system_now();
+    let key = NetworkMapKey::open(&network.authority(), &passphrase(network, connection)?)?;
+    let signed = SignedParameters::sign(&key, parameters)?;
+    NetworkFolder::new(&network.map()).put_parameters(&signed)?;
+    Ok(())
 }
 
 /// A number of days from the command line in milliseconds.

@@ -2,7 +2,7 @@
 
 use super::{Ended, print};
 use crate::connection::ConnectionArguments;
-use crate::flows_network::make::{self, DatabaseChoice, NotaryArgument};
+use crate::flows_network::make::{self, ClusterArgument, DatabaseChoice, NotaryArgument};
 use crate::flows_network::names;
 use crate::opening::Opening;
 use crate::plan::Plan;
@@ -35,13 +35,17 @@ pub(super) struct Init {
     #[arg(long, value_name = "HOSTS", value_delimiter = ',', conflicts_with = "nodes")]
     tls: Vec<String>,
     /// A network of these nodes: names such as PartyA or 'O=PartyA, L=London, C=GB', separated by commas
-    #[arg(long, value_name = "NAMES", conflicts_with_all = ["plan", "demo"], requires = "notary")]
+    #[arg(long, value_name = "NAMES", conflicts_with_all = ["plan", "demo"])]
     nodes: Option<String>,
     /// A notary of the network of nodes; with :validating after the name, one that sees whole transactions; may be
     /// repeated
     #[arg(long, value_name = "NAME[:validating]", requires = "nodes")]
     notary: Vec<NotaryArgument>,
-    /// The first of the ports of the nodes, three for each; free ones are drawn if not given
+    /// A notary of several nodes, four unless a number follows the name (4, 7, 10 …), of which less than a third may fail
+    /// or lie; it sees a tear-off. Its members are made besides; may be repeated
+    #[arg(long, value_name = "NAME[:MEMBERS]", requires = "nodes")]
+    notary_cluster: Vec<ClusterArgument>,
+    /// The first of the ports of the nodes, three for each and one more for each member of a clustered notary; free ones are drawn if not given
     #[arg(long, value_name = "PORT", requires = "nodes")]
     base_port: Option<u16>,
     /// What the nodes keep their data in: sqlite or postgres
@@ -88,12 +92,22 @@ impl Init {
     }
 
     fn make_nodes(self, nodes: Vec<Name>) -> anyhow::Result<Ended> {
+        ensure!(
+            !self.notary.is_empty() || !self.notary_cluster.is_empty(),
+            "a network of nodes needs a notary: give --notary or --notary-cluster"
+        );
         let database = match self.postgres_url {
             Some(url) if self.database == "postgres" => DatabaseChoice::Postgres { url },
             Some(_) => bail!("--postgres-url is for --database postgres"),
             None => DatabaseChoice::Sqlite,
         };
-        let plan = make::Plan { nodes, notaries: self.notary, base_port: self.base_port, database };
+        let plan = make::Plan {
+            nodes,
+            notaries: self.notary,
+            clusters: self.notary_cluster,
+            base_port: self.base_port,
+            database,
+        };
         let made = all_or_nothing(&self.directory, |directory| plan.make(directory))?;
         let directory = self.directory.display();
         print::line(&format!("network of {} nodes in {directory}", made.len()));

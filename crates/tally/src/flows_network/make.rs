@@ -3,6 +3,7 @@
 use super::layout::{NetworkDirectory, NodeDirectory};
 use super::names;
 use anyhow::{Context, bail, ensure};
+use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -10,11 +11,12 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::str::FromStr;
 use tally_contracts::Name;
-use tally_identity::{Network, NodeSpec, bootstrap, system_now};
+use tally_identity::{ClusterSpec, Network, NodeSpec, bootstrap_clustered, system_now};
 use tally_node::{
-    CashSection, ConsentSection, DatabaseSection, FlowsSection, HttpSection, IdentitySection,
+    CashSection, ClusterSection, ConsentSection, DatabaseSection, FlowsSection, HttpSection, IdentitySection,
     MessagingSection, NetworkSection, OracleSection, RpcSection, Settings,
 };
+use tally_notary::MEMBERS;
 use tally_rpc::{Permissions, User, Users};
 use zeroize::Zeroizing;
 
@@ -45,6 +47,40 @@ impl FromStr for NotaryArgument {
     }
 }
 
+/// A clustered notary as the command line names it: `Notary`, or `Notary:7` for one of seven members.
+#[derive(Clone, Debug)]
+pub(crate) struct ClusterArgument {
+    /// Its name, which is no node's.
+    pub(crate) name: Name,
+    /// How many members it has.
+    pub(crate) members: usize,
+}
+
+impl FromStr for ClusterArgument {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> anyhow::Result<Self> {
+        let (name, members) = text.rsplit_once(':').unwrap_or((text, "4"));
+        let members = members.parse().ok().filter(|count| *count % 3 == 1 && (4..=MEMBERS).contains(count));
+        let members = members.with_context(|| {
+            format!("'{text}': a clustered notary has 4, 7, 10 … members, {MEMBERS} at most")
+        })?;
+        Ok(Self { name: names::parse(name)?, members })
+    }
+}
+
+impl ClusterArgument {
+    /// The names of its members: its own with a number.
+    fn member_names(&self) -> anyhow::Result<Vec<Name>> {
+        let numbered = |number: usize| {
+            let organisation = format!("{} {number}", self.name.organisation());
+            Name::new(&organisation, self.name.locality(), self.name.country())
+                .with_context(|| format!("the name of member {number} of {}", self.name))
+        };
+        (1..=self.members).map(numbered).collect()
+    }
+}
+
 /// Where the nodes of a network keep what they must not lose.
 #[derive(Clone, Debug)]
 pub(crate) enum DatabaseChoice {
@@ -64,6 +100,8 @@ pub(crate) struct Plan {
     pub(crate) nodes: Vec<Name>,
     /// The notaries.
     pub(crate) notaries: Vec<NotaryArgument>,
+    /// The clustered notaries, whose members are nodes besides.
+    pub(crate) clusters: Vec<ClusterArgument>,
     /// The first of the ports; random ones where there is none.
     pub(crate) base_port: Option<u16>,
     /// The databases.
@@ -91,18 +129,33 @@ impl Plan {
     pub(crate) fn make(&self, directory: &Path) -> anyhow::Result<Vec<Made>> {
         let parties = self.nodes.iter().map(|name| (name, None));
         let notaries = self.notaries.iter().map(|notary| (&notary.name, Some(notary.validating)));
-        let all: Vec<(&Name, Option<bool>)> = parties.chain(notaries).collect();
-        for (index, (name, _)) in all.iter().enumerate() {
-            ensure!(!all[..index].iter().any(|(other, _)| other == name), "{name} is given twice");
+        let clusters = self
+            .clusters
+            .iter()
+            .map(|cluster| Ok(ClusterSpec { name: cluster.name.clone(), members: cluster.member_names()? }));
+        let clusters: Vec<ClusterSpec> = clusters.collect::<anyhow::Result<_>>()?;
+        let members = clusters.iter().flat_map(|cluster| &cluster.members).map(|name| (name, None));
+        let all: Vec<(&Name, Option<bool>)> = parties.chain(notaries).chain(members).collect();
+        let names = all.iter().map(|(name, _)| *name).chain(clusters.iter().map(|cluster| &cluster.name));
+        let names: Vec<&Name> = names.collect();
+        for (index, name) in names.iter().enumerate() {
+            ensure!(!names[..index].contains(name), "{name} is given twice");
         }
-        let ports = crate::ports::free(self.base_port, 3 * all.len())?;
-        let at = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        // Members listen for each other on a port of its own.
+        let count = clusters.iter().map(|cluster| cluster.members.len()).sum::<usize>();
+        let mut ports = crate::ports::free(self.base_port, 3 * all.len() + count)?;
+        let links = ports.split_off(3 * all.len());
+        let links: BTreeMap<&Name, SocketAddr> = clusters
+            .iter()
+            .flat_map(|cluster| &cluster.members)
+            .zip(links.iter().map(|port| at(*port)))
+            .collect();
         let specs = all.iter().zip(ports.chunks_exact(3)).map(|((name, notary), ports)| {
             let address = at(ports[0]).to_string().parse().context("an address of the loopback interface")?;
             Ok(NodeSpec { name: (*name).clone(), notary: *notary, address })
         });
         let specs: Vec<NodeSpec> = specs.collect::<anyhow::Result<_>>()?;
-        let Network { nodes, .. } = bootstrap(directory, &specs, system_now())?;
+        let Network { nodes, .. } = bootstrap_clustered(directory, &specs, &clusters, system_now())?;
         let mut made = Vec::with_capacity(nodes.len());
         let mut schemas = Vec::new();
         for (node, ports) in nodes.iter().zip(ports.chunks_exact(3)) {
@@ -130,12 +183,14 @@ impl Plan {
                 oracle: OracleSection::default(),
                 cash: CashSection { issuers: Some(self.issuers(&node.party.name)), ..CashSection::default() },
                 consent: ConsentSection::default(),
+                cluster: section(&node.party.name, &clusters, &links)?,
             };
             write_node(&home, &node.party.name, &settings)?;
             made.push(Made {
                 name: node.party.name.clone(),
                 label: home.label(),
                 role: match node.notary {
+                    None if links.contains_key(&node.party.name) => "member of a notary",
                     None => "party",
                     Some(true) => "validating notary",
                     Some(false) => "notary",
@@ -151,6 +206,28 @@ impl Plan {
         let others = self.nodes.iter().filter(|name| *name != own);
         std::iter::once(own).chain(others).cloned().collect()
     }
+}
+
+fn at(port: u16) -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::LOCALHOST, port))
+}
+
+/// What a member of a clustered notary has in its configuration; nothing of another node.
+fn section(
+    node: &Name,
+    clusters: &[ClusterSpec],
+    links: &BTreeMap<&Name, SocketAddr>,
+) -> anyhow::Result<Option<ClusterSection>> {
+    let (Some(cluster), Some(listen)) =
+        (clusters.iter().find(|cluster| cluster.members.contains(node)), links.get(node))
+    else {
+        return Ok(None);
+    };
+    let others = cluster.members.iter().filter(|name| *name != node).filter_map(|name| {
+        let address = links.get(name)?.to_string().parse().context("an address of the loopback interface");
+        Some(address.map(|address| (name.clone(), address)))
+    });
+    Ok(Some(ClusterSection::new(*listen, others.collect::<anyhow::Result<_>>()?)))
 }
 
 /// A schema's name from a node's: lower-case letters, digits and `_`, a letter first.
@@ -244,6 +321,7 @@ mod tests {
         let plan = Plan {
             nodes: names::parse_list("PartyA,PartyB").unwrap(),
             notaries: vec!["Notary:validating".parse().unwrap()],
+            clusters: Vec::new(),
             base_port: None,
             database: DatabaseChoice::Postgres { url: "host=/tmp user=x".into() },
         };
@@ -260,6 +338,38 @@ mod tests {
         }
         let twice = Plan { notaries: vec!["PartyA".parse().unwrap()], ..plan };
         assert!(twice.make(&home.path().join("other")).unwrap_err().to_string().contains("given twice"));
+    }
+
+    #[test]
+    fn a_clustered_notary_has_members_that_know_where_the_others_are() {
+        let home = tempfile::tempdir().unwrap();
+        let plan = Plan {
+            nodes: names::parse_list("PartyA,PartyB").unwrap(),
+            notaries: Vec::new(),
+            clusters: vec!["Notary".parse().unwrap()],
+            base_port: None,
+            database: DatabaseChoice::Sqlite,
+        };
+        let made = plan.make(home.path()).unwrap();
+        assert_eq!(made.iter().filter(|node| node.role == "member of a notary").count(), 4);
+        let trust = crate::flows_network::pem::trust(&home.path().join("authority/root.pem")).unwrap();
+        let map = tally_identity::NetworkMap::from_folder(&home.path().join("network"), &trust, system_now());
+        let notaries = map.unwrap().0.notaries();
+        assert_eq!(notaries.len(), 1);
+        assert!(notaries[0].party.key.is_composite());
+        let mut listening = Vec::new();
+        for node in NetworkDirectory::new(home.path()).nodes().unwrap() {
+            let settings = Settings::load(node.root(), &[]).unwrap();
+            let Some(section) = settings.cluster else { continue };
+            assert_eq!(section.members.len(), 3);
+            listening.push(section.listen);
+        }
+        listening.sort_unstable();
+        listening.dedup();
+        assert_eq!(listening.len(), 4);
+        for wrong in ["Notary:5", "Notary:1", "Notary:34", "Notary:x"] {
+            assert!(wrong.parse::<ClusterArgument>().is_err(), "{wrong}");
+        }
     }
 
     #[test]

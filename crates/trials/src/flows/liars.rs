@@ -10,8 +10,7 @@ use borsh::{BorshDeserialize, BorshSerialize};
 use serde::{Deserialize, Serialize};
 use tally_contracts::cash::{self, CashCommand, CashState, Coin};
 use tally_contracts::{
-    Name, Party, Role as SignatureRole, SignedTransaction, State, StateRef, TransactionBuilder,
-    TransactionId, TransactionSignature,
+    Name, Party, Role as SignatureRole, SignedTransaction, State, StateRef, TransactionBuilder, TransactionId,
 };
 use tally_flows::{Commit, Committed, Context, Flow, FlowError, Registry, Responder, Session};
 use tally_protocols::notarise::{self, Answer, Notarise, Question};
@@ -333,14 +332,14 @@ impl Flow for Lie {
             SignedTransaction::new(transaction, [signature]).map_err(FlowError::invalid)
         };
         let honest = sign(pay(&first, "first")?).await?;
-        let signature: Result<TransactionSignature, _> = notarise::notarise(&context, &honest).await;
+        let truth = notarise::notarise(&context, &honest).await;
         let mut told = sign(story).await?;
-        if let (1, Ok(signature)) = (lie(&context, STORIES), &signature) {
-            told = told.clone().with(*signature).unwrap_or(told);
+        let attestation = truth.as_ref().ok().and_then(|truth| truth.attestations().next());
+        if let (1, Some(attestation)) = (lie(&context, STORIES), attestation) {
+            told = told.clone().with(*attestation).unwrap_or(told);
         }
         // The first is told the truth, if there is any; it may hear it twice.
-        if let Ok(signature) = signature {
-            let truth = honest.with(signature).map_err(FlowError::invalid)?;
+        if let Ok(truth) = truth {
             context.record(vec![std::sync::Arc::new(truth.clone())]).await?;
             hand_over(&context, &first.name, truth.clone()).await?;
             hand_over(&context, &first.name, truth).await?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tally_contracts::{Name, Timestamp};
-use tally_flows::{Limits, Notary};
+use tally_flows::{Limits, Notary, NotaryKind};
 use tally_node::OpenError;
 use tally_sim::{Rng, SimClock, Trace};
 use tally_store::Store;
@@ -90,7 +90,10 @@ impl World {
         let parties: Vec<_> = organisations.iter().map(|organisation| party(organisation)).collect();
         let mut known: Vec<_> = notaries
             .iter()
-            .map(|index| Notary { party: service(organisations[*index]), validating: *index == notaries[1] })
+            .map(|index| Notary {
+                party: service(organisations[*index]),
+                kind: NotaryKind::alone(*index == notaries[1]),
+            })
             .collect();
         if cast.validating_first {
             known.reverse();
@@ -121,7 +124,7 @@ impl World {
         let cast = Cast {
             institutions: self.institutions,
             files: false,
-            validating_first: self.members.notaries[0].validating,
+            validating_first: self.members.notaries[0].kind.is_validating(),
             queue_bytes: self.queue_bytes,
             liars: BTreeMap::new(),
         };

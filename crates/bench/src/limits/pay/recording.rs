@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::json;
 use tally_contracts::{Contracts, Name, NetworkId, Party, PublicKey, Scheme, SignedTransaction, SigningKey};
-use tally_flows::{Limits, Notaries, Notary};
+use tally_flows::{Limits, Notaries, Notary, NotaryKind};
 use tally_identity::system_now;
 use tally_messaging::QueueId;
 use tally_node::{Core, Meters, Network, Parts, Post, Request};
@@ -64,7 +64,7 @@ impl Network for Known {
 
     fn notaries(&self) -> Notaries {
         let party = Party { name: name(NOTARY), key: self.service };
-        Notaries { current: vec![Notary { party, validating: false }], former: Vec::new() }
+        Notaries { current: vec![Notary { party, kind: NotaryKind::NonValidating }], former: Vec::new() }
     }
 
     fn transaction_limit(&self) -> u64 {

@@ -93,6 +93,7 @@ impl Init {
             oracle: OracleSection::default(),
             cash: CashSection::default(),
             consent: ConsentSection::default(),
+            cluster: None,
         };
         make::write_node(&home, &name, &settings)?;
         let directory = home.root().display();

@@ -6,6 +6,7 @@ use crate::flows_network::layout::NodeDirectory;
 use crate::passphrase::{self, Passphrase};
 use anyhow::{Context, ensure};
 use std::path::PathBuf;
+use tally_consensus::Keys;
 use tally_identity::{Address, Identity, NetworkMap, NodeKeys, SignedNodeInfo, system_now};
 use tally_node::Settings;
 
@@ -23,6 +24,10 @@ pub(in crate::command) struct Publish {
     /// Make the key of a notary service, if the node has none. The network's authority then makes it a notary
     #[arg(long)]
     notary: bool,
+    /// Make the keys of a member of a clustered notary, if the node has none: that of a notary service, and a voting key,
+    /// whose address the network's authority needs
+    #[arg(long)]
+    voter: bool,
 }
 
 impl Publish {
@@ -30,10 +35,16 @@ impl Publish {
         let home = NodeDirectory::new(&self.directory);
         let settings = Settings::load(home.root(), &[])?;
         let passphrase = passphrase(&home, &settings, connection)?;
-        if self.notary {
+        if self.notary || self.voter {
             notary_service(&home, &settings, &passphrase)?;
         }
         publish(&home, &settings, &passphrase, self.address)?;
+        if self.voter {
+            let identity = home.root().join(&settings.identity.directory);
+            let key = NodeKeys::create_voter(&identity, &passphrase, NodeKeys::COST)
+                .context("the member of a clustered notary has no voting key")?;
+            print::line(&format!("the address of its voting key is {}", key.address()));
+        }
         Ok(Ended::Well)
     }
 }
