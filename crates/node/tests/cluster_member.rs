@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use cluster_world::wire::{ANSWER, HEARTBEAT, Line, MESSAGE, REQUEST, frame, hello};
+use cluster_world::wire::{ANSWER, HEARTBEAT, Line, MESSAGE, REQUEST, accept, frame, hello};
 use cluster_world::{MEMBERS, PANIC, STRANGER, World, name, request};
 use tally_contracts::{Scheme, SigningKey, TransactionId, encode};
 use tally_crypto::Hash;
@@ -137,6 +137,38 @@ fn strangers_garbage_and_silence_end_their_own_link_and_no_other() {
     world.connected(0, 3);
     world.connected(3, 3);
     world.commits(3, 2, 2);
+}
+
+#[test]
+fn who_answers_at_a_members_address_has_its_certificate_and_lives_and_is_not_revoked() {
+    let mut world = World::with(0..1);
+    let address = ("127.0.0.1", world.ports[3]);
+    world.runtime.block_on(async {
+        let listener = tokio::net::TcpListener::bind(address).await.expect("a listener");
+        for _ in 0..3 {
+            assert!(accept(&world, STRANGER, &listener).await.is_none(), "another's certificate");
+        }
+        assert_eq!(world.member(0).figures().connected_members, 0);
+        // The member itself, which then says nothing more.
+        let _held = loop {
+            if let Some(held) = accept(&world, 3, &listener).await {
+                break held;
+            }
+        };
+        tokio::task::block_in_place(|| {
+            world.connected(0, 1);
+            world.connected(0, 0);
+        });
+    });
+    (1..MEMBERS).for_each(|index| world.start(index));
+    (0..MEMBERS).for_each(|index| world.connected(index, 3));
+    world.revoke(3, 0);
+    // The links in both directions end, and are not made again.
+    world.connected(0, 2);
+    world.connected(3, 2);
+    world.commits(0, 1, 1);
+    world.commits(3, 2, 2);
+    assert_eq!(world.member(0).figures().connected_members, 2);
 }
 
 #[test]

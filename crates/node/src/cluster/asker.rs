@@ -24,6 +24,8 @@ use crate::desk::lock;
 
 /// Answers of other members that wait to be looked at. A member whose answers find no room waits.
 const HEARD: usize = 256;
+/// How often the time between two askings doubles: members that have much to do get no more of it.
+const DOUBLINGS: u32 = 3;
 /// How often deadlines are looked at.
 const TICK: Duration = Duration::from_millis(50);
 
@@ -217,6 +219,8 @@ struct Open<'a> {
     answers: BTreeMap<Address, Answer>,
     rejections: BTreeMap<Address, Rejection>,
     asked: Instant,
+    /// How often it was asked again.
+    again: u32,
     waiting: Vec<Waiting>,
 }
 
@@ -285,6 +289,7 @@ impl<'a> Desk<'a> {
             answers: BTreeMap::new(),
             rejections: BTreeMap::new(),
             asked: now,
+            again: 0,
             waiting: vec![waiting],
         };
         self.ways.ask(conversation, &open.request, |_| true);
@@ -352,8 +357,9 @@ impl<'a> Desk<'a> {
                 by_id.remove(&open.id);
                 return false;
             }
-            if now.duration_since(open.asked) >= ways.times.ask_again {
-                open.asked = now;
+            let wait = ways.times.ask_again * 2_u32.pow(open.again.min(DOUBLINGS));
+            if now.duration_since(open.asked) >= wait {
+                (open.asked, open.again) = (now, open.again + 1);
                 let all = open.answers.len() >= ways.cluster.members().len();
                 ways.ask(*conversation, &open.request, |member| {
                     // Where all have answered and disagree, those that refused may have found another end.

@@ -14,7 +14,9 @@ use tally_contracts::{Name, StateRef, TransactionId, encode};
 use tally_crypto::hash;
 use tally_crypto::keystore::ScryptCost;
 use tally_identity::tls::Tls;
-use tally_identity::{Identity, Network, NetworkMap, NodeKeys, NodeSpec, bootstrap, system_now};
+use tally_identity::{
+    Identity, Manager, Network, NetworkMap, NodeKeys, NodeSpec, Reason, bootstrap, system_now,
+};
 use tally_node::{ClusterError, ClusterMember, ClusterParts, ClusterSection, Decision};
 use tally_notary::{
     Cluster, Collector, Commit, Judge, Member, Outcome, Progress, Request, SignedAnswer, TransactionForm,
@@ -149,6 +151,18 @@ impl World {
 
     pub(crate) fn tls(&self, index: usize) -> Tls {
         Tls::new(&self.identities[index]).expect("TLS")
+    }
+
+    /// Takes a node's certificates away, as another node sees it.
+    pub(crate) fn revoke(&self, index: usize, seen_by: usize) {
+        let (authority, now) = (&self.network.authority, system_now());
+        let passphrase = std::fs::read_to_string(authority.join("passphrase")).expect("a passphrase");
+        let manager = Manager::open(authority, passphrase.trim_end().as_bytes());
+        let mut manager = manager.expect("the identity manager");
+        manager.revoke(&name(index), Reason::KeyCompromise, now).expect("revoked");
+        let list = manager.revocation_list(now, 86_400_000).expect("a list");
+        let trust = self.identities[seen_by].trust();
+        trust.install(&list, manager.certificate(), now).expect("a newer list");
     }
 
     pub(crate) fn storage(&self, index: usize) -> PathBuf {

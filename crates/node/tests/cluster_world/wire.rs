@@ -7,10 +7,10 @@ use tally_crypto::Hash;
 use tally_identity::server_name;
 use tally_node::CLUSTER_PROTOCOL;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
+use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::client::TlsStream;
-use tokio_rustls::rustls::ClientConfig;
+use tokio_rustls::rustls::{ClientConfig, ServerConfig};
+use tokio_rustls::{TlsAcceptor, TlsConnector, server};
 
 use super::{PATIENCE, World, name};
 
@@ -94,4 +94,22 @@ impl Line {
             assert_eq!(kind, HEARTBEAT);
         }
     }
+}
+
+/// A connection of a member to `listener`, which answers with the certificate of the node `of`;
+/// `None` when the member does not take it.
+pub(crate) async fn accept(
+    world: &World,
+    of: usize,
+    listener: &TcpListener,
+) -> Option<server::TlsStream<TcpStream>> {
+    let mut config = ServerConfig::clone(&world.tls(of).peer_server());
+    config.alpn_protocols = vec![CLUSTER_PROTOCOL.to_vec()];
+    let (stream, _) = listener.accept().await.expect("a connection");
+    let mut stream = TlsAcceptor::from(Arc::new(config)).accept(stream).await.ok()?;
+    stream.write_all(&hello(world.cluster.id())).await.ok()?;
+    let mut first = vec![0; hello(world.cluster.id()).len()];
+    stream.read_exact(&mut first).await.ok()?;
+    assert_eq!(first, hello(world.cluster.id()));
+    Some(stream)
 }
