@@ -208,7 +208,15 @@ pub(super) struct Ways {
 struct Waiting {
     until: Instant,
     then: Completion,
-    _held: Held,
+    held: Held,
+}
+
+impl Waiting {
+    /// Who is told may ask for something else at once, and finds the room.
+    fn end(self, decision: Decision) {
+        drop(self.held);
+        self.then.complete(decision);
+    }
 }
 
 struct Open<'a> {
@@ -269,11 +277,11 @@ struct Desk<'a> {
 impl<'a> Desk<'a> {
     fn submitted(&mut self, submission: Submission) {
         let Submission { request, then, held } = submission;
-        if request.commit.requester != self.ways.me.name {
-            return then.complete(Decision::Rejected(Rejection::Requester));
-        }
         let now = Instant::now();
-        let waiting = Waiting { until: now + self.ways.times.decide, then, _held: held };
+        let waiting = Waiting { until: now + self.ways.times.decide, then, held };
+        if request.commit.requester != self.ways.me.name {
+            return waiting.end(Decision::Rejected(Rejection::Requester));
+        }
         let id = request.id();
         if let Some(open) = self.by_id.get(&id).and_then(|known| self.open.get_mut(known)) {
             return open.waiting.push(waiting);
@@ -339,7 +347,7 @@ impl<'a> Desk<'a> {
     fn close(&mut self, conversation: u64, decision: &Decision) {
         if let Some(open) = self.open.remove(&conversation) {
             self.by_id.remove(&open.id);
-            open.waiting.into_iter().for_each(|waiting| waiting.then.complete(decision.clone()));
+            open.waiting.into_iter().for_each(|waiting| waiting.end(decision.clone()));
         }
     }
 
@@ -351,7 +359,7 @@ impl<'a> Desk<'a> {
         self.open.retain(|conversation, open| {
             let answered = open.answers.len();
             for waiting in open.waiting.extract_if(.., |waiting| waiting.until <= now) {
-                waiting.then.complete(Decision::Undecided(Undecided::Deadline { answered }));
+                waiting.end(Decision::Undecided(Undecided::Deadline { answered }));
             }
             if open.waiting.is_empty() {
                 by_id.remove(&open.id);

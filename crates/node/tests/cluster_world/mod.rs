@@ -175,7 +175,7 @@ impl World {
         let members: BTreeMap<_, _> =
             others.map(|other| (name(other), address(other).parse().expect("an address"))).collect();
         let mut section = ClusterSection::new(address(index).parse().expect("an address"), members);
-        (section.heartbeat_ms, section.silence_ms) = (300, 1_500);
+        (section.heartbeat_ms, section.silence_ms) = (500, 3_000);
         (section.poll_ms, section.ask_again_ms, section.decide_ms) = (300, 500, 30_000);
         section.reconnect_ms = 20;
         section
