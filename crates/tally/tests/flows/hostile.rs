@@ -324,7 +324,7 @@ fn a_hostile_node_harms_no_payment_between_others() {
         assert!(*bytes < MEMORY_BYTES, "{label} has grown to {bytes} bytes");
     }
     runtime.block_on(async {
-        ledger::check(&world, &network).await;
+        ledger::check(&world).await;
         tidy(&world).await;
     });
     drop(runtime);
