@@ -118,9 +118,7 @@ impl Registry {
     /// That version is installed already.
     #[must_use]
     pub fn responder<R: Responder>(mut self) -> Self {
-        let answer: Answer =
-            |context, session| Box::pin(async move { R::run(context, session).await.map(|()| Vec::new()) });
-        let before = self.responders.entry(R::ANSWERS).or_default().insert(R::VERSION, answer);
+        let before = self.install_answer::<R>();
         assert!(
             before.is_none(),
             "version {} of the answer to {} is installed twice",
@@ -128,6 +126,23 @@ impl Registry {
             R::ANSWERS
         );
         self
+    }
+
+    /// Installs a flow that answers in place of the one that answers the same version of the same flow.
+    ///
+    /// # Panics
+    /// There is none.
+    #[must_use]
+    pub fn replacing<R: Responder>(mut self) -> Self {
+        let before = self.install_answer::<R>();
+        assert!(before.is_some(), "nothing answers version {} of {}", R::VERSION, R::ANSWERS);
+        self
+    }
+
+    fn install_answer<R: Responder>(&mut self) -> Option<Answer> {
+        let answer: Answer =
+            |context, session| Box::pin(async move { R::run(context, session).await.map(|()| Vec::new()) });
+        self.responders.entry(R::ANSWERS).or_default().insert(R::VERSION, answer)
     }
 
     /// Every flow that a user can start.

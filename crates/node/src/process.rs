@@ -180,6 +180,20 @@ impl Running {
     /// # Errors
     /// See [`NodeError`]; each says what to do.
     pub fn start(directory: &Path, settings: &Settings, failed: &Shutdown) -> Result<Self, NodeError> {
+        Self::start_with(directory, settings, failed, tally_protocols::registry())
+    }
+
+    /// As [`start`](Self::start), with these flows in place of the shipped ones: a node of an institution that has flows of
+    /// its own.
+    ///
+    /// # Errors
+    /// As for [`start`](Self::start).
+    pub fn start_with(
+        directory: &Path,
+        settings: &Settings,
+        failed: &Shutdown,
+        flows_installed: tally_flows::Registry,
+    ) -> Result<Self, NodeError> {
         let began = Instant::now();
         let now = system_now();
         let identity_directory = directory.join(&settings.identity.directory);
@@ -230,7 +244,7 @@ impl Running {
         };
         let limits = settings.flows.limits();
         let meters = Meters::new(tally_ops::metrics::Registry::new())?;
-        let core = Arc::new(Core::open(parts, tally_protocols::registry(), limits, meters)?);
+        let core = Arc::new(Core::open(parts, flows_installed, limits, meters)?);
         if let Some(restored) = core.restored() {
             tracing::warn!(
                 taken_ms = restored.taken.as_millis(),

@@ -140,6 +140,32 @@ async fn a_deleted_database_is_noticed_and_recovered_from_peers() {
     world.end().await;
 }
 
+/// B's database dies with a payment that nobody else has. Its coin is in what A gives back, on the last page that anybody
+/// gives: the notary is asked about that one too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_coin_that_is_given_back_last_is_known_to_be_consumed_by_what_nobody_has() {
+    let world = Shared::new().await;
+    world.run(0, "CashIssue", json!({ "amount": "100.00 USD" })).await;
+    world.pay(0, "PartyB", "30.00 USD").await;
+    world.pay(0, "PartyB", "7.00 USD").await;
+    let dead = world.pay(1, "PartyB", "30.00 USD").await;
+    world
+        .with(|world| {
+            world.stop(1);
+            std::fs::remove_dir_all(world.directory(1).join("data")).expect("the database is deleted");
+            world.start(1);
+        })
+        .await;
+    world.needs_recovery(1).await;
+    let report = world.run(1, "Recover", json!({})).await;
+    assert_eq!(report["incomplete"], json!([]), "{report}");
+    let consumed = report["consumed"].as_array().expect("a list");
+    assert!(consumed.len() == 1 && consumed[0]["by"] == dead["transaction"], "{report}");
+    assert_eq!(world.cash(1).await, 700);
+    world.pay(1, "PartyA", "7.00 USD").await;
+    world.end().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restored_database_is_noticed_and_catches_up() {
     let world = Shared::new().await;

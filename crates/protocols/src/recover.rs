@@ -6,7 +6,7 @@
 //!    <------------------------- ids, and where to go on from --
 //!    -- those that I lack, and what they build on ------------>     (as for an offer, see `resolve`)
 //!    <---------------------------------------- transactions --
-//!                                 ... until there are no more
+//!                                 ... until there are no more, and nothing new on the last page
 //!    -- by what are these states consumed? ------------------->     (notaries)
 //!    <------------------------------------------------- ids --
 //! ```
@@ -173,7 +173,8 @@ async fn from_peer(
         let known = context.known(named.clone()).await?;
         let missing: Vec<_> =
             named.into_iter().zip(known).filter(|(_, known)| !known).map(|(id, _)| id).collect();
-        if !missing.is_empty() {
+        let brought = !missing.is_empty();
+        if brought {
             let mut attachments = Attachments::from(&session);
             let history =
                 History::resolve(context, &session, &mut attachments, &missing, Vec::new(), notaries).await?;
@@ -195,12 +196,15 @@ async fn from_peer(
                 let reason = "a page of its ledger that does not follow the one before".to_owned();
                 return Err(FlowError::Unexpected { party: peer.clone(), reason });
             }
+            // Asked once more. The question leaves when what was brought is durable, so with the answer the vault has it,
+            // and the notaries are asked about it. What the peer has recorded meanwhile is on this page too.
+            None if brought => Question::Shared(place),
             None => Question::Nothing,
         };
         let now = context.now().await;
         session = opened.until(now.saturating_add(wait));
         session.send(&Reply::Answer(question)).await;
-        if next.is_none() {
+        if next.is_none() && !brought {
             return Ok(());
         }
         let given = u32::try_from(*transactions).unwrap_or(u32::MAX);

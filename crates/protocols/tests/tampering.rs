@@ -189,6 +189,7 @@ fn what_must_not_be_recorded_is_refused() {
         ("counterfeit of itself", "invalid", "never certified"),
         ("counterfeit in the history", "invalid", "never certified"),
         ("other consumers", "invalid", "names other consumers"),
+        ("a downgraded contract", "invalid", "version 0"),
         ("another network", "invalid", "is of network"),
         ("own notary", "invalid", "none of this network"),
         ("none of its business", "refused", "does not concern"),

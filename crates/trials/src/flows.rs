@@ -12,7 +12,7 @@
 //! | `plan`, `run` | which of it happens when, drawn from a seed |
 //! | [`steps`] | a crash at every step of every flow |
 //! | `orders`, `strange` | what users want; flows that only a simulation has |
-//! | `liars` | nodes that run altered code with real keys |
+//! | [`liars`] | nodes that run altered code with real keys |
 //! | `clients` | what users were told |
 //! | `books`, `failures`, `tidy` | what must be true in the end, and what must be left |
 //! | `privacy` | what must not have reached whom |
@@ -23,7 +23,7 @@ mod clients;
 mod disk;
 mod facts;
 mod failures;
-mod liars;
+pub mod liars;
 mod machine;
 mod memory;
 mod orders;

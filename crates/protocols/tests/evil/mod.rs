@@ -8,15 +8,15 @@ use tally_contracts::bond::{self, BondState, Holding, Terms};
 use tally_contracts::cash::{self, CashCommand, CashState, Coin};
 use tally_contracts::iou::{self, IouState};
 use tally_contracts::{
-    Amount, Group, Name, NetworkId, Party, Role, SignedTransaction, State, StateAndRef, StateRef, TearOff,
-    TimeWindow, Timestamp, Transaction, TransactionBuilder, TransactionId, TransactionSignature,
+    Amount, Contract, ContractName, Contracts, DecodeError, Group, Involved, LedgerTransaction, Name,
+    NetworkId, Party, Role, SignedTransaction, State, StateAndRef, StateRef, Summary, TearOff, TimeWindow,
+    Timestamp, Transaction, TransactionBuilder, TransactionId, TransactionSignature, VersionRange, Violation,
 };
 use tally_crypto::Hash;
 use tally_flows::{Context, Flow, FlowError, Registry, Responder, Selection, Session};
 use tally_protocols::check::contracts;
 use tally_protocols::notarise::{self, Answer, Question, notarise};
 use tally_protocols::resolve::{Batch, Offer, Reply};
-use tally_protocols::testing::NETWORK;
 use tally_protocols::{Final, finalise};
 
 #[derive(Clone, Debug, BorshSerialize, BorshDeserialize, Serialize, Deserialize)]
@@ -30,8 +30,37 @@ fn usd(quantity: u64) -> Amount {
     Amount::new(quantity, "USD".parse().unwrap()).unwrap()
 }
 
+/// The versions of [`Former`].
+const FORMER: VersionRange = VersionRange::only(0);
+
+/// The cash contract as it never was: without rules.
+struct Former;
+
+impl Contract for Former {
+    fn name(&self) -> ContractName {
+        cash::NAME
+    }
+
+    fn versions(&self) -> VersionRange {
+        FORMER
+    }
+
+    fn verify(&self, _: u32, _: &LedgerTransaction) -> Result<(), Violation> {
+        Ok(())
+    }
+
+    fn involved(&self, state: &State) -> Result<Involved, DecodeError> {
+        cash::Cash.involved(state)
+    }
+
+    fn describe(&self, state: &State) -> Result<Summary, DecodeError> {
+        cash::Cash.describe(state)
+    }
+}
+
 async fn notary(context: &Context) -> Party {
-    context.notaries().await.unwrap().current[0].party.clone()
+    let notaries = context.notaries().await.unwrap().current;
+    notaries[usize::from(context.random("which notary")[0]) % notaries.len()].party.clone()
 }
 
 fn build(context: &Context, builder: TransactionBuilder) -> Transaction {
@@ -45,16 +74,22 @@ async fn signed(context: &Context, transaction: Transaction) -> SignedTransactio
 
 async fn own_issue(context: &Context, notary: Party) -> SignedTransaction {
     let me = context.me();
-    let builder = cash::issue(TransactionBuilder::new(NETWORK, notary), usd(100), me, me.key, 1);
+    let builder = cash::issue(TransactionBuilder::new(context.network(), notary), usd(100), me, me.key, 1);
     signed(context, build(context, builder)).await
 }
 
 fn spend(context: &Context, issue: &SignedTransaction, to: &Party) -> Transaction {
     let coin = Coin::try_from(issue.transaction().output(0).unwrap()).unwrap();
     let notary = issue.transaction().notary().clone();
-    let builder =
-        cash::pay(TransactionBuilder::new(NETWORK, notary), &[coin], usd(100), to.key, context.me().key, 1)
-            .unwrap();
+    let builder = cash::pay(
+        TransactionBuilder::new(context.network(), notary),
+        &[coin],
+        usd(100),
+        to.key,
+        context.me().key,
+        1,
+    )
+    .unwrap();
     builder.build(context.random("spend"), contracts()).unwrap()
 }
 
@@ -76,7 +111,7 @@ impl Flow for HandOver {
             // Cash of the victim that the victim never issued.
             "forged history" => {
                 let forged = CashState { amount: usd(100), issuer: victim.clone(), owner: me.key };
-                let builder = TransactionBuilder::new(NETWORK, notary)
+                let builder = TransactionBuilder::new(context.network(), notary)
                     .output(&forged)
                     .command(&CashCommand::Issue { nonce: 1 }, [victim.key, me.key]);
                 let issue = signed(&context, build(&context, builder)).await;
@@ -89,7 +124,7 @@ impl Flow for HandOver {
             "conjured history" => {
                 let issue = own_issue(&context, notary.clone()).await;
                 let conjured = CashState { amount: usd(1_000_000), issuer: me.clone(), owner: victim.key };
-                let builder = TransactionBuilder::new(NETWORK, notary)
+                let builder = TransactionBuilder::new(context.network(), notary)
                     .input(issue.transaction().output(0).unwrap())
                     .output(&conjured)
                     .command(&CashCommand::Move, [me.key]);
@@ -110,13 +145,13 @@ impl Flow for HandOver {
                     _ => victim.name.clone(),
                 };
                 let counterfeiter = Party { name, key: me.key };
-                let builder = TransactionBuilder::new(NETWORK, notary);
+                let builder = TransactionBuilder::new(context.network(), notary);
                 let builder = cash::issue(builder, usd(100), &counterfeiter, victim.key, 1);
                 Offer { transaction: signed(&context, build(&context, builder)).await, history: Vec::new() }
             }
             "counterfeit in the history" => {
                 let counterfeiter = Party { name: victim.name.clone(), key: me.key };
-                let builder = TransactionBuilder::new(NETWORK, notary);
+                let builder = TransactionBuilder::new(context.network(), notary);
                 let builder = cash::issue(builder, usd(100), &counterfeiter, me.key, 1);
                 let issue = signed(&context, build(&context, builder)).await;
                 context.record(vec![Arc::new(issue.clone())]).await?;
@@ -128,10 +163,20 @@ impl Flow for HandOver {
             "other consumers" => {
                 let gift = CashState { amount: usd(100), issuer: me.clone(), owner: victim.key };
                 let state = State { consumers: vec![me.key], ..State::new(&gift, notary.clone()) };
-                let builder = TransactionBuilder::new(NETWORK, notary)
+                let builder = TransactionBuilder::new(context.network(), notary)
                     .output_state(state)
                     .command(&CashCommand::Issue { nonce: 1 }, [me.key]);
                 Offer { transaction: signed(&context, build(&context, builder)).await, history: Vec::new() }
+            }
+            // A version of the cash contract that no node has, under which everything is allowed.
+            "a downgraded contract" => {
+                let gift = CashState { amount: usd(100), issuer: victim.clone(), owner: victim.key };
+                let state = State { versions: FORMER, ..State::new(&gift, notary.clone()) };
+                let builder = TransactionBuilder::new(context.network(), notary)
+                    .output_state(state)
+                    .command(&CashCommand::Issue { nonce: 1 }, [me.key]);
+                let former = builder.build(context.random("evil"), &Contracts::new().with(Former)).unwrap();
+                Offer { transaction: signed(&context, former).await, history: Vec::new() }
             }
             "another network" => {
                 let elsewhere = NetworkId::from_bytes([0x4f; 32]);
@@ -151,7 +196,7 @@ impl Flow for HandOver {
                 let issue = own_issue(&context, notary).await;
                 let other = context.sign(&me.key, Role::Party, TransactionId::from_bytes([1; 32])).await?;
                 let builder = cash::issue(
-                    TransactionBuilder::new(NETWORK, issue.transaction().notary().clone()),
+                    TransactionBuilder::new(context.network(), issue.transaction().notary().clone()),
                     usd(100),
                     &me,
                     victim.key,
@@ -256,7 +301,7 @@ impl Flow for AskNotary {
             }
             "part" => (content.tear_off_for_notary().unwrap(), mine),
             "too late" => {
-                let builder = TransactionBuilder::new(NETWORK, service)
+                let builder = TransactionBuilder::new(context.network(), service)
                     .output(&CashState { amount: usd(1), issuer: me.clone(), owner: me.key })
                     .command(&CashCommand::Issue { nonce: 9 }, [me.key])
                     .time_window(TimeWindow::ending(Timestamp::from_millis(1)));
@@ -297,7 +342,7 @@ impl Flow for Burn {
         let victim = context.party(&victim).await?;
         let found = context.transactions(vec![state.transaction]).await?.remove(0).expect("it paid it");
         let notary = found.transaction().notary().clone();
-        let builder = TransactionBuilder::new(NETWORK, notary.clone())
+        let builder = TransactionBuilder::new(context.network(), notary.clone())
             .input(found.transaction().output(state.index).unwrap())
             .output(&CashState { amount: usd(1), issuer: context.me().clone(), owner: me })
             .command(&CashCommand::Move, [me, victim.key]);
@@ -337,7 +382,8 @@ impl Flow for MoreThanAnIou {
             _ => (victim.clone(), me.clone()),
         };
         let iou = IouState { value: 1, lender, borrower, linear_id };
-        let mut builder = iou::create(TransactionBuilder::new(NETWORK, notary(&context).await), &iou);
+        let mut builder =
+            iou::create(TransactionBuilder::new(context.network(), notary(&context).await), &iou);
         if how == "issue cash" {
             builder = cash::issue(builder, usd(1_000_000), &victim, me.key, 1);
         }
@@ -366,7 +412,7 @@ impl Flow for TakeAsTransfer {
         let found =
             context.transactions(vec![state.transaction]).await?.remove(0).expect("it was handed over");
         let coin = Coin::try_from(found.transaction().output(state.index).unwrap()).unwrap();
-        let builder = TransactionBuilder::new(NETWORK, found.transaction().notary().clone())
+        let builder = TransactionBuilder::new(context.network(), found.transaction().notary().clone())
             .input(coin.state.clone())
             .output(&CashState { owner: context.me().key, ..coin.cash.clone() })
             .command(&CashCommand::Move, [coin.cash.owner, context.me().key]);
@@ -395,7 +441,7 @@ impl Flow for IssueAsTransfer {
         let victim = context.party(&victim).await?;
         let me = context.me().key;
         let conjured = CashState { amount: usd(1_000_000), issuer: victim.clone(), owner: me };
-        let builder = TransactionBuilder::new(NETWORK, notary(&context).await)
+        let builder = TransactionBuilder::new(context.network(), notary(&context).await)
             .output(&conjured)
             .command(&CashCommand::Issue { nonce: 1 }, [victim.key, me]);
         let transaction = signed(&context, build(&context, builder)).await;
@@ -433,7 +479,7 @@ impl Flow for TakeBond {
             context.transactions(vec![state.transaction]).await?.remove(0).expect("it is the issuer's");
         let holding = Holding::try_from(found.transaction().output(state.index).unwrap()).unwrap();
         let nominal = holding.bond.nominal;
-        let builder = TransactionBuilder::new(NETWORK, found.transaction().notary().clone());
+        let builder = TransactionBuilder::new(context.network(), found.transaction().notary().clone());
         let builder = bond::transfer(builder, &[holding], nominal, context.me().key).unwrap();
         let transaction = signed(&context, build(&context, builder)).await;
         propose(&context, &victim, "BondTransfer", transaction).await
@@ -462,7 +508,7 @@ impl Flow for SellFake {
         let isin = "XS0000000009".parse().unwrap();
         let terms = Terms { isin, issuer: me.clone(), agent: me.clone(), maturity };
         let owner = if how == "not its own" { victim.key } else { me.key };
-        let builder = bond::issue(TransactionBuilder::new(NETWORK, notary), terms, usd(100), owner);
+        let builder = bond::issue(TransactionBuilder::new(context.network(), notary), terms, usd(100), owner);
         let issue = signed(&context, build(&context, builder)).await;
         let mut holding = issue.transaction().output(0).unwrap();
         if how == "more than there is" {
@@ -521,7 +567,7 @@ impl Responder for Buyer {
         let seller = context.party(session.peer()).await?;
         context.record(history.into_iter().map(Arc::new).collect()).await?;
         let all: Vec<_> = holdings.into_iter().map(|state| Holding::try_from(state).unwrap()).collect();
-        let builder = TransactionBuilder::new(NETWORK, notary(&context).await);
+        let builder = TransactionBuilder::new(context.network(), notary(&context).await);
         let more = all[0].bond.nominal;
         let taken = if how == "more bonds" { more } else { nominal };
         let mut builder = bond::transfer(builder, &all, taken, me.key).unwrap();
@@ -582,7 +628,12 @@ pub(crate) fn buyer() -> Registry {
 
 /// The shipped flows, and these.
 pub(crate) fn registry() -> Registry {
-    tally_protocols::registry()
+    beside(tally_protocols::registry())
+}
+
+/// Other flows, and these.
+pub(crate) fn beside(registry: Registry) -> Registry {
+    registry
         .flow::<HandOver>()
         .flow::<AskNotary>()
         .flow::<Burn>()

@@ -168,7 +168,7 @@ impl World {
     }
 
     /// No state is the input of two transactions, and every vault says the same of who consumed it.
-    async fn check_spending(&self, vaults: &[Vec<VaultState>]) -> usize {
+    pub(crate) async fn check_spending(&self, vaults: &[Vec<VaultState>]) -> usize {
         let mut spent: HashMap<String, String> = HashMap::new();
         let mut spend = |state: String, by: &str| {
             let before = spent.insert(state.clone(), by.to_owned());

@@ -6,8 +6,10 @@ mod books;
 mod commands;
 mod crash;
 mod disk;
+mod hostile;
 mod load;
 mod operations;
+mod pasts;
 mod refusals;
 #[path = "../common/said.rs"]
 mod said;

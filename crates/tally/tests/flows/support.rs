@@ -2,17 +2,20 @@
 
 pub(crate) use crate::said::{Said, tally};
 use std::fs::{File, OpenOptions};
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
-use tally::flows_network::layout::NodeDirectory;
+use tally::flows_network::layout::{NodeDirectory, NodeRunFile};
 use tally::flows_network::reach::NodeArguments;
 use tally_rpc::Client;
 use tempfile::TempDir;
 
 /// How long anything may take before a test gives up.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a node has to say how it is.
+const ANSWERED_IN: Duration = Duration::from_secs(5);
 
 impl Said {
     /// The standard output of a command that went well.
@@ -140,12 +143,38 @@ impl Node {
         );
     }
 
-    fn spawn_as(mut program: Command, directory: NodeDirectory) -> Self {
+    /// Starts the process on other ports than its `node.toml` names: as on another machine.
+    pub(crate) fn spawn_elsewhere(directory: NodeDirectory) -> Self {
+        let ports = ["messaging", "rpc", "http"].map(|of| format!("{of}.listen=127.0.0.1:0"));
+        let ports: Vec<&str> = ports.iter().flat_map(|port| ["--set", port]).collect();
+        Self::spawn_with(tally(), directory, &ports)
+    }
+
+    /// Starts a process that may have so many files and sockets open.
+    pub(crate) fn spawn_with_files(directory: NodeDirectory, files: u32) -> Self {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "ulimit -n \"$0\"; exec \"$@\""]);
+        shell.arg(files.to_string()).arg(tally().get_program());
+        shell.env_remove("TALLY_NETWORK").env_remove("TALLY_PASSPHRASE").env_remove("TALLY_LOG");
+        Self::spawn_as(shell, directory)
+    }
+
+    /// Whether the process lives.
+    pub(crate) fn lives(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    fn spawn_as(program: Command, directory: NodeDirectory) -> Self {
+        Self::spawn_with(program, directory, &[])
+    }
+
+    fn spawn_with(mut program: Command, directory: NodeDirectory, more: &[&str]) -> Self {
         let log = OpenOptions::new().create(true).append(true).open(directory.log()).unwrap();
         // It ends when this process does, in whatever way.
         let mut child = program
             .args(["--log", "info", "node", "run", "--until-input-ends"])
             .arg(directory.root())
+            .args(more)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(log)
@@ -208,6 +237,17 @@ pub(crate) fn terminate(process: u32) {
 /// A client of that node's operator.
 pub(crate) async fn client(node: &NodeDirectory) -> anyhow::Result<Client> {
     NodeArguments::directory(node.root()).client().await
+}
+
+/// What `/ready` of the node in this directory answers; nothing while it does not run or does not answer.
+pub(crate) fn ready(directory: &NodeDirectory) -> Option<String> {
+    let address = NodeRunFile::read(directory).ok().flatten()?.http?;
+    let mut stream = TcpStream::connect_timeout(&address, ANSWERED_IN).ok()?;
+    stream.set_read_timeout(Some(ANSWERED_IN)).ok()?;
+    write!(stream, "GET /ready HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n").ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    Some(answer)
 }
 
 /// Replaces text in a file.

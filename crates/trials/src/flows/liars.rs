@@ -15,7 +15,7 @@ use tally_contracts::{
 use tally_flows::{Commit, Committed, Context, Flow, FlowError, Registry, Responder, Session};
 use tally_protocols::notarise::{self, Answer, Notarise, Question};
 use tally_protocols::resolve::{Offer, Reply};
-use tally_protocols::{agree, bond, cash as cash_flows, check, deliver, finalise, iou, oracle, ping};
+use tally_protocols::{agree, check, finalise, oracle};
 
 use super::strange;
 
@@ -32,7 +32,7 @@ pub const LEFT_OUT: [(&str, &str); 4] = [
 
 /// What a liar's node runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
+pub enum Role {
     /// An institution.
     Institution,
     /// The notary that does not validate.
@@ -41,51 +41,14 @@ pub(crate) enum Role {
     Oracle,
 }
 
-/// All flows of a liar's node: those of the others, with its own answers in place of theirs.
-pub(crate) fn registry(role: Role) -> Registry {
-    let registry = Registry::new()
-        .flow::<deliver::Deliver>()
-        .flow::<deliver::Resolve>()
-        .flow::<cash_flows::CashIssue>()
-        .flow::<cash_flows::CashPay>()
-        .flow::<cash_flows::CashPayAtRate>()
-        .flow::<cash_flows::CashExit>()
-        .responder::<cash_flows::AgreeToExit>()
-        .flow::<iou::IouCreate>()
-        .flow::<iou::IouSettle>()
-        .responder::<iou::AgreeToSettle>()
-        .flow::<bond::BondIssue>()
-        .responder::<bond::AgreeToKeepRegister>()
-        .flow::<bond::BondTransfer>()
-        .responder::<bond::AgreeToTransfer>()
-        .flow::<bond::DeliveryVersusPayment>()
-        .responder::<bond::AgreeToDelivery>()
-        .flow::<bond::BondRedeem>()
-        .responder::<bond::Repay>()
-        .responder::<bond::Witness>()
-        .flow::<oracle::ExchangeRate>()
-        .flow::<ping::Ping>()
-        .responder::<ping::Answer>()
-        .flow::<strange::Spend>()
-        .flow::<strange::Chatter>()
-        .responder::<strange::Listen>();
+/// All flows of a liar's node: those that every node ships and those of the simulation, with its own answers in place of
+/// theirs. An institution's can be told to `Lie`.
+pub fn registry(role: Role) -> Registry {
+    let registry = strange::registry();
     match role {
-        Role::Institution => registry
-            .responder::<Notarise>()
-            .responder::<oracle::Vouch>()
-            .responder::<Receive>()
-            .responder::<Lend>()
-            .flow::<Lie>(),
-        Role::Notary => registry
-            .responder::<finalise::Finalise>()
-            .responder::<iou::AgreeToLend>()
-            .responder::<oracle::Vouch>()
-            .responder::<LyingNotary>(),
-        Role::Oracle => registry
-            .responder::<Notarise>()
-            .responder::<finalise::Finalise>()
-            .responder::<iou::AgreeToLend>()
-            .responder::<LyingOracle>(),
+        Role::Institution => registry.replacing::<Receive>().replacing::<Lend>().flow::<Lie>(),
+        Role::Notary => registry.replacing::<LyingNotary>(),
+        Role::Oracle => registry.replacing::<LyingOracle>(),
     }
 }
 
