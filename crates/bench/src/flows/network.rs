@@ -4,13 +4,15 @@ mod cores;
 mod node;
 mod process;
 
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use tally_contracts::Name;
-use tally_identity::{NodeSpec, bootstrap, system_now};
+use tally_identity::{ClusterSpec, NodeSpec, bootstrap_clustered, system_now};
 use tally_node::{
-    CashSection, ConsentSection, DatabaseSection, FlowsSection, HttpSection, IdentitySection,
+    CashSection, ClusterSection, ConsentSection, DatabaseSection, FlowsSection, HttpSection, IdentitySection,
     MessagingSection, NetworkSection, OracleSection, RpcSection, Settings,
 };
 use tally_rpc::{Permissions, User, Users};
@@ -24,8 +26,42 @@ pub use cores::Pinned;
 pub use node::{Node, OPERATOR};
 pub use process::Launcher;
 
-/// The organisation that notarises; the last node of a network.
+/// The organisation that notarises; the last node of a network, unless the notary is clustered.
 pub const NOTARY: &str = "Notary";
+/// Members of a clustered notary.
+const MEMBERS: usize = 4;
+
+/// What notarises.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotaryLayout {
+    /// A node that is shown hashes.
+    NonValidating,
+    /// A node that sees whole transactions.
+    Validating,
+    /// Four nodes that are shown hashes and agree, of which one may fail or lie.
+    Clustered,
+}
+
+impl NotaryLayout {
+    /// What it is called.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NonValidating => "non-validating",
+            Self::Validating => "validating",
+            Self::Clustered => "clustered",
+        }
+    }
+
+    /// The organisations of the nodes that notarise.
+    #[must_use]
+    pub fn organisations(self) -> Vec<String> {
+        match self {
+            Self::NonValidating | Self::Validating => vec![NOTARY.to_owned()],
+            Self::Clustered => (1..=MEMBERS).map(|number| format!("{NOTARY} {number}")).collect(),
+        }
+    }
+}
 
 /// Where the nodes keep what they must not lose.
 #[derive(Debug, Clone)]
@@ -70,10 +106,10 @@ impl Database {
 /// What a network is to be like.
 #[derive(Debug, Clone)]
 pub struct Layout {
-    /// The parties' organisations, such as `PartyA`; the notary comes on top.
+    /// The parties' organisations, such as `PartyA`; what notarises comes on top.
     pub parties: Vec<&'static str>,
-    /// Whether the notary sees whole transactions.
-    pub validating: bool,
+    /// What notarises.
+    pub notary: NotaryLayout,
     /// Threads that run flows; 0 for the node's own choice.
     pub flow_threads: usize,
     /// Threads for network input and output; 0 for the node's own choice.
@@ -104,6 +140,10 @@ pub fn name(organisation: &str) -> Name {
     Name::new(organisation, "London", "GB").expect("organisations of benchmarks are plain words")
 }
 
+fn loopback(port: u16) -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::LOCALHOST, port))
+}
+
 impl Network {
     /// Makes the directories and keys of a network; nothing runs yet.
     ///
@@ -115,16 +155,35 @@ impl Network {
             .prefix("nodes-")
             .tempdir_in(&layout.directory)
             .map_err(FlowsError::file(&layout.directory))?;
-        let organisations: Vec<&str> = layout.parties.iter().copied().chain([NOTARY]).collect();
-        let ports = ports::free(organisations.len())
+        let notaries = layout.notary.organisations();
+        let parties = layout.parties.iter().map(|party| (*party).to_owned());
+        let organisations: Vec<String> = parties.chain(notaries.iter().cloned()).collect();
+        // A port more for each: members of a cluster listen for each other.
+        let mut ports = ports::free(2 * organisations.len())
             .map_err(FlowsError::system("there are no ports for the nodes"))?;
+        let links = ports.split_off(organisations.len());
         let specs = organisations.iter().zip(&ports).map(|(organisation, port)| NodeSpec {
             name: name(organisation),
-            notary: (*organisation == NOTARY).then_some(layout.validating),
-            address: format!("127.0.0.1:{port}").parse().expect("an address of the loopback interface"),
+            notary: match layout.notary {
+                NotaryLayout::Clustered => None,
+                alone => (organisation == NOTARY).then_some(alone == NotaryLayout::Validating),
+            },
+            address: loopback(*port).to_string().parse().expect("an address of the loopback interface"),
         });
         let specs: Vec<NodeSpec> = specs.collect();
-        let made = bootstrap(directory.path(), &specs, system_now())?;
+        let members: Vec<Name> = match layout.notary {
+            NotaryLayout::Clustered => notaries.iter().map(|organisation| name(organisation)).collect(),
+            NotaryLayout::NonValidating | NotaryLayout::Validating => Vec::new(),
+        };
+        let links: BTreeMap<Name, SocketAddr> = organisations
+            .iter()
+            .zip(links)
+            .map(|(organisation, port)| (name(organisation), loopback(port)))
+            .filter(|(node, _)| members.contains(node))
+            .collect();
+        let cluster = (!members.is_empty()).then(|| ClusterSpec { name: name(NOTARY), members });
+        let clusters: Vec<ClusterSpec> = cluster.into_iter().collect();
+        let made = bootstrap_clustered(directory.path(), &specs, &clusters, system_now())?;
         // One schema for each node and network, so that one server serves many networks.
         let prefix = directory.path().file_name().unwrap_or_default().to_string_lossy().to_lowercase();
         let prefix: String =
@@ -134,19 +193,28 @@ impl Network {
             let settings = Settings {
                 identity: IdentitySection::default(),
                 network: NetworkSection { folder: Some(made.map.clone()), service: None, refresh_ms: 5_000 },
-                messaging: MessagingSection { listen: ([127, 0, 0, 1], port).into(), queue_bytes: 64 << 20 },
+                messaging: MessagingSection { listen: loopback(port), queue_bytes: 64 << 20 },
                 rpc: RpcSection {
                     listen: ([127, 0, 0, 1], 0).into(),
                     users_file: "users.toml".into(),
                     threads: layout.rpc_threads,
                 },
                 http: HttpSection { listen: Some(([127, 0, 0, 1], 0).into()) },
-                database: layout.database.section(&format!("{prefix}_{}", organisation.to_lowercase())),
+                database: layout
+                    .database
+                    .section(&format!("{prefix}_{}", organisation.to_lowercase().replace(' ', "_"))),
                 flows: FlowsSection { threads: layout.flow_threads, ..FlowsSection::default() },
                 oracle: OracleSection::default(),
                 cash: CashSection::default(),
                 consent: ConsentSection::default(),
-                cluster: None,
+                cluster: links.get(&name(organisation)).map(|listen| {
+                    let others = links.iter().filter(|(_, address)| *address != listen);
+                    let address = |address: &SocketAddr| {
+                        address.to_string().parse().expect("an address of the loopback interface")
+                    };
+                    let others = others.map(|(member, at)| (member.clone(), address(at)));
+                    ClusterSection::new(*listen, others.collect())
+                }),
             };
             let password =
                 std::fs::read_to_string(&node.passphrase).map_err(FlowsError::file(&node.passphrase))?;
@@ -155,7 +223,7 @@ impl Network {
             let file = node.directory.join(tally_node::FILE);
             let text = toml::to_string(&settings).map_err(std::io::Error::other);
             text.and_then(|text| std::fs::write(&file, text)).map_err(FlowsError::file(&file))?;
-            nodes.push(Node::new(node, (*organisation).to_owned(), settings));
+            nodes.push(Node::new(node, organisation.clone(), settings));
         }
         Ok(Self { nodes, layout: layout.clone(), _directory: directory })
     }
@@ -178,7 +246,7 @@ impl Network {
         &self.layout
     }
 
-    /// The nodes: the parties in order, the notary last.
+    /// The nodes: the parties in order, what notarises last.
     #[must_use]
     pub fn nodes(&self) -> &[Node] {
         &self.nodes

@@ -21,9 +21,10 @@ use tally_rpc::Client;
 use super::FlowsError;
 use super::drive::{Load, Run, drive};
 use super::meters::Meters;
-use super::network::{Layout, Network, Pinned};
+use super::network::{Layout, Network, NotaryLayout, Pinned};
 use super::outcome::{Ceiling, Fact, Loaded, Outcome};
 use super::work::Work;
+use crate::limits::{ALL_CORES, PAY, PAY_CLUSTER};
 use crate::processes::Watch;
 use crate::published::{self, Figure};
 
@@ -142,8 +143,8 @@ impl Plan {
     pub(super) fn settings(&self) -> Vec<(&'static str, Value)> {
         let threads = |threads: usize| if threads == 0 { Value::from("auto") } else { Value::from(threads) };
         vec![
-            ("nodes", (self.layout.parties.len() + 1).into()),
-            ("notary", if self.layout.validating { "validating" } else { "non-validating" }.into()),
+            ("nodes", (self.layout.parties.len() + self.layout.notary.organisations().len()).into()),
+            ("notary", self.layout.notary.name().into()),
             ("database", self.layout.database.name().into()),
             ("flow_threads", threads(self.layout.flow_threads)),
             ("rpc_threads", threads(self.layout.rpc_threads)),
@@ -199,13 +200,20 @@ impl Plan {
         outcome
     }
 
-    /// What the limit was measured of: payments of one coin, with a notary that does not validate, on SQLite.
+    /// What the limit was measured of: payments of one coin on SQLite. A validating notary has more to do than the one of
+    /// which it was measured, which is shown hashes: the limit holds for it, and it cannot be reached.
     fn pay_limit(&self) -> Option<Ceiling> {
-        if self.outputs != 1 || self.layout.validating || self.layout.database.name() != "sqlite" {
+        if self.outputs != 1 || self.layout.database.name() != "sqlite" {
             return None;
         }
+        let limit = match self.layout.notary {
+            NotaryLayout::NonValidating | NotaryLayout::Validating => PAY,
+            NotaryLayout::Clustered => PAY_CLUSTER,
+        };
         let cores = self.cores.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
-        self.pay_limits.iter().find(|(of, _)| *of == cores).map(|(_, ceiling)| ceiling.clone())
+        let of_notary = |name: &str| name.trim_end_matches(ALL_CORES) == limit;
+        let fits = |(of, ceiling): &&(usize, Ceiling)| *of == cores && of_notary(&ceiling.name);
+        self.pay_limits.iter().find(fits).map(|(_, ceiling)| ceiling.clone())
     }
 
     /// Issue + Repeated Pay: issues for as long as is then paid, and pays each coin to PartyB, who meets its issuance

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::drive::Load;
-use super::network::{Database, Launcher, Layout};
+use super::network::{Database, Launcher, Layout, NotaryLayout};
 use super::outcome::{Ceiling, Outcome};
 use super::plan::Plan;
 use super::suite::{self, Findings, Observer, Part, Sizes};
@@ -15,7 +15,7 @@ fn plan(directory: &std::path::Path) -> Plan {
     Plan {
         layout: Layout {
             parties: vec!["PartyA", "PartyB"],
-            validating: false,
+            notary: NotaryLayout::NonValidating,
             flow_threads: 2,
             rpc_threads: 1,
             database: Database::Sqlite,
@@ -38,10 +38,21 @@ fn fact(outcome: &Outcome, name: &str) -> f64 {
 }
 
 #[test]
+fn payments_with_a_clustered_notary_are_measured() {
+    let home = tempfile::tempdir().unwrap();
+    let mut plan = plan(home.path());
+    plan.layout.notary = NotaryLayout::Clustered;
+    let [_, paid] = plan.issue_and_pay().unwrap();
+    let load = paid.load.as_ref().unwrap();
+    assert!(paid.rate() > 0.0 && load.measured.failed == 0);
+    assert!(paid.settings.contains(&("nodes", 6.into())), "{:?}", paid.settings);
+}
+
+#[test]
 fn payments_are_measured_from_both_ends() {
     let home = tempfile::tempdir().unwrap();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let limit = Ceiling { name: "limit".into(), rate: 1e6 };
+    let limit = Ceiling { name: crate::limits::PAY.into(), rate: 1e6 };
     let plan = Plan { outputs: 1, pay_limits: vec![(cores, limit)], ..plan(home.path()) };
     let [issued, paid] = plan.issue_and_pay().unwrap();
     assert!(issued.rate() > 0.0 && paid.rate() > 0.0 && paid.share().unwrap() > 0.0);

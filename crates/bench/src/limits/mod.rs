@@ -40,7 +40,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use meter::{Meter, Rates};
-pub use pay::PAY;
+pub use pay::{PAY, PAY_CLUSTER};
 
 use crate::result::{Better, Record, ResultError, ResultWriter};
 use crate::statistics::median;

@@ -7,6 +7,10 @@
 //! The signatures of a payment whose coin was issued in a transaction of its own: the payer signs; the notary verifies
 //! the request and signs; the payer verifies the notary; the payee verifies payer and notary, and the issuer over the
 //! issuance: two made, five verified.
+//!
+//! With a clustered notary of four the request is verified by each member and each signs; payer and payee verify three
+//! signatures of members each. Votes of members over batches, and what members write beside one notary's database, are
+//! not in it.
 
 mod recording;
 mod spy;
@@ -26,11 +30,16 @@ use crate::flows::network::Pinned;
 use crate::result::Better;
 use recording::{Recording, Signatures};
 
-pub(super) const COUNT: usize = 3;
+pub(super) const COUNT: usize = 4;
 
 /// The limit that payments are compared with.
 pub const PAY: &str = "pay-signatures-and-writes";
+/// The same with a clustered notary of four members.
+pub const PAY_CLUSTER: &str = "pay-cluster-signatures-and-writes";
 const UNIT: &str = "tx/s";
+/// Members of a clustered notary, and how many have to sign.
+const MEMBERS: usize = 4;
+const QUORUM: usize = 3;
 /// Payments of a repetition.
 const PAYMENTS: usize = 512;
 /// Payments under way when they were recorded: about what nodes under load make durable together.
@@ -42,6 +51,8 @@ enum Part {
     Signatures,
     Writes,
     Both,
+    /// Both, with a clustered notary.
+    Cluster,
 }
 
 pub(super) fn measure(
@@ -53,9 +64,12 @@ pub(super) fn measure(
     let short = meter.repetition.is_zero();
     let (payments, together) = if short { (4, 2) } else { (PAYMENTS, TOGETHER) };
     let recording = recording::record(directory, payments, together)?;
-    for (name, part) in
-        [("pay-signatures", Part::Signatures), ("pay-writes", Part::Writes), (PAY, Part::Both)]
-    {
+    for (name, part) in [
+        ("pay-signatures", Part::Signatures),
+        ("pay-writes", Part::Writes),
+        (PAY, Part::Both),
+        (PAY_CLUSTER, Part::Cluster),
+    ] {
         for (suffix, cores) in [("", 1), (ALL_CORES, cores)] {
             // Where there are fewer cores than asked for, all of them do.
             let _pinned = if cores == 1 { Some(Pinned::to(1)?) } else { None };
@@ -93,7 +107,10 @@ fn repetition(recording: &Recording, part: Part, cores: usize, directory: &Path)
             let next = &next;
             scope.spawn(move || {
                 while let Some(payment) = recording.payments.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    black_box(sign_and_verify(payment));
+                    black_box(match part {
+                        Part::Cluster => sign_and_verify_cluster(payment),
+                        Part::Signatures | Part::Writes | Part::Both => sign_and_verify(payment),
+                    });
                 }
             });
         }
@@ -116,6 +133,22 @@ fn sign_and_verify(of: &Signatures) -> bool {
     requested && received && of.payment.verify_signatures().is_ok() && of.issuance.verify_signatures().is_ok()
 }
 
+/// The same with a clustered notary, each of whose members costs what one notary's signature does.
+fn sign_and_verify_cluster(of: &Signatures) -> bool {
+    let id = of.payment.id();
+    let sign = |_| tally_contracts::sign(&of.notary, tally_contracts::Role::Notary, id);
+    let verifies = |signature: &tally_contracts::TransactionSignature| {
+        signature.verify(tally_contracts::Role::Notary, id).is_ok()
+    };
+    let request = tally_contracts::sign(&of.payer, tally_contracts::Role::Party, id);
+    let requested = (0..MEMBERS).all(|_| request.verify(tally_contracts::Role::Party, id).is_ok());
+    let notarised: Vec<_> = (0..MEMBERS).map(sign).collect();
+    let received = notarised.iter().take(QUORUM).all(verifies);
+    // The payment has one of the notary's signatures.
+    let paid = of.payment.verify_signatures().is_ok() && notarised.iter().take(QUORUM - 1).all(verifies);
+    requested && received && paid && of.issuance.verify_signatures().is_ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -128,7 +161,7 @@ mod tests {
         for payment in &recording.payments {
             // Besides these, the notary verifies the request and the payer verifies the notary.
             assert_eq!(payment.payment.signatures().len() + payment.issuance.signatures().len(), 3);
-            assert!(sign_and_verify(payment));
+            assert!(sign_and_verify(payment) && sign_and_verify_cluster(payment));
             assert_eq!(payment.payment.transaction().inputs()[0].transaction, payment.issuance.id());
         }
         let [payer, payee, notary] = &recording.nodes;
@@ -144,7 +177,7 @@ mod tests {
         let ended = |write: &Write| matches!(write, Write::FlowEnded { .. } | Write::FlowEndedAtOnce { .. });
         assert_eq!((count(payer, ended), count(payee, ended), count(notary, ended)), (5, 5, 5));
         assert!(payer.before.iter().flatten().filter(|write| transactions(write)).count() == 5);
-        for part in [Part::Signatures, Part::Writes, Part::Both] {
+        for part in [Part::Signatures, Part::Writes, Part::Both, Part::Cluster] {
             assert!(repetition(&recording, part, 2, directory.path()).unwrap() > 0.0);
         }
     }

@@ -3,11 +3,11 @@
 use super::{Common, Ended, Report, print, show, styled};
 use std::time::Duration;
 use tally_bench::flows::FlowsError;
-use tally_bench::flows::network::{Database, Launcher, Layout};
+use tally_bench::flows::network::{Database, Launcher, Layout, NotaryLayout};
 use tally_bench::flows::outcome::{Ceiling, Outcome};
 use tally_bench::flows::plan::Plan;
 use tally_bench::flows::suite::{self, Observer, Part, Sizes};
-use tally_bench::limits::{ALL_CORES, Area, Limit, PAY};
+use tally_bench::limits::{ALL_CORES, Area, Limit, PAY, PAY_CLUSTER};
 use tally_bench::report::flows as tables;
 use tally_bench::result::Commit;
 use tally_bench::table;
@@ -35,6 +35,9 @@ pub(in crate::command) struct Flows {
     /// A notary that sees and verifies whole transactions
     #[arg(long)]
     validating: bool,
+    /// A notary of four nodes that are shown hashes and agree, of which one may fail or lie
+    #[arg(long, conflicts_with = "validating")]
+    cluster: bool,
     /// Threads of each node that run flows; as many as fit the machine if not given
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     flow_threads: usize,
@@ -110,7 +113,7 @@ impl Flows {
         Ok(Plan {
             layout: Layout {
                 parties: vec!["PartyA", "PartyB"],
-                validating: self.validating,
+                notary: self.notary(),
                 flow_threads: self.flow_threads,
                 rpc_threads: self.rpc_threads,
                 database,
@@ -125,6 +128,14 @@ impl Flows {
             cores: self.cores,
             pay_limits: Vec::new(),
         })
+    }
+
+    fn notary(&self) -> NotaryLayout {
+        match (self.validating, self.cluster) {
+            (true, _) => NotaryLayout::Validating,
+            (false, true) => NotaryLayout::Clustered,
+            (false, false) => NotaryLayout::NonValidating,
+        }
     }
 
     fn sizes(&self) -> Sizes {
@@ -165,11 +176,13 @@ impl Flows {
 
 /// The limit of payments on one core, and on all.
 fn ceilings(limits: &[Limit]) -> Vec<(usize, Ceiling)> {
-    let all = format!("{PAY}{ALL_CORES}");
-    let of_pay = limits.iter().filter(|limit| limit.name == PAY || limit.name == all);
+    let is_of_pay = |name: &str| [PAY, PAY_CLUSTER].contains(&name.trim_end_matches(ALL_CORES));
+    let of_pay = limits.iter().filter(|limit| is_of_pay(&limit.name));
     let mut ceilings: Vec<(usize, Ceiling)> =
         of_pay.map(|limit| (limit.cores, Ceiling { name: limit.name.clone(), rate: limit.value })).collect();
     // Where there is one core, both are of it.
-    ceilings.dedup_by_key(|(cores, _)| *cores);
+    ceilings.dedup_by(|(cores, next), (of, last)| {
+        cores == of && next.name.trim_end_matches(ALL_CORES) == last.name.trim_end_matches(ALL_CORES)
+    });
     ceilings
 }
