@@ -413,3 +413,6 @@ impl Open<'_> {
         self.rejections.get(&own).filter(kind).or_else(|| self.rejections.values().find(kind)).cloned()
     }
 }
+
+#[cfg(test)]
+mod tests;
