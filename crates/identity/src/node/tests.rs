@@ -267,3 +267,23 @@ fn a_key_made_before_the_certificate_waits_for_it() {
     NodeKeys::accept(&home, PASSPHRASE, world.root.certificate().der(), &path, NOW).expect("accepted");
     assert!(Identity::load(&home, PASSPHRASE, NOW).expect("an identity").notary_key().is_some());
 }
+
+#[test]
+fn a_voting_key_is_made_once_and_its_file_is_as_the_others() {
+    use tally_consensus::Keys;
+    let world = World::new();
+    let home = world.home("Member");
+    assert!(NodeKeys::voter(&home, PASSPHRASE).expect("none yet").is_none());
+    let made = NodeKeys::create_voter(&home, PASSPHRASE, COST).expect("a key").address();
+    assert_eq!(NodeKeys::create_voter(&home, PASSPHRASE, COST).expect("the same").address(), made);
+    let read = NodeKeys::voter(&home, PASSPHRASE).expect("the same").expect("it is there");
+    assert_eq!(read.address(), made);
+    let other = NodeKeys::create_voter(&world.home("Other"), PASSPHRASE, COST).expect("a key");
+    assert_ne!(other.address(), made);
+    let file = home.join("voter.key");
+    assert_eq!(std::fs::metadata(&file).expect("a file").permissions().mode() & 0o777, 0o600);
+    let found = NodeKeys::voter(&home, b"wrong");
+    assert!(matches!(found, Err(IdentityError::Key(KeyFileError::WrongPassphrase { .. }))), "{found:?}");
+    std::fs::write(&file, "not a key").expect("written");
+    assert!(matches!(NodeKeys::voter(&home, PASSPHRASE), Err(IdentityError::Key(_))));
+}

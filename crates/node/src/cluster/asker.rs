@@ -24,6 +24,8 @@ use crate::desk::lock;
 
 /// Answers of other members that wait to be looked at. A member whose answers find no room waits.
 const HEARD: usize = 256;
+/// How often the time between two askings doubles: members that have much to do get no more of it.
+const DOUBLINGS: u32 = 3;
 /// How often deadlines are looked at.
 const TICK: Duration = Duration::from_millis(50);
 
@@ -206,7 +208,15 @@ pub(super) struct Ways {
 struct Waiting {
     until: Instant,
     then: Completion,
-    _held: Held,
+    held: Held,
+}
+
+impl Waiting {
+    /// Who is told may ask for something else at once, and finds the room.
+    fn end(self, decision: Decision) {
+        drop(self.held);
+        self.then.complete(decision);
+    }
 }
 
 struct Open<'a> {
@@ -217,6 +227,8 @@ struct Open<'a> {
     answers: BTreeMap<Address, Answer>,
     rejections: BTreeMap<Address, Rejection>,
     asked: Instant,
+    /// How often it was asked again.
+    again: u32,
     waiting: Vec<Waiting>,
 }
 
@@ -265,11 +277,11 @@ struct Desk<'a> {
 impl<'a> Desk<'a> {
     fn submitted(&mut self, submission: Submission) {
         let Submission { request, then, held } = submission;
-        if request.commit.requester != self.ways.me.name {
-            return then.complete(Decision::Rejected(Rejection::Requester));
-        }
         let now = Instant::now();
-        let waiting = Waiting { until: now + self.ways.times.decide, then, _held: held };
+        let waiting = Waiting { until: now + self.ways.times.decide, then, held };
+        if request.commit.requester != self.ways.me.name {
+            return waiting.end(Decision::Rejected(Rejection::Requester));
+        }
         let id = request.id();
         if let Some(open) = self.by_id.get(&id).and_then(|known| self.open.get_mut(known)) {
             return open.waiting.push(waiting);
@@ -285,6 +297,7 @@ impl<'a> Desk<'a> {
             answers: BTreeMap::new(),
             rejections: BTreeMap::new(),
             asked: now,
+            again: 0,
             waiting: vec![waiting],
         };
         self.ways.ask(conversation, &open.request, |_| true);
@@ -334,7 +347,7 @@ impl<'a> Desk<'a> {
     fn close(&mut self, conversation: u64, decision: &Decision) {
         if let Some(open) = self.open.remove(&conversation) {
             self.by_id.remove(&open.id);
-            open.waiting.into_iter().for_each(|waiting| waiting.then.complete(decision.clone()));
+            open.waiting.into_iter().for_each(|waiting| waiting.end(decision.clone()));
         }
     }
 
@@ -346,14 +359,15 @@ impl<'a> Desk<'a> {
         self.open.retain(|conversation, open| {
             let answered = open.answers.len();
             for waiting in open.waiting.extract_if(.., |waiting| waiting.until <= now) {
-                waiting.then.complete(Decision::Undecided(Undecided::Deadline { answered }));
+                waiting.end(Decision::Undecided(Undecided::Deadline { answered }));
             }
             if open.waiting.is_empty() {
                 by_id.remove(&open.id);
                 return false;
             }
-            if now.duration_since(open.asked) >= ways.times.ask_again {
-                open.asked = now;
+            let wait = ways.times.ask_again * 2_u32.pow(open.again.min(DOUBLINGS));
+            if now.duration_since(open.asked) >= wait {
+                (open.asked, open.again) = (now, open.again + 1);
                 let all = open.answers.len() >= ways.cluster.members().len();
                 ways.ask(*conversation, &open.request, |member| {
                     // Where all have answered and disagree, those that refused may have found another end.

@@ -33,8 +33,6 @@ use crate::desk::lock;
 /// Application protocol (RFC 7301) of links between members of a clustered notary.
 pub const CLUSTER_PROTOCOL: &[u8] = b"tally-notary-member/1";
 
-/// How often the certificates of a link that stands are looked at again.
-const RECHECK: Duration = Duration::from_secs(30);
 /// How long a member whose connection broke the protocol is not let in again.
 const BARRED: Duration = Duration::from_secs(1);
 /// One frame may take so many silences to be written.
@@ -183,10 +181,11 @@ impl Links {
         let _ = self.stop.clone().wait_for(|stop| *stop).await;
     }
 
-    /// Ends when a certificate of the link is no longer good: it ran out, or was revoked.
+    /// Ends when a certificate of the link is no longer good: it ran out, or was revoked. A member
+    /// that is revoked is treated like one that fell silent, and found out as soon.
     async fn recheck(&self, chain: &[CertificateDer<'static>]) -> LinkError {
         loop {
-            tokio::time::sleep(RECHECK).await;
+            tokio::time::sleep(self.times.silence).await;
             if let Err(error) = self.tls.recheck(chain) {
                 return error.into();
             }

@@ -124,8 +124,8 @@ impl ClusterMember {
         let (alive, ended) = mpsc::channel();
         let (asker, questions) = Asker::new(&config);
         let voters = cluster.members().iter().map(tally_notary::Member::address);
-        // As much as a client may have waiting in the replica, so that no request has to wait twice.
-        let intake = Arc::new(Intake::new(voters, config.share_bytes));
+        let most = config.message_bytes().saturating_mul(2);
+        let intake = Arc::new(Intake::new(voters, most));
         let links = Arc::new(Links::new(LinkParts {
             cluster: Arc::clone(&cluster),
             me: me.clone(),
@@ -136,7 +136,7 @@ impl ClusterMember {
                 .map(|(name, address)| (name.clone(), address.to_string()))
                 .collect(),
             limits: Limits::of(&config),
-            line_bytes: config.message_bytes().saturating_mul(2),
+            line_bytes: most,
             times: section.times(),
             tls,
             intake: Arc::clone(&intake),

@@ -104,8 +104,10 @@ mod tests {
             ClusterFigures { height: 7, connected_members: 3, failed: true, ..ClusterFigures::default() };
         meters.measure(&figures);
         let text = registry.render();
-        for line in ["decided_batches 7", "connected_members 3", "failed_members 1", "dropped_frames 0"] {
-            assert!(text.contains(&format!("tally_cluster_{line}")), "{line}: {text}");
+        for (name, value) in
+            [("decided_batches", 7), ("connected_members", 3), ("failed_members", 1), ("dropped_frames", 0)]
+        {
+            assert!(text.contains(&format!("tally_cluster_{name}{{}} {value}\n")), "{name}: {text}");
         }
     }
 }

@@ -30,7 +30,8 @@ pub struct ClusterSection {
     /// and it may be asked for again. 10,000 unless given.
     #[serde(default = "decide_ms")]
     pub decide_ms: u64,
-    /// How often members that have not answered a request are asked again. 1,000 unless given.
+    /// After how long members that have not answered a request are asked again; it doubles up to
+    /// eight times as long. 1,000 unless given.
     #[serde(default = "ask_again_ms")]
     pub ask_again_ms: u64,
     /// A side of a link that has written nothing for so long writes a heartbeat. 3,000 unless given.
