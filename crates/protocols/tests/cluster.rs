@@ -92,18 +92,24 @@ fn payments_go_on_without_any_one_member() {
 
 #[test]
 fn a_full_queue_to_a_member_that_is_away_holds_nobody_up() {
-    for away in 0..MEMBERS.len() {
+    let mut clocks = Vec::new();
+    for away in 0..=MEMBERS.len() {
         let mut world = world();
-        let (alice, member) = (world.alice.clone(), world.members[away].clone());
-        world.network.switch(&alice, |switches| {
-            switches.no_room_for.insert(member);
-        });
-        let began = world.network.now();
+        if let Some(member) = world.members.get(away).cloned() {
+            let alice = world.alice.clone();
+            world.network.switch(&alice, |switches| {
+                switches.no_room_for.insert(member);
+            });
+        }
         for _ in 0..8 {
             world.pay().unwrap();
         }
-        assert_eq!((world.network.now(), world.has(&world.bob)), (began, 800), "no time was lost");
+        assert_eq!(world.has(&world.bob), 800);
+        clocks.push(world.network.now());
     }
+    // The last world is one in which nobody is away.
+    clocks.dedup();
+    assert_eq!(clocks.len(), 1, "no time was lost: {clocks:?}");
 }
 
 #[test]
