@@ -9,6 +9,7 @@
 //! | `root.crl` | the identity managers and network map's keys that the root revoked (DER) |
 //! | `managers/*.pem`, `*.crl` | each identity manager's certificate, and what it revoked (DER) |
 //! | `parameters` | [`SignedParameters`](crate::SignedParameters) |
+//! | `announced` | the parameters that come into force next, where there are any |
 //! | `node-infos/*.info` | [`SignedNodeInfo`], one for each node |
 //! | `former/*.pem` | certificates of identities that left the map or have another key now |
 //! | `index` | in a cache: the signed index that the service gave last |
@@ -187,6 +188,11 @@ impl NetworkMap {
     /// What all nodes agree on.
     pub fn parameters(&self) -> Arc<NetworkParameters> {
         Arc::clone(self.snapshot.load().parameters())
+    }
+
+    /// What all nodes will agree on from its [`NetworkParameters::in_force_from`] on, if that was announced.
+    pub fn announced(&self) -> Option<Arc<NetworkParameters>> {
+        self.snapshot.load().announced().cloned()
     }
 
     /// Whom this map trusts.

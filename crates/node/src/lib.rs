@@ -15,6 +15,7 @@
 //!                    └──────▶ one batch at a time ──▶ store
 //! ```
 
+mod acceptance;
 mod core;
 mod courier;
 mod desk;
@@ -29,6 +30,7 @@ mod settings;
 mod testing;
 mod users;
 
+pub use acceptance::AcceptError;
 pub use core::{Core, Known, OpenError, Post, Request, Unavailable, VaultChange};
 pub use courier::CourierError;
 pub use desk::watch::{Event, Follower, Step};

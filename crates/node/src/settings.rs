@@ -79,6 +79,9 @@ pub struct NetworkSection {
     /// How often the map is read again, in milliseconds.
     #[serde(default = "refresh_ms")]
     pub refresh_ms: u64,
+    /// Whether new parameters that only name more notaries are accepted without the operator.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub accept_extensions: bool,
 }
 
 fn refresh_ms() -> u64 {

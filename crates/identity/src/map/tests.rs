@@ -1,3 +1,4 @@
+mod announced;
 mod freshness;
 mod identities;
 

@@ -22,6 +22,8 @@ pub(crate) struct World {
     pub(crate) network: Network,
     ports: Vec<u16>,
     pub(crate) nodes: Vec<Option<Running>>,
+    /// Whether nodes accept parameters by themselves that only name more notaries, from their next start on.
+    pub(crate) accept_extensions: bool,
 }
 
 impl World {
@@ -47,8 +49,13 @@ impl World {
                 .write(&node.directory.join("users.toml"))
                 .expect("a users file");
         }
-        let mut world =
-            Self { _directory: directory, network, ports, nodes: parties.iter().map(|_| None).collect() };
+        let mut world = Self {
+            _directory: directory,
+            network,
+            ports,
+            nodes: parties.iter().map(|_| None).collect(),
+            accept_extensions: false,
+        };
         for index in 0..parties.len() {
             world.start(index);
         }
@@ -62,6 +69,7 @@ impl World {
                 folder: Some(self.network.map.clone()),
                 service: None,
                 refresh_ms: 1000,
+                accept_extensions: self.accept_extensions,
             },
             messaging: MessagingSection {
                 listen: format!("127.0.0.1:{}", self.ports[index]).parse().expect("an address"),

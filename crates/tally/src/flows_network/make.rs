@@ -121,6 +121,7 @@ impl Plan {
                     folder: Some("../../network".into()),
                     service: None,
                     refresh_ms: 5_000,
+                    accept_extensions: false,
                 },
                 messaging: MessagingSection { listen: at(ports[0]), queue_bytes: QUEUE_BYTES },
                 rpc: RpcSection { listen: at(ports[1]), users_file: "users.toml".into(), threads: 0 },

@@ -78,6 +78,7 @@ impl Init {
                 folder: self.map_folder.as_deref().map(absolute).transpose()?,
                 service: self.map_service,
                 refresh_ms: 5_000,
+                accept_extensions: false,
             },
             messaging: MessagingSection { listen: self.listen, queue_bytes: make::QUEUE_BYTES },
             rpc: RpcSection { listen: self.rpc, users_file: "users.toml".into(), threads: 0 },
