@@ -21,6 +21,7 @@ mod error;
 mod folder;
 mod identities;
 mod index;
+mod secured;
 pub mod service;
 mod snapshot;
 
@@ -79,9 +80,32 @@ impl NetworkMap {
         trust: &Trust,
         now: Timestamp,
     ) -> Result<(Self, Changes), MapError> {
+        Self::from_client(Client::new(url, None)?, cache, trust, now)
+    }
+
+    /// As [`NetworkMap::from_service`], over TLS: `url` is `https://host:port`, and `authorities` a PEM file of who
+    /// certifies the service.
+    ///
+    /// # Errors
+    /// As [`NetworkMap::from_service`]; [`MapError::Tls`] when the file is of no use.
+    pub fn from_service_over_tls(
+        url: &str,
+        authorities: &Path,
+        cache: &Path,
+        trust: &Trust,
+        now: Timestamp,
+    ) -> Result<(Self, Changes), MapError> {
+        Self::from_client(Client::new(url, Some(authorities))?, cache, trust, now)
+    }
+
+    fn from_client(
+        client: Client,
+        cache: &Path,
+        trust: &Trust,
+        now: Timestamp,
+    ) -> Result<(Self, Changes), MapError> {
         let folder = NetworkFolder::new(cache);
         folder.create()?;
-        let client = Client::new(url)?;
         let empty = Snapshot::default();
         let cached =
             Material::from_folder(&folder, &empty).and_then(|material| empty.advance(material, trust, now));

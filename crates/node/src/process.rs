@@ -483,7 +483,24 @@ fn open_map(
     Ok(match (&settings.network.folder, &settings.network.service) {
         (Some(folder), _) => NetworkMap::from_folder(&directory.join(folder), identity.trust(), now)?,
         (None, Some(service)) => {
-            NetworkMap::from_service(service, &directory.join("data/network"), identity.trust(), now)?
+            let cache = directory.join("data/network");
+            match &settings.network.service_ca {
+                Some(ca) => NetworkMap::from_service_over_tls(
+                    service,
+                    &directory.join(ca),
+                    &cache,
+                    identity.trust(),
+                    now,
+                )?,
+                None => {
+                    tracing::warn!(
+                        service,
+                        "the network map is asked without TLS: who stands between sees what this node asks for, and \
+                         can withhold the answers, which are signed"
+                    );
+                    NetworkMap::from_service(service, &cache, identity.trust(), now)?
+                }
+            }
         }
         (None, None) => return Err(SettingsError::Network { file: directory.join(FILE) }.into()),
     })

@@ -136,6 +136,7 @@ impl Network {
                 network: NetworkSection {
                     folder: Some(made.map.clone()),
                     service: None,
+                    service_ca: None,
                     refresh_ms: 5_000,
                     accept_extensions: false,
                 },

@@ -68,6 +68,7 @@ impl World {
             network: NetworkSection {
                 folder: Some(self.network.map.clone()),
                 service: None,
+                service_ca: None,
                 refresh_ms: 1000,
                 accept_extensions: self.accept_extensions,
             },

@@ -120,6 +120,7 @@ impl Plan {
                 network: NetworkSection {
                     folder: Some("../../network".into()),
                     service: None,
+                    service_ca: None,
                     refresh_ms: 5_000,
                     accept_extensions: false,
                 },
