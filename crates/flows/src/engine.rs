@@ -113,6 +113,9 @@ pub enum StartError {
     /// The node begins nothing new, see [`Engine::drain`].
     #[error("the node is being drained and begins no new flows; ask again later with the same request id")]
     Draining,
+    /// The node takes no new work until what bars it is over.
+    #[error("the node begins no new flows: {0}")]
+    Barred(String),
 }
 
 /// What became of a start.
@@ -481,7 +484,7 @@ impl Engine {
             return Ok(Delivered::Taken(flow));
         }
         let cell = self.cell(start);
-        let waits = flows.draining.on && *from != self.me.name;
+        let waits = flows.draining.begins_nothing() && *from != self.me.name;
         {
             let mut state = cell.state();
             if waits {

@@ -226,6 +226,7 @@ pub fn bootstrap_clustered(
         max_transaction_bytes: u32::try_from(SIGNED_TRANSACTION_BYTES).unwrap_or(u32::MAX),
         revocation_grace_ms: REVOCATION_GRACE_MS,
         modified: now,
+        in_force_from: now,
     };
     folder.put_parameters(&SignedParameters::sign(&map_key, parameters)?)?;
     Ok(Network { root: authority.join("root.pem"), authority, map, nodes: made })

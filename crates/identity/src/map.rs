@@ -9,6 +9,7 @@
 //! | `root.crl` | the identity managers and network map's keys that the root revoked (DER) |
 //! | `managers/*.pem`, `*.crl` | each identity manager's certificate, and what it revoked (DER) |
 //! | `parameters` | [`SignedParameters`](crate::SignedParameters) |
+//! | `announced` | the parameters that come into force next, where there are any |
 //! | `node-infos/*.info` | [`SignedNodeInfo`], one for each node |
 //! | `former/*.pem` | certificates of identities that left the map or have another key now |
 //! | `index` | in a cache: the signed index that the service gave last |
@@ -20,6 +21,7 @@ mod error;
 mod folder;
 mod identities;
 mod index;
+mod secured;
 pub mod service;
 mod snapshot;
 
@@ -78,9 +80,32 @@ impl NetworkMap {
         trust: &Trust,
         now: Timestamp,
     ) -> Result<(Self, Changes), MapError> {
+        Self::from_client(Client::new(url, None)?, cache, trust, now)
+    }
+
+    /// As [`NetworkMap::from_service`], over TLS: `url` is `https://host:port`, and `authorities` a PEM file of who
+    /// certifies the service.
+    ///
+    /// # Errors
+    /// As [`NetworkMap::from_service`]; [`MapError::Tls`] when the file is of no use.
+    pub fn from_service_over_tls(
+        url: &str,
+        authorities: &Path,
+        cache: &Path,
+        trust: &Trust,
+        now: Timestamp,
+    ) -> Result<(Self, Changes), MapError> {
+        Self::from_client(Client::new(url, Some(authorities))?, cache, trust, now)
+    }
+
+    fn from_client(
+        client: Client,
+        cache: &Path,
+        trust: &Trust,
+        now: Timestamp,
+    ) -> Result<(Self, Changes), MapError> {
         let folder = NetworkFolder::new(cache);
         folder.create()?;
-        let client = Client::new(url)?;
         let empty = Snapshot::default();
         let cached =
             Material::from_folder(&folder, &empty).and_then(|material| empty.advance(material, trust, now));
@@ -187,6 +212,11 @@ impl NetworkMap {
     /// What all nodes agree on.
     pub fn parameters(&self) -> Arc<NetworkParameters> {
         Arc::clone(self.snapshot.load().parameters())
+    }
+
+    /// What all nodes will agree on from its [`NetworkParameters::in_force_from`] on, if that was announced.
+    pub fn announced(&self) -> Option<Arc<NetworkParameters>> {
+        self.snapshot.load().announced().cloned()
     }
 
     /// Whom this map trusts.

@@ -16,8 +16,8 @@ const MAX_NOTARIES: usize = 256;
 
 const MAX_REVOCATION_GRACE_MS: u64 = crate::moment::days(90);
 
-const MAGIC: &[u8; 8] = b"tlyparm2";
-const DOMAIN: &[u8; 32] = b"tallystick network parameters v2";
+const MAGIC: &[u8; 8] = b"tlyparm3";
+const DOMAIN: &[u8; 32] = b"tallystick network parameters v3";
 
 /// A notary that the network trusts.
 #[derive(Debug, Clone, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
@@ -83,6 +83,8 @@ pub struct NetworkParameters {
     pub revocation_grace_ms: u64,
     /// When they were last changed.
     pub modified: Timestamp,
+    /// From when on they are in force. A node whose operator has not accepted them by then takes no new work.
+    pub in_force_from: Timestamp,
 }
 
 /// Why network parameters are refused.
@@ -169,6 +171,24 @@ impl NetworkParameters {
         self.former_notaries.extend(gone.into_iter().map(|notary| notary.party));
         self.former_notaries.sort();
         self.former_notaries.dedup();
+    }
+
+    /// Whether these parameters take nothing away from what `before` says: they name notaries more, now or of the past,
+    /// and differ in nothing else.
+    pub fn extends(&self, before: &Self) -> bool {
+        let Self { notaries, former_notaries, .. } = before;
+        let same = Self {
+            epoch: before.epoch,
+            notaries: notaries.clone(),
+            former_notaries: former_notaries.clone(),
+            modified: before.modified,
+            in_force_from: before.in_force_from,
+            ..self.clone()
+        };
+        same == *before
+            && self.epoch >= before.epoch
+            && notaries.iter().all(|notary| self.notaries.contains(notary))
+            && former_notaries.iter().all(|party| self.former_notaries.contains(party))
     }
 
     /// Whether these parameters name `party` as a notary, now or in the past.

@@ -102,6 +102,7 @@ impl World {
             max_transaction_bytes: 1_000_000,
             revocation_grace_ms: REVOCATION_GRACE_MS,
             modified: NOW,
+            in_force_from: NOW,
         };
         SignedParameters::sign(&self.map_key, parameters).expect("parameters")
     }

@@ -28,12 +28,16 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// What an operator is warned of, in lines.
 pub(crate) type Warnings = Arc<dyn Fn() -> String + Send + Sync>;
 
+/// Why the node takes no new work until that is over, if so.
+pub(crate) type Barred = Arc<dyn Fn() -> Option<String> + Send + Sync>;
+
 #[derive(Clone)]
 struct Seen {
     core: Arc<Core>,
     clients: ClientMeters,
     ready: Arc<AtomicBool>,
     warnings: Warnings,
+    barred: Barred,
 }
 
 /// Serves `/health` (the process lives), `/ready` (it takes work, with warnings of what runs out soon; otherwise 503 and why not) and `/metrics`
@@ -45,6 +49,7 @@ pub(crate) async fn serve(
     clients: ClientMeters,
     ready: Arc<AtomicBool>,
     warnings: Warnings,
+    barred: Barred,
 ) -> std::io::Result<SocketAddr> {
     let listener = tokio::net::TcpListener::bind(address).await?;
     let address = listener.local_addr()?;
@@ -52,7 +57,7 @@ pub(crate) async fn serve(
         .route("/health", get(|| async { "alive\n" }))
         .route("/ready", get(is_ready))
         .route("/metrics", get(metrics))
-        .with_state(Seen { core, clients, ready, warnings });
+        .with_state(Seen { core, clients, ready, warnings, barred });
     tokio::spawn(async move {
         if let Err(error) = axum::serve(Limited::new(listener, limits), routes).await {
             tracing::error!(%error, "health and metrics are served no longer");
@@ -67,6 +72,9 @@ async fn is_ready(State(seen): State<Seen>) -> impl IntoResponse {
     }
     if let Some(reason) = seen.core.recovery() {
         return (StatusCode::SERVICE_UNAVAILABLE, format!("needs recovery: {reason}\n"));
+    }
+    if let Some(reason) = (seen.barred)() {
+        return (StatusCode::SERVICE_UNAVAILABLE, format!("{reason}\n"));
     }
     let drain = seen.core.engine().drained();
     if drain.draining {

@@ -16,6 +16,7 @@
 //!                    └──────▶ one batch at a time ──▶ store
 //! ```
 
+mod acceptance;
 mod cluster;
 mod core;
 mod courier;
@@ -32,6 +33,7 @@ mod settings;
 mod testing;
 mod users;
 
+pub use acceptance::AcceptError;
 pub use cluster::{
     CLUSTER_PROTOCOL, ClusterError, ClusterFigures, ClusterMember, ClusterMeters, ClusterParts,
     ClusterSection, ClusterSectionError, CustodyError, Decision, Undecided,

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use tally_contracts::{Contracts, Timestamp};
 use tally_flows::Rate;
-use tally_identity::{Changes, Identity, IdentityError, MapError, NetworkMap, NotaryKind, system_now, tls};
+use tally_identity::{
+    Changes, Identity, IdentityError, MapError, NetworkMap, NetworkParameters, NotaryKind, system_now, tls,
+};
 use tally_messaging::{Messaging, Node as MessagingNode, Settings as MessagingSettings};
 use tally_ops::metrics::MetricError;
 use tally_ops::shutdown::Shutdown;
@@ -17,6 +19,7 @@ use tally_rpc::{NetworkNotary, NetworkParty, NodeInfo, Server, UsersError};
 use tally_store::StoreError;
 use tokio::sync::oneshot;
 
+use crate::acceptance::{AcceptError, Acceptance};
 use crate::cluster::{ClusterError, ClusterMeters};
 use crate::core::{Core, OpenError};
 use crate::desk::{Parts, full_text};
@@ -113,6 +116,9 @@ pub enum NodeError {
     /// The database broke while the node ran.
     #[error("the node ended because its database refused a batch for good; nothing that was told is lost")]
     Broken(#[source] StoreError),
+    /// The file of accepted parameters.
+    #[error("the accepted parameters cannot be used")]
+    Acceptance(#[from] AcceptError),
     /// A meter's name.
     #[error(transparent)]
     Metrics(#[from] MetricError),
@@ -252,6 +258,14 @@ impl Running {
                 "the database was restored from a backup; what this node and its peers did since is not in it"
             );
         }
+        let acceptance = Acceptance::open(
+            directory.join("data/accepted-parameters.json"),
+            map.clone(),
+            settings.network.accept_extensions,
+            core.meters().registry(),
+        )?;
+        let acceptance = Arc::new(acceptance);
+        acceptance.look(|missing| core.engine().bar(missing))?;
         core.begin()?;
         let mail = Arc::new(Mail::default());
         core.join(mail.clone());
@@ -308,7 +322,12 @@ impl Running {
         let messaging = Arc::new(messaging);
         mail.connect(&messaging);
 
-        let about = Arc::new(Told { core: core.clone(), map: map.clone(), started: now });
+        let about = Arc::new(Told {
+            core: core.clone(),
+            map: map.clone(),
+            started: now,
+            acceptance: acceptance.clone(),
+        });
         let service = Arc::new(Service::new(core.clone(), about));
         let mut rpc = tally_rpc::Settings::new(settings.rpc.listen);
         rpc.connections = shares.clients;
@@ -333,7 +352,12 @@ impl Running {
                         ready.clone(),
                         {
                             let expiries = expiries.clone();
-                            Arc::new(move || expiries.lines())
+                            let acceptance = acceptance.clone();
+                            Arc::new(move || expiries.lines() + &acceptance.lines())
+                        },
+                        {
+                            let acceptance = acceptance.clone();
+                            Arc::new(move || acceptance.missing())
                         },
                     ))
                     .map_err(|source| NodeError::Http { address, source })?,
@@ -408,6 +432,9 @@ impl Running {
                         }
                         due = Instant::now() + every;
                         refresh(&map, &messaging, &core);
+                        if let Err(error) = acceptance.look(|missing| core.engine().bar(missing)) {
+                            tracing::error!(error = full_text(&error), "no acceptance of parameters is kept");
+                        }
                         if let Err(error) = expiries.look(system_now()) {
                             tracing::error!(%error, "what runs out is not measured");
                         }
@@ -511,7 +538,24 @@ fn open_map(
     Ok(match (&settings.network.folder, &settings.network.service) {
         (Some(folder), _) => NetworkMap::from_folder(&directory.join(folder), identity.trust(), now)?,
         (None, Some(service)) => {
-            NetworkMap::from_service(service, &directory.join("data/network"), identity.trust(), now)?
+            let cache = directory.join("data/network");
+            match &settings.network.service_ca {
+                Some(ca) => NetworkMap::from_service_over_tls(
+                    service,
+                    &directory.join(ca),
+                    &cache,
+                    identity.trust(),
+                    now,
+                )?,
+                None => {
+                    tracing::warn!(
+                        service,
+                        "the network map is asked without TLS: who stands between sees what this node asks for, and \
+                         can withhold the answers, which are signed"
+                    );
+                    NetworkMap::from_service(service, &cache, identity.trust(), now)?
+                }
+            }
         }
         (None, None) => return Err(SettingsError::Network { file: directory.join(FILE) }.into()),
     })
@@ -559,6 +603,23 @@ struct Told {
     core: Arc<Core>,
     map: Arc<NetworkMap>,
     started: Timestamp,
+    acceptance: Arc<Acceptance>,
+}
+
+/// Parameters for a person.
+fn in_words(parameters: &NetworkParameters) -> serde_json::Value {
+    let names = |names: Vec<String>| serde_json::Value::from(names);
+    serde_json::json!({
+        "epoch": parameters.epoch,
+        "minimum_platform_version": parameters.minimum_platform_version,
+        "notaries": names(parameters.notaries.iter().map(|notary| notary.party.name.to_string()).collect()),
+        "former_notaries": names(parameters.former_notaries.iter().map(|party| party.name.to_string()).collect()),
+        "max_message_bytes": parameters.max_message_bytes,
+        "max_transaction_bytes": parameters.max_transaction_bytes,
+        "revocation_grace_ms": parameters.revocation_grace_ms,
+        "modified_ms": parameters.modified.as_millis(),
+        "in_force_from_ms": parameters.in_force_from.as_millis(),
+    })
 }
 
 /// What the notary sees; a clustered one sees what one sees that does not validate.
@@ -611,14 +672,29 @@ impl About for Told {
                 })
                 .collect(),
             parameters_epoch: parameters.epoch,
-            parameters: serde_json::json!({
-                "epoch": parameters.epoch,
-                "minimum_platform_version": parameters.minimum_platform_version,
-                "max_message_bytes": parameters.max_message_bytes,
-                "max_transaction_bytes": parameters.max_transaction_bytes,
-                "modified_ms": parameters.modified.as_millis(),
-            }),
+            parameters: in_words(parameters),
         }
+    }
+
+    fn parameters(&self) -> tally_rpc::Parameters {
+        let (in_force, announced) = self.acceptance.known();
+        tally_rpc::Parameters {
+            epoch: in_force.epoch,
+            parameters: in_words(&in_force),
+            announced: announced.map(|next| tally_rpc::AnnouncedParameters {
+                epoch: next.epoch,
+                in_force_from_ms: next.in_force_from.as_millis(),
+                parameters: in_words(&next),
+            }),
+            accepted: self.acceptance.epochs(),
+            missing: self.acceptance.missing(),
+        }
+    }
+
+    fn accept_parameters(&self, epoch: u32, user: &str) -> Result<(), AcceptError> {
+        self.acceptance.accept(epoch, user)?;
+        self.acceptance.look(|missing| self.core.engine().bar(missing))?;
+        Ok(())
     }
 }
 

@@ -10,11 +10,12 @@ use tally_contracts::{AttachmentId, SignedTransaction, Timestamp, TransactionId}
 use tally_flows::{ControlError, FlowError, FlowId, Origin, StartError, Started};
 use tally_rpc::{
     Caller, Drain, Feed, FlowDescription, FlowEnd, FlowEvent, FlowInfo, FlowPage, FlowQuery, NetworkMap,
-    NodeInfo, NodeService, Refusal, RefusalCode, StartFlow, TransactionInfo, UndeliveredPage,
+    NodeInfo, NodeService, Parameters, Refusal, RefusalCode, StartFlow, TransactionInfo, UndeliveredPage,
     UndeliveredQuery, VaultPage, VaultQuery, VaultUpdate,
 };
 use tokio::sync::oneshot;
 
+use crate::acceptance::AcceptError;
 use crate::core::{Core, OpenError, Request, Unavailable};
 use crate::desk::full_text;
 use crate::desk::watch::Event;
@@ -25,6 +26,13 @@ pub trait About: Send + Sync + 'static {
     fn node(&self) -> NodeInfo;
     /// The network as this node knows it.
     fn network(&self) -> NetworkMap;
+    /// How the network's parameters and their acceptance stand.
+    fn parameters(&self) -> Parameters;
+    /// Accepts the network's parameters of an epoch, for good.
+    ///
+    /// # Errors
+    /// There are none of that epoch, or the acceptance cannot be kept.
+    fn accept_parameters(&self, epoch: u32, user: &str) -> Result<(), AcceptError>;
 }
 
 /// A node's remote interface.
@@ -97,7 +105,7 @@ impl Service {
 fn unavailable(error: &Unavailable) -> Refusal {
     let code = match error {
         Unavailable::Store(_) | Unavailable::Start(StartError::Trouble(_)) => RefusalCode::StoreUnavailable,
-        Unavailable::Start(StartError::Draining) => RefusalCode::Unavailable,
+        Unavailable::Start(StartError::Draining | StartError::Barred(_)) => RefusalCode::Unavailable,
         Unavailable::Reused { .. } => RefusalCode::RequestIdReused,
         Unavailable::Overloaded(_) | Unavailable::Start(StartError::Refused(FlowError::Busy { .. })) => {
             RefusalCode::Overloaded
@@ -321,6 +329,21 @@ impl NodeService for Service {
 
     async fn network_map(&self, _: &Caller) -> Result<NetworkMap, Refusal> {
         Ok(self.about.network())
+    }
+
+    async fn parameters(&self, caller: &Caller, accept: Option<u32>) -> Result<Parameters, Refusal> {
+        if let Some(epoch) = accept {
+            let (about, user) = (self.about.clone(), caller.user.to_string());
+            let accepted = self.read(move |_| Ok(about.accept_parameters(epoch, &user))).await?;
+            accepted.map_err(|error| {
+                let code = match error {
+                    AcceptError::Unknown { .. } => RefusalCode::RequestInvalid,
+                    _ => RefusalCode::Internal,
+                };
+                Refusal::new(code, full_text(&error))
+            })?;
+        }
+        Ok(self.about.parameters())
     }
 }
 

@@ -78,12 +78,18 @@ pub struct NetworkSection {
     /// The folder that all nodes of a development network read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<PathBuf>,
-    /// The network map service, `http://host:port`.
+    /// The network map service, `http://host:port`, or `https://host:port` with `service_ca`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
+    /// Who certifies a service over TLS: a PEM file, relative to the node's directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_ca: Option<PathBuf>,
     /// How often the map is read again, in milliseconds.
     #[serde(default = "refresh_ms")]
     pub refresh_ms: u64,
+    /// Whether new parameters that only name more notaries are accepted without the operator.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub accept_extensions: bool,
 }
 
 fn refresh_ms() -> u64 {

@@ -48,9 +48,9 @@ pub use refusal::{Refusal, RefusalCode};
 pub use server::{Admission, Clock, Figures, Health, Server, ServerError, Settings};
 pub use service::{Caller, NodeService};
 pub use types::{
-    Drain, FlowDescription, FlowEnd, FlowEvent, FlowFailure, FlowInfo, FlowPage, FlowQuery, FlowState,
-    FlowStep, NetworkMap, NetworkNotary, NetworkParty, NodeInfo, NotaryKind, Outcome, SortBy, StartFlow,
-    StateStatus, TransactionInfo, Undelivered, UndeliveredPage, UndeliveredQuery, UnknownFate, Unresolved,
-    VaultPage, VaultQuery, VaultState, VaultUpdate,
+    AnnouncedParameters, Drain, FlowDescription, FlowEnd, FlowEvent, FlowFailure, FlowInfo, FlowPage,
+    FlowQuery, FlowState, FlowStep, NetworkMap, NetworkNotary, NetworkParty, NodeInfo, NotaryKind, Outcome,
+    Parameters, SortBy, StartFlow, StateStatus, TransactionInfo, Undelivered, UndeliveredPage,
+    UndeliveredQuery, UnknownFate, Unresolved, VaultPage, VaultQuery, VaultState, VaultUpdate,
 };
 pub use users::{User, Users, UsersError, hash_password};

@@ -8,7 +8,8 @@ use crate::feed::Feed;
 use crate::refusal::Refusal;
 use crate::types::{
     Drain, FlowDescription, FlowEnd, FlowEvent, FlowInfo, FlowPage, FlowQuery, NetworkMap, NodeInfo,
-    StartFlow, TransactionInfo, UndeliveredPage, UndeliveredQuery, VaultPage, VaultQuery, VaultUpdate,
+    Parameters, StartFlow, TransactionInfo, UndeliveredPage, UndeliveredQuery, VaultPage, VaultQuery,
+    VaultUpdate,
 };
 
 /// Who makes a call. The server has checked the token and the permission already.
@@ -144,6 +145,13 @@ pub trait NodeService: Send + Sync + 'static {
         caller: &Caller,
         change: Option<bool>,
     ) -> impl Future<Output = Result<Drain, Refusal>> + Send;
+
+    /// How the network's parameters stand, after those of an epoch were accepted if one is given.
+    fn parameters(
+        &self,
+        caller: &Caller,
+        accept: Option<u32>,
+    ) -> impl Future<Output = Result<Parameters, Refusal>> + Send;
 
     /// The network as this node knows it.
     fn network_map(&self, caller: &Caller) -> impl Future<Output = Result<NetworkMap, Refusal>> + Send;

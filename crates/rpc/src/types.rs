@@ -165,6 +165,32 @@ pub struct Drain {
     pub waiting: u64,
 }
 
+/// How the network's parameters stand at a node.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parameters {
+    /// The epoch in force.
+    pub epoch: u32,
+    /// Those in force.
+    pub parameters: serde_json::Value,
+    /// Those that come into force next.
+    pub announced: Option<AnnouncedParameters>,
+    /// The epochs that the operator has accepted.
+    pub accepted: Vec<u32>,
+    /// Why the node takes no new work, if it does not.
+    pub missing: Option<String>,
+}
+
+/// Parameters that come into force later.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AnnouncedParameters {
+    /// Their epoch.
+    pub epoch: u32,
+    /// From when on, in milliseconds since the Unix epoch.
+    pub in_force_from_ms: u64,
+    /// What they say.
+    pub parameters: serde_json::Value,
+}
+
 /// A flow of this node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowInfo {

@@ -192,7 +192,13 @@ impl Network {
         for ((node, port), organisation) in made.nodes.into_iter().zip(ports).zip(&organisations) {
             let settings = Settings {
                 identity: IdentitySection::default(),
-                network: NetworkSection { folder: Some(made.map.clone()), service: None, refresh_ms: 5_000 },
+                network: NetworkSection {
+                    folder: Some(made.map.clone()),
+                    service: None,
+                    service_ca: None,
+                    refresh_ms: 5_000,
+                    accept_extensions: false,
+                },
                 messaging: MessagingSection { listen: loopback(port), queue_bytes: 64 << 20 },
                 rpc: RpcSection {
                     listen: ([127, 0, 0, 1], 0).into(),

@@ -1,8 +1,9 @@
-//! Draining: nothing new begins, and what is under way ends.
+//! Draining: nothing new begins, and what is under way ends. The same holds while something bars new work.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use super::{Engine, Flows, lock};
+use super::{Engine, Flows, StartError, lock};
 use crate::FlowId;
 use crate::cell::Status;
 
@@ -29,9 +30,32 @@ impl Drain {
 /// What an engine keeps of it.
 #[derive(Default)]
 pub(super) struct Draining {
-    pub(super) on: bool,
+    on: bool,
+    /// Why nothing new begins until that is over, whatever a person says of draining.
+    barred: Option<Arc<str>>,
     /// Begun by peers since; paused.
     pub(super) waiting: BTreeSet<FlowId>,
+}
+
+impl Draining {
+    /// Nothing new begins.
+    pub(super) fn begins_nothing(&self) -> bool {
+        self.on || self.barred.is_some()
+    }
+
+    /// # Errors
+    /// Why a user starts nothing now.
+    pub(super) fn admit(&self) -> Result<(), StartError> {
+        match &self.barred {
+            Some(reason) => Err(StartError::Barred(reason.to_string())),
+            None if self.on => Err(StartError::Draining),
+            None => Ok(()),
+        }
+    }
+
+    fn take_waiting(&mut self) -> BTreeSet<FlowId> {
+        if self.begins_nothing() { BTreeSet::new() } else { std::mem::take(&mut self.waiting) }
+    }
 }
 
 impl Flows {
@@ -54,8 +78,22 @@ impl Engine {
         let waiting = {
             let mut flows = lock(&self.flows);
             flows.draining.on = false;
-            std::mem::take(&mut flows.draining.waiting)
+            flows.draining.take_waiting()
         };
+        self.begin(waiting);
+    }
+
+    /// Begins nothing new for a reason, as while it is drained, until there is none.
+    pub fn bar(&self, reason: Option<&str>) {
+        let waiting = {
+            let mut flows = lock(&self.flows);
+            flows.draining.barred = reason.map(Arc::from);
+            flows.draining.take_waiting()
+        };
+        self.begin(waiting);
+    }
+
+    fn begin(&self, waiting: BTreeSet<FlowId>) {
         for flow in waiting {
             let Some(cell) = self.find(flow) else { continue };
             {
@@ -72,7 +110,7 @@ impl Engine {
     pub fn drained(&self) -> Drain {
         let (draining, ending, waiting, cells) = {
             let flows = lock(&self.flows);
-            let Draining { on, waiting } = &flows.draining;
+            let Draining { on, waiting, .. } = &flows.draining;
             let cells: Vec<_> =
                 flows.by_id.values().filter(|cell| !waiting.contains(&cell.id)).cloned().collect();
             (*on, flows.ending.len(), waiting.len(), cells)

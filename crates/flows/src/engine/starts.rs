@@ -81,9 +81,7 @@ impl Engine {
         if known? || ended || flows.holds(start.flow) {
             return Ok(Started::Before);
         }
-        if flows.draining.on {
-            return Err(StartError::Draining);
-        }
+        flows.draining.admit()?;
         if lock(&self.only).is_some_and(|only| *start.name != *only) {
             return Err(StartError::Refused(FlowError::Recovering));
         }

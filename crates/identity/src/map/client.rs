@@ -3,14 +3,19 @@
 use super::MapError;
 use super::index::{MAX_INDEX_BYTES, SignedIndex};
 use super::service::Refusal;
+use crate::files::{self, Access};
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 use tally_crypto::Hash;
 use ureq::http::Response;
+use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
 use ureq::{Agent, Body};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const TIMEOUT: Duration = Duration::from_secs(30);
 const MAX_REFUSAL_BYTES: usize = 64 * 1024;
+const MAX_AUTHORITIES_BYTES: usize = 1024 * 1024;
 
 /// A connection to a network map service.
 #[derive(Debug)]
@@ -20,12 +25,18 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(url: &str) -> Result<Self, MapError> {
-        let host = url.trim_end_matches('/').strip_prefix("http://");
+    /// `authorities` is a PEM file of who certifies the service, for `https` and for that alone.
+    pub(super) fn new(url: &str, authorities: Option<&Path>) -> Result<Self, MapError> {
+        let scheme = if authorities.is_some() { "https://" } else { "http://" };
+        let host = url.trim_end_matches('/').strip_prefix(scheme);
         if !host.is_some_and(|host| !host.is_empty() && !host.contains(['/', '@', '?', '#', ' '])) {
             return Err(MapError::Url { url: url.into() });
         }
-        let agent = Agent::config_builder()
+        let mut config = Agent::config_builder();
+        if let Some(path) = authorities {
+            config = config.tls_config(tls(path)?).https_only(true);
+        }
+        let agent = config
             .timeout_connect(Some(CONNECT_TIMEOUT))
             .timeout_global(Some(TIMEOUT))
             .http_status_as_error(false)
@@ -95,4 +106,23 @@ impl Client {
     fn address(&self, path: &str) -> String {
         format!("{}/v1/{path}", self.url)
     }
+}
+
+/// Believes the authorities of a PEM file, and no others.
+fn tls(path: &Path) -> Result<TlsConfig, MapError> {
+    let refuse = |reason: String| MapError::Tls { path: path.into(), reason };
+    let pem = files::read(path, MAX_AUTHORITIES_BYTES, Access::Public)?;
+    let mut certificates = Vec::new();
+    for item in parse_pem(&pem) {
+        if let PemItem::Certificate(certificate) = item.map_err(|error| refuse(error.to_string()))? {
+            certificates.push(certificate);
+        }
+    }
+    if certificates.is_empty() {
+        return Err(refuse("it has no certificate".into()));
+    }
+    Ok(TlsConfig::builder()
+        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .root_certs(RootCerts::Specific(Arc::new(certificates)))
+        .build())
 }

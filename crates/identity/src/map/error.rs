@@ -39,10 +39,20 @@ pub enum MapError {
     #[error("the node info is refused")]
     Info(#[from] InfoError),
     /// The service's address is none.
-    #[error("{url:?} is not the address of a network map service; expected http://host:port")]
+    #[error(
+        "{url:?} is not the address of a network map service; expected http://host:port, or https://host:port with a file of the authorities to believe"
+    )]
     Url {
         /// What was given.
         url: String,
+    },
+    /// The authorities of a service over TLS, or its certificate or key.
+    #[error("{} cannot be used for TLS: {reason}", path.display())]
+    Tls {
+        /// The file.
+        path: std::path::PathBuf,
+        /// What is wrong with it.
+        reason: String,
     },
     /// The service does not answer.
     #[error("the network map at {url} does not answer; what is known of the network stays in force")]

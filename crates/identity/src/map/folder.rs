@@ -19,6 +19,7 @@ const MANAGERS: &str = "managers";
 const ROOT_LIST: &str = "root.crl";
 const INDEX: &str = "index";
 const PARAMETERS: &str = "parameters";
+const ANNOUNCED: &str = "announced";
 pub(super) const MAX_MANAGER_BYTES: usize = 64 * 1024;
 /// Most identity managers of a network.
 pub(super) const MAX_MANAGERS: usize = 64;
@@ -90,6 +91,44 @@ impl NetworkFolder {
     /// [`FileError`].
     pub fn put_parameters(&self, parameters: &SignedParameters) -> Result<(), FileError> {
         files::replace(&self.path.join(PARAMETERS), &parameters.encode(), Access::Public)
+    }
+
+    /// Announces parameters that come into force later, in place of any that were announced before.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn put_announced(&self, parameters: &SignedParameters) -> Result<(), FileError> {
+        files::replace(&self.path.join(ANNOUNCED), &parameters.encode(), Access::Public)
+    }
+
+    /// Puts the announced parameters in the place of those that were in force, once their time has come. Readers do so by
+    /// themselves; the place is free for others then.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn promote_announced(&self) -> Result<(), FileError> {
+        if let Some(bytes) = self.announced()? {
+            files::replace(&self.path.join(PARAMETERS), &bytes, Access::Public)?;
+            self.remove_announced()?;
+        }
+        Ok(())
+    }
+
+    fn remove_announced(&self) -> Result<(), FileError> {
+        let path = self.path.join(ANNOUNCED);
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(FileError::io(&path, "remove")(error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn announced(&self) -> Result<Option<Vec<u8>>, FileError> {
+        match files::read(&self.path.join(ANNOUNCED), MAX_PARAMETERS_BYTES, Access::Public) {
+            Err(error) if error.is_missing() => Ok(None),
+            bytes => bytes.map(Some),
+        }
     }
 
     /// Puts a new revocation list (DER) in place, with the certificate of the manager that signed it.
@@ -245,6 +284,10 @@ impl NetworkFolder {
         }
         Self::keep(&self.path.join(ROOT_LIST), &sources.root_list)?;
         Self::keep(&self.path.join(PARAMETERS), &sources.parameters)?;
+        match &sources.announced {
+            Some(announced) => Self::keep(&self.path.join(ANNOUNCED), announced)?,
+            None => self.remove_announced()?,
+        }
         Self::keep(&self.path.join(INDEX), index)
     }
 

@@ -20,8 +20,8 @@ pub const MAX_AGE_MS: u64 = days(1) / 24;
 /// An index may be this much younger than the clock of the machine that reads it.
 const CLOCK_TOLERANCE_MS: u64 = 10 * 60 * 1000;
 
-const MAGIC: &[u8; 8] = b"tlyindx1";
-const DOMAIN: &[u8; 32] = b"tallystick network map index v1 ";
+const MAGIC: &[u8; 8] = b"tlyindx2";
+const DOMAIN: &[u8; 32] = b"tallystick network map index v2 ";
 
 /// Everything that a network map holds, by BLAKE3.
 #[derive(Debug, Clone, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
@@ -32,6 +32,8 @@ pub(super) struct Contents {
     pub(super) managers: Vec<(Hash, Hash)>,
     /// The network parameters.
     pub(super) parameters: Hash,
+    /// Those that are announced and come into force later.
+    pub(super) announced: Option<Hash>,
     /// The nodes' infos, by the nodes' names.
     pub(super) infos: Vec<Hash>,
     /// The certificates of former identities.

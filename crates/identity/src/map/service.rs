@@ -6,11 +6,12 @@
 //! | `GET /v1/index` | the hash (BLAKE3) of everything the map holds, with number and time, signed by the network map's key |
 //! | `GET /v1/objects/{hash}` | what has that hash: revocation lists, parameters, node infos, certificates |
 //!
-//! Everything is signed, and whoever asks verifies it; the index says of what age it is. So plain
-//! HTTP does no harm beyond what someone on the way can do anyway: withhold. A refusal is JSON:
+//! Everything is signed, and whoever asks verifies it; the index says of what age it is. So over plain
+//! HTTP somebody on the way can withhold, and read who asks for what; over TLS, read no more. A refusal is JSON:
 //! `{"code": .., "message": ..}`.
 
 use super::index::{Index, SignedIndex};
+use super::secured::{self, Secured};
 use super::{MapError, NetworkMap};
 use crate::authority::NetworkMapKey;
 use crate::files::FileError;
@@ -23,6 +24,7 @@ use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use rustls::ServerConfig;
 use serde::{Deserialize, Serialize};
 use std::error::Error;
 use std::fmt;
@@ -90,6 +92,27 @@ pub async fn serve(
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<()> {
     axum::serve(listener, router).with_graceful_shutdown(shutdown).await
+}
+
+/// What a service needs for TLS: files of its certificates and of their key (PEM). The key's file has mode 0600.
+///
+/// # Errors
+/// [`MapError::Tls`] and [`MapError::File`] when one is of no use.
+pub fn tls(certificates: &std::path::Path, key: &std::path::Path) -> Result<Arc<ServerConfig>, MapError> {
+    secured::configuration(certificates, key)
+}
+
+/// As [`serve`], over TLS 1.3.
+///
+/// # Errors
+/// [`std::io::Error`] of the listener.
+pub async fn serve_over_tls(
+    listener: tokio::net::TcpListener,
+    tls: Arc<ServerConfig>,
+    router: Router,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> std::io::Result<()> {
+    axum::serve(Secured::new(listener, tls)?, router).with_graceful_shutdown(shutdown).await
 }
 
 async fn publish(State(service): State<Service>, body: Result<Bytes, BytesRejection>) -> Response {

@@ -25,6 +25,8 @@ use tally_crypto::Hash;
 pub struct Snapshot {
     parameters: Arc<NetworkParameters>,
     parameters_hash: Hash,
+    /// In force later.
+    announced: Option<Arc<NetworkParameters>>,
     sources: Arc<Sources>,
     /// Number of the index that it comes from, and when that was signed; 0 where there is none.
     number: u64,
@@ -57,8 +59,10 @@ impl Default for Snapshot {
                 max_transaction_bytes: 0,
                 revocation_grace_ms: 0,
                 modified: Timestamp::EPOCH,
+                in_force_from: Timestamp::EPOCH,
             }),
             parameters_hash: Hash::ZERO,
+            announced: None,
             sources: Arc::default(),
             number: 0,
             made: Timestamp::EPOCH,
@@ -104,6 +108,7 @@ pub(super) struct Sources {
     /// Each identity manager, by name.
     pub(super) managers: Vec<(Name, ManagerFiles)>,
     pub(super) parameters: Vec<u8>,
+    pub(super) announced: Option<Vec<u8>>,
 }
 
 /// Everything that a folder or a service holds, unverified.
@@ -112,6 +117,7 @@ pub(super) struct Material {
     pub(super) root_list: Vec<u8>,
     pub(super) managers: Vec<ManagerFiles>,
     pub(super) parameters: Vec<u8>,
+    pub(super) announced: Option<Vec<u8>>,
     pub(super) infos: Vec<(String, Candidate)>,
     pub(super) former: Vec<(String, Candidate)>,
 }
@@ -124,6 +130,7 @@ impl Material {
             root_list: folder.root_list()?,
             managers: folder.managers()?,
             parameters: folder.parameters()?,
+            announced: folder.announced()?,
             infos: folder.infos()?,
             former: folder.former(|hash| current.identities.knows(hash))?,
         })
@@ -167,6 +174,10 @@ impl Material {
             root_list,
             managers,
             parameters: client.object(contents.parameters, MAX_PARAMETERS_BYTES)?,
+            announced: contents
+                .announced
+                .map(|hash| client.object(hash, MAX_PARAMETERS_BYTES))
+                .transpose()?,
             infos: infos.collect(),
             former: former.collect(),
             index: Some(index),
@@ -225,7 +236,7 @@ impl Snapshot {
 
     /// What a service that holds this snapshot tells.
     pub(super) fn contents(&self) -> Contents {
-        let Sources { root_list, managers, parameters } = &*self.sources;
+        let Sources { root_list, managers, parameters, announced } = &*self.sources;
         let managers = managers.iter().map(|(_, ManagerFiles { certificate, list })| {
             (tally_crypto::hash(certificate), tally_crypto::hash(list))
         });
@@ -233,6 +244,7 @@ impl Snapshot {
             root_list: tally_crypto::hash(root_list),
             managers: managers.collect(),
             parameters: tally_crypto::hash(parameters),
+            announced: announced.as_deref().map(tally_crypto::hash),
             infos: self.hashes().collect(),
             former: self.former().collect(),
         }
@@ -240,12 +252,13 @@ impl Snapshot {
 
     /// What of the sources has that hash.
     pub(super) fn source(&self, hash: &Hash) -> Option<&[u8]> {
-        let Sources { root_list, managers, parameters } = &*self.sources;
+        let Sources { root_list, managers, parameters, announced } = &*self.sources;
         let managers =
             managers.iter().flat_map(|(_, ManagerFiles { certificate, list })| [certificate, list]);
         [root_list, parameters]
             .into_iter()
             .chain(managers)
+            .chain(announced)
             .map(Vec::as_slice)
             .find(|bytes| tally_crypto::hash(bytes) == *hash)
     }
@@ -274,6 +287,11 @@ impl Snapshot {
     /// What all nodes agree on.
     pub const fn parameters(&self) -> &Arc<NetworkParameters> {
         &self.parameters
+    }
+
+    /// What all nodes will agree on later, if that was announced.
+    pub const fn announced(&self) -> Option<&Arc<NetworkParameters>> {
+        self.announced.as_ref()
     }
 
     /// Whether an info (verified) is to be taken: not when it is the one that is known.
@@ -314,10 +332,15 @@ impl Snapshot {
         if let Some(index) = &material.index {
             (next.number, next.made) = (index.unverified().number, index.unverified().made);
         }
-        changes.parameters = next.take_parameters(&material.parameters, trust, now)?;
+        changes.parameters =
+            next.take_parameters(&material.parameters, material.announced.as_deref(), trust, now)?;
         trust.set_grace(next.parameters.revocation_grace_ms);
-        next.sources =
-            Arc::new(Sources { root_list: material.root_list, managers, parameters: material.parameters });
+        next.sources = Arc::new(Sources {
+            root_list: material.root_list,
+            managers,
+            parameters: material.parameters,
+            announced: material.announced,
+        });
 
         let mut former = Vec::new();
         for (origin, candidate) in material.former {
@@ -379,21 +402,42 @@ impl Snapshot {
         }
     }
 
-    fn take_parameters(&mut self, bytes: &[u8], trust: &Trust, now: Timestamp) -> Result<bool, MapError> {
-        let hash = tally_crypto::hash(bytes);
-        let signed = SignedParameters::decode(bytes)?;
-        let parameters = signed.verify(trust, now)?;
+    /// Takes the parameters, or those that were announced once their time has come: from then on the others are of the
+    /// past, wherever they are still shown, and whatever the clock says.
+    fn take_parameters(
+        &mut self,
+        bytes: &[u8],
+        announced: Option<&[u8]>,
+        trust: &Trust,
+        now: Timestamp,
+    ) -> Result<bool, MapError> {
+        let verified = |bytes: &[u8]| {
+            let signed = SignedParameters::decode(bytes)?;
+            signed.verify(trust, now).cloned()
+        };
+        let current = verified(bytes)?;
+        let announced = match announced {
+            Some(bytes) => Some((verified(bytes)?, bytes)).filter(|(next, _)| next.epoch > current.epoch),
+            None => None,
+        };
         let have = self.parameters.epoch;
+        let (parameters, bytes, announced) = match announced {
+            Some((next, bytes)) if next.in_force_from <= now || next.epoch <= have => (next, bytes, None),
+            Some((next, _)) => (current, bytes, Some(next)),
+            None => (current, bytes, None),
+        };
         if parameters.epoch < have {
             return Err(ParametersError::Older { got: parameters.epoch, have }.into());
         }
         // The same parameters may be signed anew.
-        if parameters.epoch == have && *parameters != *self.parameters {
+        if parameters.epoch == have && parameters != *self.parameters {
             return Err(ParametersError::Ambiguous { epoch: have }.into());
         }
+        let hash = tally_crypto::hash(bytes);
         let changed = hash != self.parameters_hash;
-        self.parameters = Arc::new(parameters.clone());
+        self.parameters = Arc::new(parameters);
         self.parameters_hash = hash;
+        self.announced = announced.map(Arc::new);
         Ok(changed)
     }
 

@@ -1,7 +1,9 @@
+mod announced;
 mod freshness;
 mod identities;
+mod tls;
 
-use super::service::{router, serve};
+use super::service::{router, serve, serve_over_tls};
 use super::*;
 use crate::authority::Reason;
 use crate::info::InfoError;
@@ -49,9 +51,13 @@ impl Small {
     }
 
     fn serve_map(&self, map: NetworkMap) -> Served {
+        self.serve_with(map, None)
+    }
+
+    fn serve_with(&self, map: NetworkMap, tls: Option<Arc<rustls::ServerConfig>>) -> Served {
         let directory = self.world.directory.path().join("authority");
         let key = crate::NetworkMapKey::open(&directory, crate::testing::PASSPHRASE).expect("a key");
-        Served::new(map, key)
+        Served::new(map, key, tls)
     }
 
     fn map_with_refusals(&self) -> NetworkMap {
@@ -248,7 +254,8 @@ struct Served {
 }
 
 impl Served {
-    fn new(map: NetworkMap, key: crate::NetworkMapKey) -> Self {
+    fn new(map: NetworkMap, key: crate::NetworkMapKey, tls: Option<Arc<rustls::ServerConfig>>) -> Self {
+        let scheme = if tls.is_some() { "https" } else { "http" };
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let (send, receive) = std::sync::mpsc::channel();
         let clock = Arc::new(AtomicU64::new(NOW.as_millis()));
@@ -261,11 +268,16 @@ impl Served {
                 send.send(listener.local_addr().expect("an address")).expect("a receiver");
                 let now = Arc::new(move || Timestamp::from_millis(told.load(Ordering::Relaxed)));
                 let router = router(Arc::new(map), Arc::new(key), now);
-                serve(listener, router, async move { drop(stopped.await) }).await.expect("served");
+                let stopped = async move { drop(stopped.await) };
+                match tls {
+                    Some(tls) => serve_over_tls(listener, tls, router, stopped).await,
+                    None => serve(listener, router, stopped).await,
+                }
+                .expect("served");
             });
         });
         let address = receive.recv().expect("an address");
-        Self { url: format!("http://{address}"), stop: Some(stop), thread: Some(thread), clock }
+        Self { url: format!("{scheme}://{address}"), stop: Some(stop), thread: Some(thread), clock }
     }
 }
 
@@ -324,7 +336,7 @@ fn the_service_says_why_it_refuses() {
     assert_eq!(publish(&info(&stranger, 1)), (422, "certificate-foreign".into()));
     let namesake = World::called("Network").node("PartyA");
     assert_eq!(publish(&info(&namesake, 9)), (422, "certificate-foreign".into()));
-    let client = Client::new(&served.url).expect("a client");
+    let client = Client::new(&served.url, None).expect("a client");
     let send = |bytes: &[u8]| refused(client.publish(bytes).expect_err("refused"));
     assert_eq!(send(b"noise"), (422, "malformed".into()));
     assert_eq!(send(&vec![0; crate::MAX_NODE_INFO_BYTES + 1]), (413, "too-large".into()));

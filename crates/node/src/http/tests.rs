@@ -23,9 +23,10 @@ impl Served {
         let clients = ClientMeters::new(core.meters().registry(), Arc::default()).expect("meters");
         let any = "127.0.0.1:0".parse().expect("an address");
         let ready = Arc::new(AtomicBool::new(true));
-        let address = serve(any, limits, core.clone(), clients, ready, Arc::new(String::new))
-            .await
-            .expect("a listener");
+        let address =
+            serve(any, limits, core.clone(), clients, ready, Arc::new(String::new), Arc::new(|| None))
+                .await
+                .expect("a listener");
         let stop = Arc::new(AtomicUsize::new(0));
         let (answering, stopped) = (core.clone(), stop.clone());
         std::thread::spawn(move || {

@@ -27,6 +27,8 @@ pub(crate) struct World {
     /// Where members of a clustered notary listen for each other.
     links: BTreeMap<Name, u16>,
     pub(crate) nodes: Vec<Option<Running>>,
+    /// Whether nodes accept parameters by themselves that only name more notaries, from their next start on.
+    pub(crate) accept_extensions: bool,
 }
 
 impl World {
@@ -78,6 +80,7 @@ impl World {
             ports,
             links,
             nodes: parties.iter().map(|_| None).collect(),
+            accept_extensions: false,
         };
         for index in 0..parties.len() {
             world.start(index);
@@ -91,7 +94,9 @@ impl World {
             network: NetworkSection {
                 folder: Some(self.network.map.clone()),
                 service: None,
+                service_ca: None,
                 refresh_ms: 1000,
+                accept_extensions: self.accept_extensions,
             },
             messaging: MessagingSection {
                 listen: format!("127.0.0.1:{}", self.ports[index]).parse().expect("an address"),

@@ -407,7 +407,7 @@ impl Network {
         match engine.start(start.clone()) {
             Ok(_) => {}
             Err(StartError::Refused(error)) => return Err(error),
-            Err(StartError::Draining) => panic!("nobody drains {who}"),
+            Err(StartError::Draining | StartError::Barred(_)) => panic!("nobody drains {who}"),
             Err(StartError::Trouble(trouble)) => panic!("the memory of {who} cannot say: {trouble}"),
         }
         self.requests.push(Request { who: who.clone(), start });

@@ -6,8 +6,8 @@ use futures_util::stream;
 use super::streams::{FlowEnds, FlowStarts, FlowWatch, VaultTrack};
 use super::{Client, ClientError};
 use crate::types::{
-    Drain, FlowDescription, FlowEnd, FlowInfo, FlowPage, FlowQuery, NetworkMap, NodeInfo, StartFlow,
-    TransactionInfo, UndeliveredPage, UndeliveredQuery, VaultPage, VaultQuery,
+    Drain, FlowDescription, FlowEnd, FlowInfo, FlowPage, FlowQuery, NetworkMap, NodeInfo, Parameters,
+    StartFlow, TransactionInfo, UndeliveredPage, UndeliveredQuery, VaultPage, VaultQuery,
 };
 use crate::wire;
 
@@ -150,6 +150,13 @@ impl Client {
         let call = |mut node: super::Node, request| async move { node.drain(request).await };
         let message = || wire::DrainRequest { draining: change };
         Ok(self.call(message, self.0.settings.deadline, call).await?.into())
+    }
+
+    /// How the network's parameters stand, after those of an epoch were accepted if one is given.
+    pub async fn parameters(&self, accept: Option<u32>) -> Result<Parameters, ClientError> {
+        let call = |mut node: super::Node, request| async move { node.parameters(request).await };
+        let message = || wire::ParametersRequest { accept };
+        Ok(self.call(message, self.0.settings.deadline, call).await?.try_into()?)
     }
 
     /// The network as the node knows it.

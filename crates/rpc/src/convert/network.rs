@@ -1,5 +1,7 @@
 use super::{NotUnderstood, json};
-use crate::types::{Drain, NetworkMap, NetworkNotary, NetworkParty, NodeInfo, NotaryKind};
+use crate::types::{
+    AnnouncedParameters, Drain, NetworkMap, NetworkNotary, NetworkParty, NodeInfo, NotaryKind, Parameters,
+};
 use crate::wire;
 
 fn kind_number(kind: Option<NotaryKind>) -> i32 {
@@ -31,6 +33,39 @@ impl From<wire::DrainResponse> for Drain {
     fn from(drain: wire::DrainResponse) -> Self {
         let wire::DrainResponse { draining, under_way, for_a_person, waiting } = drain;
         Self { draining, under_way, for_a_person, waiting }
+    }
+}
+
+impl From<Parameters> for wire::ParametersResponse {
+    fn from(found: Parameters) -> Self {
+        let Parameters { epoch, parameters, announced, accepted, missing } = found;
+        let announced = announced.map(|next| wire::AnnouncedParameters {
+            epoch: next.epoch,
+            in_force_from_ms: next.in_force_from_ms,
+            parameters_json: next.parameters.to_string(),
+        });
+        Self { epoch, parameters_json: parameters.to_string(), announced, accepted, missing }
+    }
+}
+
+impl TryFrom<wire::ParametersResponse> for Parameters {
+    type Error = NotUnderstood;
+
+    fn try_from(found: wire::ParametersResponse) -> Result<Self, NotUnderstood> {
+        let announced = found.announced.map(|next| {
+            Ok(AnnouncedParameters {
+                epoch: next.epoch,
+                in_force_from_ms: next.in_force_from_ms,
+                parameters: json("announced.parameters_json", &next.parameters_json)?,
+            })
+        });
+        Ok(Self {
+            epoch: found.epoch,
+            parameters: json("parameters_json", &found.parameters_json)?,
+            announced: announced.transpose()?,
+            accepted: found.accepted,
+            missing: found.missing,
+        })
     }
 }
 

@@ -320,6 +320,17 @@ impl<N: NodeService> wire::node_server::Node for Gateway<N> {
         Ok(Response::new(drain.into()))
     }
 
+    async fn parameters(
+        &self,
+        request: Request<wire::ParametersRequest>,
+    ) -> Answer<wire::ParametersResponse> {
+        let accept = request.get_ref().accept;
+        let permission = if accept.is_some() { Permission::NodeOperate } else { Permission::NodeRead };
+        let (caller, _) = self.caller(&request, &permission)?;
+        let parameters = self.node.parameters(&caller, accept).await.map_err(status)?;
+        Ok(Response::new(parameters.into()))
+    }
+
     async fn network_map(
         &self,
         request: Request<wire::NetworkMapRequest>,

@@ -89,6 +89,7 @@ async fn every_call_but_login_needs_a_token() {
         node_info(wire::NodeInfoRequest {}),
         network_map(wire::NetworkMapRequest {}),
         drain(wire::DrainRequest { draining: None }),
+        parameters(wire::ParametersRequest { accept: None }),
     );
 }
 

@@ -13,10 +13,11 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use serde_json::{Value, json};
 use tally_rpc::{
-    Caller, Drain, Feed, FeedClosed, FlowDescription, FlowEnd, FlowEvent, FlowFailure, FlowInfo, FlowPage,
-    FlowQuery, FlowState, FlowStep, NetworkMap, NetworkNotary, NetworkParty, NodeInfo, NodeService,
-    NotaryKind, Outcome, Refusal, RefusalCode, StartFlow, StateStatus, TransactionInfo, Undelivered,
-    UndeliveredPage, UndeliveredQuery, Unresolved, VaultPage, VaultQuery, VaultState, VaultUpdate,
+    AnnouncedParameters, Caller, Drain, Feed, FeedClosed, FlowDescription, FlowEnd, FlowEvent, FlowFailure,
+    FlowInfo, FlowPage, FlowQuery, FlowState, FlowStep, NetworkMap, NetworkNotary, NetworkParty, NodeInfo,
+    NodeService, NotaryKind, Outcome, Parameters, Refusal, RefusalCode, StartFlow, StateStatus,
+    TransactionInfo, Undelivered, UndeliveredPage, UndeliveredQuery, Unresolved, VaultPage, VaultQuery,
+    VaultState, VaultUpdate,
 };
 use tokio::sync::{Notify, mpsc};
 use tokio_rustls::rustls::crypto::ring;
@@ -359,6 +360,20 @@ impl NodeService for FakeNode {
 
     async fn node_info(&self, _caller: &Caller) -> Result<NodeInfo, Refusal> {
         Ok(node_info())
+    }
+
+    async fn parameters(&self, _caller: &Caller, accept: Option<u32>) -> Result<Parameters, Refusal> {
+        Ok(Parameters {
+            epoch: 7,
+            parameters: json!({ "epoch": 7 }),
+            announced: Some(AnnouncedParameters {
+                epoch: 8,
+                in_force_from_ms: 5,
+                parameters: json!({ "epoch": 8 }),
+            }),
+            accepted: accept.into_iter().collect(),
+            missing: accept.is_none().then(|| "those of epoch 7".to_owned()),
+        })
     }
 
     async fn drain(&self, _caller: &Caller, change: Option<bool>) -> Result<Drain, Refusal> {

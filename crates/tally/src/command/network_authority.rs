@@ -10,9 +10,10 @@ use alloy_primitives::Address;
 use anyhow::{Context, bail, ensure};
 use std::path::{Path, PathBuf};
 use tally_bench::table::{self, Align, Table};
+use tally_contracts::Timestamp;
 use tally_identity::{
-    Lifetimes, Manager, NetworkFolder, NetworkMap, NetworkMapKey, Notary, NotaryKind, Reason, Request, Root,
-    SignedParameters, bootstrap, system_now,
+    Lifetimes, Manager, NetworkFolder, NetworkMap, NetworkMapKey, NetworkParameters, Notary, NotaryKind, Reason,
+    Request, Root, SignedParameters, bootstrap, system_now,
 };
 use tally_notary::Member;
 
@@ -36,6 +37,8 @@ pub(super) enum Authority {
     Notary(AddNotary),
     /// Make nodes of the network map the members of a clustered notary of the network
     Cluster(AddCluster),
+    /// Change what the network's nodes agree on. Their operators accept it
+    Parameters(ChangeParameters),
 }
 
 /// Arguments of `tally network authority init`.
@@ -103,6 +106,35 @@ pub(super) struct AddNotary {
     /// The node; with :validating after the name, it sees whole transactions
     #[arg(value_name = "NAME[:validating]")]
     notary: NotaryArgument,
+    #[command(flatten)]
+    announcement: Announcement,
+}
+
+/// Arguments of `tally network authority parameters`.
+#[derive(Debug, clap::Args)]
+pub(super) struct ChangeParameters {
+    /// Directory of the network
+    directory: PathBuf,
+    /// Most bytes of a transaction with its signatures
+    #[arg(long, value_name = "BYTES")]
+    max_transaction_bytes: Option<u32>,
+    /// Most bytes of a message between nodes; they take it at their next start
+    #[arg(long, value_name = "BYTES")]
+    max_message_bytes: Option<u32>,
+    /// How long a revocation list counts after the next one was due
+    #[arg(long, value_name = "DAYS")]
+    revocation_grace_days: Option<u64>,
+    #[command(flatten)]
+    announcement: Announcement,
+}
+
+/// From when on new parameters are in force.
+#[derive(Debug, clap::Args)]
+struct Announcement {
+    /// In how many days they come into force; at once if 0. Nodes whose operators have not accepted them then take no new
+    /// work
+    #[arg(long, value_name = "DAYS", default_value_t = 0)]
+    in_force_in_days: u64,
 }
 
 /// Arguments of `tally network authority cluster`.
@@ -115,6 +147,8 @@ pub(super) struct AddCluster {
     /// A member: the node, and the address of its voting key as `tally node publish --voter` tells it. 4, 7, 10 … of them
     #[arg(long, value_name = "NAME=0xADDRESS", required = true)]
     member: Vec<MemberArgument>,
+    #[command(flatten)]
+    announcement: Announcement,
 }
 
 /// A member of a clustered notary as the command line names it: `Member1=0x` and forty digits.
@@ -145,6 +179,7 @@ impl Authority {
             Self::List(command) => command.run(connection),
             Self::Notary(command) => command.run(connection),
             Self::Cluster(command) => command.run(connection),
+            Self::Parameters(command) => command.run(connection),
         }
     }
 }
@@ -280,10 +315,73 @@ impl AddNotary {
                 "{name} has no notary service yet; its operator makes one with `tally node publish DIR --notary`"
             )
         };
-        put_notary(&network, &map, Notary { party, kind: NotaryKind::alone(validating) }, connection)?;
+        let from = self.announcement.announce(&network, connection, &map, now, |parameters| {
+            parameters.put_notary(Notary { party, kind: NotaryKind::alone(validating) });
+        })?;
         let kind = if validating { "validating" } else { "non-validating" };
-        print::line(&format!("{name} is a {kind} notary of the network, from its next start on"));
+        print::line(&format!("{name} is a {kind} notary of the network{from}, from its next start on"));
         Ok(Ended::Well)
+    }
+}
+
+impl ChangeParameters {
+    fn run(self, connection: &ConnectionArguments) -> anyhow::Result<Ended> {
+        let network = NetworkDirectory::new(&self.directory);
+        let now = system_now();
+        let trust = pem::trust(&network.authority().join("root.pem"))?;
+        let (map, _) = NetworkMap::from_folder(&network.map(), &trust, now)?;
+        let grace = self.revocation_grace_days.map(days).transpose()?;
+        ensure!(
+            self.max_transaction_bytes.is_some() || self.max_message_bytes.is_some() || grace.is_some(),
+            "there is nothing to change; `tally network authority parameters --help` lists what can be"
+        );
+        let from = self.announcement.announce(&network, connection, &map, now, |parameters| {
+            parameters.max_transaction_bytes =
+                self.max_transaction_bytes.unwrap_or(parameters.max_transaction_bytes);
+            parameters.max_message_bytes = self.max_message_bytes.unwrap_or(parameters.max_message_bytes);
+            parameters.revocation_grace_ms = grace.unwrap_or(parameters.revocation_grace_ms);
+        })?;
+        let epoch = map.parameters().epoch.saturating_add(1);
+        print::line(&format!("the network has parameters of epoch {epoch}{from}"));
+        Ok(Ended::Well)
+    }
+}
+
+impl Announcement {
+    /// Signs changed parameters and puts them on the map; gives from when on they are in force, in words.
+    fn announce(
+        &self,
+        network: &NetworkDirectory,
+        connection: &ConnectionArguments,
+        map: &NetworkMap,
+        now: Timestamp,
+        change: impl FnOnce(&mut NetworkParameters),
+    ) -> anyhow::Result<String> {
+        if let Some(next) = map.announced() {
+            bail!(
+                "parameters of epoch {} are announced already and come into force at {}; change them after that",
+                next.epoch,
+                print::time(next.in_force_from.as_millis())
+            );
+        }
+        let mut parameters = map.parameters().as_ref().clone();
+        change(&mut parameters);
+        parameters.epoch =
+            parameters.epoch.checked_add(1).context("the parameters cannot change any more")?;
+        parameters.modified = now;
+        parameters.in_force_from =
+            Timestamp::from_millis(now.as_millis().saturating_add(days(self.in_force_in_days)?));
+        let key = NetworkMapKey::open(&network.authority(), &passphrase(network, connection)?)?;
+        let signed = SignedParameters::sign(&key, parameters)?;
+        let folder = NetworkFolder::new(&network.map());
+        // What was announced before is in force by now, and makes room.
+        folder.promote_announced()?;
+        if self.in_force_in_days == 0 {
+            folder.put_parameters(&signed)?;
+            return Ok(String::new());
+        }
+        folder.put_announced(&signed)?;
+        Ok(format!(" from {} on", print::time(signed.unverified().in_force_from.as_millis())))
     }
 }
 
@@ -291,7 +389,8 @@ impl AddCluster {
     fn run(self, connection: &ConnectionArguments) -> anyhow::Result<Ended> {
         let network = NetworkDirectory::new(&self.directory);
         let trust = pem::trust(&network.authority().join("root.pem"))?;
-        let (map, _) = NetworkMap::from_folder(&network.map(), &trust, system_now())?;
+        let now = system_now();
+        let (map, _) = NetworkMap::from_folder(&network.map(), &trust, now)?;
         let name = names::parse(&self.name)?;
         ensure!(map.info(&name).is_none(), "{name} is a node; a clustered notary has a name of its own");
         let members = self.member.into_iter().map(|MemberArgument { name, voter }| {
@@ -307,29 +406,14 @@ impl AddCluster {
         let members: Vec<Member> = members.collect::<anyhow::Result<_>>()?;
         let count = members.len();
         let notary = Notary::clustered(trust.network(), name.clone(), members)?;
-        put_notary(&network, &map, notary, connection)?;
+        let from = self
+            .announcement
+            .announce(&network, connection, &map, now, |parameters| parameters.put_notary(notary))?;
         print::line(&format!(
-            "{name} is a notary of {count} members of the network, once each runs with a section [cluster]"
+            "{name} is a notary of {count} members of the network{from}, once each runs with a section [cluster]"
         ));
         Ok(Ended::Well)
     }
-}
-
-/// Signs and publishes parameters with this notary.
-fn put_notary(
-    network: &NetworkDirectory,
-    map: &NetworkMap,
-    notary: Notary,
-    connection: &ConnectionArguments,
-) -> anyhow::Result<()> {
-    let mut parameters = map.parameters().as_ref().clone();
-    parameters.put_notary(notary);
-    parameters.epoch = parameters.epoch.checked_add(1).context("the parameters cannot change any more")?;
-    parameters.modified = system_now();
-    let key = NetworkMapKey::open(&network.authority(), &passphrase(network, connection)?)?;
-    let signed = SignedParameters::sign(&key, parameters)?;
-    NetworkFolder::new(&network.map()).put_parameters(&signed)?;
-    Ok(())
 }
 
 /// A number of days from the command line in milliseconds.

@@ -27,6 +27,12 @@ pub(super) struct Serve {
     /// Where to listen; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:10001")]
     listen: SocketAddr,
+    /// Serve over TLS with these certificates (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_certificates: Option<PathBuf>,
+    /// The key of the first of them (PEM), readable by its owner alone
+    #[arg(long, value_name = "FILE", requires = "tls_certificates")]
+    tls_key: Option<PathBuf>,
     /// The network's root certificate (PEM); authority/root.pem if not given
     #[arg(long, value_name = "FILE")]
     root: Option<PathBuf>,
@@ -54,6 +60,13 @@ impl Serve {
         for refused in &changes.refused {
             tracing::warn!(?refused, "a node info was left out");
         }
+        let tls = match (&self.tls_certificates, &self.tls_key) {
+            (Some(certificates), Some(key)) => Some(service::tls(certificates, key)?),
+            _ => {
+                tracing::warn!("the network map is served without TLS; what it tells is signed");
+                None
+            }
+        };
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
             .build()
@@ -62,7 +75,8 @@ impl Serve {
             let failed = || format!("cannot listen on {}", self.listen);
             let listener = TcpListener::bind(self.listen).await.with_context(failed)?;
             let address = listener.local_addr().with_context(failed)?;
-            print::line(&format!("network map listens on http://{address}"));
+            let scheme = if tls.is_some() { "https" } else { "http" };
+            print::line(&format!("network map listens on {scheme}://{address}"));
             let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
             tokio::task::spawn_blocking(move || {
                 shutdown.wait();
@@ -72,7 +86,11 @@ impl Serve {
             let stopped = async {
                 let _ = stopped.await;
             };
-            service::serve(listener, router, stopped).await.context("the network map can no longer listen")
+            let served = match tls {
+                Some(tls) => service::serve_over_tls(listener, tls, router, stopped).await,
+                None => service::serve(listener, router, stopped).await,
+            };
+            served.context("the network map can no longer listen")
         })?;
         print::line("stopped");
         Ok(Ended::Well)

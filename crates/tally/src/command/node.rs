@@ -4,6 +4,7 @@ mod accept;
 mod backup;
 mod drain;
 mod init;
+mod parameters;
 mod publish;
 mod recover;
 mod run;
@@ -32,6 +33,9 @@ pub(super) enum Node {
     Drain(drain::Drain),
     /// Begin new flows again after a drain
     Resume(drain::Resume),
+    /// Show the network's parameters and which of them are accepted, or accept some
+    #[command(subcommand)]
+    Parameters(parameters::Parameters),
 }
 
 impl Node {
@@ -46,6 +50,7 @@ impl Node {
             Self::Restore(command) => command.run(),
             Self::Drain(command) => command.run(),
             Self::Resume(command) => command.run(),
+            Self::Parameters(command) => command.run(),
         }
     }
 }

@@ -173,7 +173,9 @@ impl Plan {
                 network: NetworkSection {
                     folder: Some("../../network".into()),
                     service: None,
+                    service_ca: None,
                     refresh_ms: 5_000,
+                    accept_extensions: false,
                 },
                 messaging: MessagingSection { listen: at(ports[0]), queue_bytes: QUEUE_BYTES },
                 rpc: RpcSection { listen: at(ports[1]), users_file: "users.toml".into(), threads: 0 },

@@ -252,6 +252,22 @@ fn a_network_is_certified_step_by_step() {
     run(&[&["vault", "query"], &elsewhere[..]].concat()).failed(2, &["--server-name"]);
     let other = ["--server-name", "O=PartyA, L=London, C=GB"];
     run(&[&["vault", "query"], &elsewhere[..], &other[..]].concat()).failed(2, &["cannot connect"]);
+
+    // What the network agrees on changes, and a node's operator accepts it.
+    let change = ["network", "authority", "parameters", network];
+    run(&change).failed(2, &["nothing to change"]);
+    run(&[&change[..], &["--max-transaction-bytes", "400000"]].concat()).well();
+    let shown = || run(&["node", "parameters", "show", &at("PartyA")]).well();
+    eventually("the new parameters", || shown().contains("epoch 3, in force, not accepted").then_some(()));
+    run(&["flow", "start", &at("PartyA"), "CashIssue", "amount=5.00 USD"]).failed(2, &["accept NODE 3"]);
+    run(&["node", "parameters", "accept", &at("PartyA"), "9"]).failed(2, &["no parameters of epoch 9"]);
+    run(&["node", "parameters", "accept", &at("PartyA"), "3"]).well();
+    run(&["flow", "start", &at("PartyA"), "CashIssue", "amount=5.00 USD"]).well();
+    run(&[&change[..], &["--max-transaction-bytes", "300000", "--in-force-in-days", "3"]].concat()).well();
+    run(&[&change[..], &["--max-transaction-bytes", "200000"]].concat()).failed(2, &["announced already"]);
+    eventually("the announcement", || shown().contains("epoch 4, announced, in force from").then_some(()));
+    let accepted = run(&["node", "parameters", "accept", &at("PartyA"), "4", "--json"]).well();
+    assert!(accepted.contains("\"accepted\":[2,3,4]"), "{accepted}");
     nodes.into_iter().for_each(Node::stop);
     terminate(map.child.id());
     map.end().well();

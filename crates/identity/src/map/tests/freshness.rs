@@ -104,6 +104,7 @@ fn only_the_maps_key_signs_an_index() {
         root_list: Hash::ZERO,
         managers: vec![(Hash::ZERO, Hash::ZERO)],
         parameters: Hash::ZERO,
+        announced: None,
         infos: vec![Hash::ZERO],
         former: Vec::new(),
     };

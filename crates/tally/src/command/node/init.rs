@@ -41,6 +41,9 @@ pub(in crate::command) struct Init {
     /// The network map service
     #[arg(long, value_name = "URL")]
     map_service: Option<String>,
+    /// Who certifies the network map service, when its URL is https (PEM)
+    #[arg(long, value_name = "FILE", requires = "map_service")]
+    map_ca: Option<PathBuf>,
     /// PostgreSQL in place of a file: how to connect, as libpq writes it
     #[arg(long, value_name = "URL", requires = "postgres_schema")]
     postgres_url: Option<String>,
@@ -77,7 +80,9 @@ impl Init {
             network: NetworkSection {
                 folder: self.map_folder.as_deref().map(absolute).transpose()?,
                 service: self.map_service,
+                service_ca: self.map_ca.as_deref().map(absolute).transpose()?,
                 refresh_ms: 5_000,
+                accept_extensions: false,
             },
             messaging: MessagingSection { listen: self.listen, queue_bytes: make::QUEUE_BYTES },
             rpc: RpcSection { listen: self.rpc, users_file: "users.toml".into(), threads: 0 },

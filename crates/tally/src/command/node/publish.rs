@@ -94,7 +94,14 @@ pub(super) fn publish(
         (None, service) => {
             let service =
                 service.as_deref().context("section [network] needs either `folder` or `service`")?;
-            NetworkMap::from_service(service, &home.root().join("data/network"), identity.trust(), now)
+            let cache = home.root().join("data/network");
+            match &settings.network.service_ca {
+                Some(ca) => {
+                    let ca = home.root().join(ca);
+                    NetworkMap::from_service_over_tls(service, &ca, &cache, identity.trust(), now)
+                }
+                None => NetworkMap::from_service(service, &cache, identity.trust(), now),
+            }
         }
     }
     .context("the network map cannot be used")?;
