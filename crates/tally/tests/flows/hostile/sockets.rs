@@ -3,7 +3,7 @@
 
 use super::super::support::Network;
 use super::{STRANGER, VICTIMS, name};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -11,11 +11,14 @@ use tally::flows_network::layout::NodeRunFile;
 use tally_identity::{Identity, server_name, system_now, tls};
 use tally_sim::Rng;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::TlsConnector;
 
 /// Connections that stay half open at each of the first party's listeners.
 const HALF_OPEN: usize = 1_100;
+/// The machines that they come from. Who watches the node has an address of its own, and with it a share of the places:
+/// among thousands of new connections a second from its own address it would have to ask again and again.
+const MACHINES: [Ipv4Addr; 2] = [Ipv4Addr::new(127, 0, 0, 2), Ipv4Addr::new(127, 0, 0, 3)];
 /// How long one connection of garbage is held.
 const HELD: Duration = Duration::from_millis(300);
 
@@ -49,9 +52,10 @@ impl Sockets {
 
     pub(super) fn begin(&self, runtime: &tokio::runtime::Handle, rng: &mut Rng) {
         let (_, first) = &self.victims[0];
-        for _ in 0..HALF_OPEN {
-            for (address, words) in [(first.http.unwrap(), "GET /rea"), (first.rpc, "\x16\x03\x01")] {
-                runtime.spawn(half_open(address, words, Arc::clone(&self.counts)));
+        for at in 0..HALF_OPEN {
+            let from = MACHINES[at % MACHINES.len()];
+            for (to, words) in [(first.http.unwrap(), "GET /rea"), (first.rpc, "\x16\x03\x01")] {
+                runtime.spawn(half_open(from, to, words, Arc::clone(&self.counts)));
             }
         }
         for (victim, run) in &self.victims {
@@ -80,9 +84,11 @@ impl Sockets {
 }
 
 /// Keeps one connection that says half a word and nothing more; opens another when it is closed.
-async fn half_open(address: SocketAddr, words: &'static str, counts: Arc<Counts>) {
+async fn half_open(from: Ipv4Addr, to: SocketAddr, words: &'static str, counts: Arc<Counts>) {
     while !counts.stop.load(Ordering::Relaxed) {
-        let connected = tokio::time::timeout(Duration::from_secs(2), TcpStream::connect(address)).await;
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(SocketAddr::from((from, 0))).unwrap();
+        let connected = tokio::time::timeout(Duration::from_secs(2), socket.connect(to)).await;
         let Ok(Ok(mut stream)) = connected else {
             counts.refused.fetch_add(1, Ordering::Relaxed);
             tokio::time::sleep(Duration::from_millis(500)).await;
