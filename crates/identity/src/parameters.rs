@@ -20,7 +20,9 @@ const MAGIC: &[u8; 8] = b"tlyparm3";
 const DOMAIN: &[u8; 32] = b"tallystick network parameters v3";
 
 /// A notary that the network trusts.
-#[derive(Debug, Clone, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+#[derive(
+    Debug, Clone, PartialEq, Eq, BorshSerialize, BorshDeserialize, serde::Serialize, serde::Deserialize,
+)]
 pub struct Notary {
     /// Its name, and the key of its notary service; of a clustered one the composite key of its members' services.
     pub party: Party,
@@ -64,7 +66,9 @@ fn composite_key(
 pub const BESIDE_A_TRANSACTION: u32 = 768 << 10;
 
 /// What all nodes of a network agree on.
-#[derive(Debug, Clone, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+#[derive(
+    Debug, Clone, PartialEq, Eq, BorshSerialize, BorshDeserialize, serde::Serialize, serde::Deserialize,
+)]
 pub struct NetworkParameters {
     /// Counts the changes; of two parameters the ones with the higher number count.
     pub epoch: u32,

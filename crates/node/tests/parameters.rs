@@ -167,7 +167,9 @@ async fn a_node_accepts_by_itself_what_its_operator_lets_it() {
     });
     let party = Party { name: name("Another"), key: world.network.nodes[1].party.key };
     tokio::task::block_in_place(|| {
-        change(&world, system_now(), |next| next.put_notary(Notary { party, validating: true }));
+        change(&world, system_now(), |next| {
+            next.put_notary(Notary { party, kind: tally_identity::NotaryKind::alone(true) })
+        });
     });
     says(&world, 1, "parameters of epoch 2 are in force and not accepted").await;
     let a = world.client(0).await;

@@ -13,7 +13,9 @@ use thiserror::Error;
 pub const MEMBERS: usize = 31;
 
 /// One member of a clustered notary.
-#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize, serde::Serialize, serde::Deserialize,
+)]
 pub struct Member {
     /// The name in the network map of the node that runs it.
     pub name: Name,

@@ -6,7 +6,9 @@ use tally_contracts::{CompositeKey, CompositeKeyError, Name};
 use crate::{Cluster, Member};
 
 /// What a notary of a network sees, and of whom it consists.
-#[derive(Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize, serde::Serialize, serde::Deserialize,
+)]
 pub enum NotaryKind {
     /// One node that sees a tear-off.
     NonValidating,

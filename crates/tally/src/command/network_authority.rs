@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use tally_bench::table::{self, Align, Table};
 use tally_contracts::Timestamp;
 use tally_identity::{
-    Lifetimes, Manager, NetworkFolder, NetworkMap, NetworkMapKey, NetworkParameters, Notary, NotaryKind, Reason,
-    Request, Root, SignedParameters, bootstrap, system_now,
+    Lifetimes, Manager, NetworkFolder, NetworkMap, NetworkMapKey, NetworkParameters, Notary, NotaryKind,
+    Reason, Request, Root, SignedParameters, bootstrap, system_now,
 };
 use tally_notary::Member;
 

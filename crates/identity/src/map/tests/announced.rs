@@ -74,13 +74,14 @@ fn parameters_that_only_name_more_notaries_extend_what_was_before() {
     let other = small.world.notary("Other");
     let party = other.notary_party().expect("a notary").clone();
     let mut more = NetworkParameters { epoch: 2, in_force_from: at(DAY), ..before.clone() };
-    more.put_notary(Notary { party: party.clone(), validating: true });
+    more.put_notary(Notary { party: party.clone(), kind: crate::NotaryKind::alone(true) });
     assert!(more.extends(&before) && !before.extends(&more));
     let smaller = NetworkParameters { max_transaction_bytes: 1, ..more.clone() };
     let mut fewer = more.clone();
     fewer.remove_notary(&before.notaries[0].party.name);
     let mut other_kind = more.clone();
-    other_kind.put_notary(Notary { party: before.notaries[0].party.clone(), validating: true });
+    other_kind
+        .put_notary(Notary { party: before.notaries[0].party.clone(), kind: crate::NotaryKind::alone(true) });
     for not in [smaller, fewer, other_kind] {
         assert!(!not.extends(&before), "{not:?}");
     }
