@@ -59,7 +59,7 @@ async fn reflection_lists_the_services_and_describes_the_messages() {
     };
     let file = prost_types::FileDescriptorProto::decode(files.file_descriptor_proto[0].as_slice()).unwrap();
     assert_eq!(file.package(), "tallystick.node.v1");
-    assert_eq!(file.service[0].method.len(), 20);
+    assert_eq!(file.service[0].method.len(), 21);
 }
 
 #[test]
