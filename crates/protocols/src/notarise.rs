@@ -7,7 +7,7 @@
 //!
 //! A notary signs with the key of its service, as a notary: what it signs here never counts as the signature of a party.
 //!
-//! A clustered notary is asked through its members, see [`cluster`].
+//! A clustered notary is asked through its members, one after the other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
