@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use tally_contracts::{Contracts, Timestamp};
+use tally_contracts::{Contracts, Party, Timestamp};
 use tally_flows::Rate;
 use tally_identity::{
-    Changes, Identity, IdentityError, MapError, NetworkMap, NetworkParameters, NotaryKind, system_now, tls,
+    Changes, Identity, IdentityError, MapError, NetworkMap, NetworkParameters, Notary, NotaryKind,
+    system_now, tls,
 };
 use tally_messaging::{Messaging, Node as MessagingNode, Settings as MessagingSettings};
 use tally_ops::metrics::MetricError;
@@ -608,12 +609,32 @@ struct Told {
 
 /// Parameters for a person.
 fn in_words(parameters: &NetworkParameters) -> serde_json::Value {
-    let names = |names: Vec<String>| serde_json::Value::from(names);
+    // With keys: under one name a notary with another key is another notary.
+    let notary = |Notary { party, kind }: &Notary| {
+        let members = kind.members().iter().map(|member| {
+            serde_json::json!({
+                "name": member.name.to_string(),
+                "key": member.key.to_string(),
+                "voter": member.voter.iter().fold("0x".to_owned(), |text, byte| format!("{text}{byte:02x}")),
+            })
+        });
+        let mut shown = serde_json::json!({
+            "name": party.name.to_string(),
+            "key": party.key.to_string(),
+            "validating": kind.is_validating(),
+        });
+        if kind.is_clustered() {
+            shown["members"] = members.collect();
+        }
+        shown
+    };
+    let former =
+        |party: &Party| serde_json::json!({ "name": party.name.to_string(), "key": party.key.to_string() });
     serde_json::json!({
         "epoch": parameters.epoch,
         "minimum_platform_version": parameters.minimum_platform_version,
-        "notaries": names(parameters.notaries.iter().map(|notary| notary.party.name.to_string()).collect()),
-        "former_notaries": names(parameters.former_notaries.iter().map(|party| party.name.to_string()).collect()),
+        "notaries": parameters.notaries.iter().map(notary).collect::<Vec<_>>(),
+        "former_notaries": parameters.former_notaries.iter().map(former).collect::<Vec<_>>(),
         "max_message_bytes": parameters.max_message_bytes,
         "max_transaction_bytes": parameters.max_transaction_bytes,
         "revocation_grace_ms": parameters.revocation_grace_ms,

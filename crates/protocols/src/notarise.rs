@@ -261,7 +261,7 @@ async fn asked(
     Ok((facts, peer.name))
 }
 
-/// Checks that each of these keys has signed as a party.
+/// Checks that each of these keys has signed as a party, and that no key is there twice.
 ///
 /// # Errors
 /// The first that has not.
@@ -270,6 +270,10 @@ fn consented(
     wanted: &BTreeSet<PublicKey>,
     consents: &[TransactionSignature],
 ) -> Result<(), FlowError> {
+    let signers: BTreeSet<&PublicKey> = consents.iter().map(|signature| &signature.by).collect();
+    if signers.len() < consents.len() {
+        return Err(FlowError::refused("two signatures of one key are shown"));
+    }
     for key in wanted {
         let consent = consents.iter().find(|signature| signature.by == *key);
         let consent = consent.ok_or_else(|| {
@@ -289,6 +293,14 @@ fn consented(
 fn consumers(facts: &Facts, consumed: &[TearOff]) -> Result<BTreeSet<PublicKey>, FlowError> {
     let by_id: BTreeMap<TransactionId, &TearOff> =
         consumed.iter().map(|tear_off| (tear_off.id(), tear_off)).collect();
+    // Whatever else is shown would be kept for nothing by each member of a cluster.
+    let made_none = |id: &&TransactionId| !facts.inputs.iter().any(|input| input.transaction == **id);
+    if let Some(id) = by_id.keys().find(made_none) {
+        return Err(FlowError::refused(format!("transaction {id} is shown, of which no output is consumed")));
+    }
+    if by_id.len() < consumed.len() {
+        return Err(FlowError::refused("the consumers of one transaction are shown twice"));
+    }
     if let Some(group) = consumed.iter().find_map(|tear_off| shown_beyond(tear_off, &[Group::Consumers])) {
         return Err(FlowError::refused(format!(
             "a tear-off of what is consumed shows {group:?}, which is not for a notary to see"

@@ -15,7 +15,7 @@
 //! transactions in which the asking node takes part: it signs them, or is a participant of an output. A state that is
 //! consumed by a transaction which nobody gave is marked as consumed and never spent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use borsh::{BorshDeserialize, BorshSerialize};
@@ -170,6 +170,11 @@ async fn from_peer(
     session.send(&Question::Shared(place)).await;
     for _ in 0..PAGES {
         let Shared { transactions: named, next } = session.receive().await?;
+        let distinct: BTreeSet<_> = named.iter().collect();
+        if distinct.len() < named.len() {
+            let reason = "a page of its ledger with a transaction twice".to_owned();
+            return Err(FlowError::Unexpected { party: peer.clone(), reason });
+        }
         let known = context.known(named.clone()).await?;
         let missing: Vec<_> =
             named.into_iter().zip(known).filter(|(_, known)| !known).map(|(id, _)| id).collect();
