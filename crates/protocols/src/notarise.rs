@@ -293,14 +293,6 @@ fn consented(
 fn consumers(facts: &Facts, consumed: &[TearOff]) -> Result<BTreeSet<PublicKey>, FlowError> {
     let by_id: BTreeMap<TransactionId, &TearOff> =
         consumed.iter().map(|tear_off| (tear_off.id(), tear_off)).collect();
-    // Whatever else is shown would be kept for nothing by each member of a cluster.
-    let made_none = |id: &&TransactionId| !facts.inputs.iter().any(|input| input.transaction == **id);
-    if let Some(id) = by_id.keys().find(made_none) {
-        return Err(FlowError::refused(format!("transaction {id} is shown, of which no output is consumed")));
-    }
-    if by_id.len() < consumed.len() {
-        return Err(FlowError::refused("the consumers of one transaction are shown twice"));
-    }
     if let Some(group) = consumed.iter().find_map(|tear_off| shown_beyond(tear_off, &[Group::Consumers])) {
         return Err(FlowError::refused(format!(
             "a tear-off of what is consumed shows {group:?}, which is not for a notary to see"
@@ -313,6 +305,14 @@ fn consumers(facts: &Facts, consumed: &[TearOff]) -> Result<BTreeSet<PublicKey>,
         let consumers = consumers
             .ok_or_else(|| FlowError::invalid(format!("it is not shown whose signatures consume {input}")))?;
         keys.extend(consumers.iter().copied());
+    }
+    // Whatever else is shown would be kept for nothing by each member of a cluster.
+    let made_none = |id: &&TransactionId| !facts.inputs.iter().any(|input| input.transaction == **id);
+    if let Some(id) = by_id.keys().find(made_none) {
+        return Err(FlowError::refused(format!("transaction {id} is shown, of which no output is consumed")));
+    }
+    if by_id.len() < consumed.len() {
+        return Err(FlowError::refused("the consumers of one transaction are shown twice"));
     }
     Ok(keys)
 }

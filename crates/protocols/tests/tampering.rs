@@ -217,6 +217,8 @@ fn a_notary_signs_only_what_it_was_shown_and_asked_for_properly() {
         ("signature in another role", "invalid", "given as oracle"),
         ("hides the consumers", "invalid", "not shown whose signatures consume"),
         ("the consumers of another transaction", "invalid", "not shown whose signatures consume"),
+        ("the consumers of more", "refused", "of which no output is consumed"),
+        ("the consumers twice", "refused", "are shown twice"),
         ("shows what is consumed", "refused", "Outputs"),
         ("nothing to attest", "refused", "nothing that a notary attests"),
         ("another notary", "refused", "the notary of transaction"),

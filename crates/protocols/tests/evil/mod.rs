@@ -275,6 +275,14 @@ impl Flow for AskNotary {
                 consumed = vec![content.tear_off_of_consumers(&[0]).unwrap()];
                 (content.tear_off_for_notary().unwrap(), mine)
             }
+            "the consumers of more" => {
+                consumed.push(content.tear_off_of_consumers(&[0]).unwrap());
+                (content.tear_off_for_notary().unwrap(), mine)
+            }
+            "the consumers twice" => {
+                consumed.push(consumed[0].clone());
+                (content.tear_off_for_notary().unwrap(), mine)
+            }
             "shows what is consumed" => {
                 consumed = vec![
                     issue.transaction().tear_off(&[Group::Consumers, Group::Outputs], |_| false).unwrap(),
