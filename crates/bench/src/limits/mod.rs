@@ -22,6 +22,7 @@
 //! | `pay-signatures` | payments of the flows ledger of which everything is signed and verified |
 //! | `pay-writes` | payments of which the three nodes write to their databases what they write for them |
 //! | `pay-signatures-and-writes` | both at once: more payments the nodes cannot make here |
+//! | `pay-cluster-signatures-and-writes` | the same with a clustered notary of four members |
 //!
 //! A name alone is one core; with `-all` it is every core at once. The rows of the `update` limits are 64 bytes in a
 //! table of [`Options::memory_bytes`], divided among the cores. Files grow while they are written; with `-overwrite`
