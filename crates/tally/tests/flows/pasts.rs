@@ -259,7 +259,8 @@ impl Pasts {
     /// Waits until no flow of anybody is under way, nothing is undelivered, nothing waits for a person, and the vaults stay
     /// as they are; gives the vaults.
     async fn settle(&self) -> Vec<Vec<VaultState>> {
-        let deadline = Instant::now() + Duration::from_secs(60);
+        // A node waits before it delivers again for as long as it has tried: twice the time that a peer was away.
+        let deadline = Instant::now() + Duration::from_secs(240);
         let mut before = Vec::new();
         loop {
             let (mut vaults, mut open) = (Vec::new(), Vec::new());
