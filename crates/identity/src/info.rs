@@ -48,6 +48,12 @@ impl Address {
     }
 }
 
+impl From<std::net::SocketAddr> for Address {
+    fn from(address: std::net::SocketAddr) -> Self {
+        Self { host: address.ip().to_string(), port: address.port() }
+    }
+}
+
 impl FromStr for Address {
     type Err = AddressError;
 

@@ -7,7 +7,7 @@ use crate::trust::Trust;
 use borsh::{BorshDeserialize, BorshSerialize};
 use tally_contracts::{Name, NetworkId, Party, Signature, Timestamp};
 use tally_crypto::Hash;
-use tally_notary::{Cluster, ClusterError, NotaryKind};
+use tally_notary::{ClusterError, NotaryKind};
 
 /// Largest parameters taken.
 pub const MAX_PARAMETERS_BYTES: usize = 256 * 1024;
@@ -53,8 +53,8 @@ fn composite_key(
     name: &Name,
     kind: &NotaryKind,
 ) -> Result<tally_contracts::PublicKey, ParametersError> {
-    let cluster = Cluster::new(Hash::from_bytes(*network.as_bytes()), kind.members().to_vec())
-        .map_err(|source| ParametersError::Cluster { name: name.clone(), source })?;
+    let cluster =
+        kind.cluster(network).map_err(|source| ParametersError::Cluster { name: name.clone(), source })?;
     cluster
         .composite()
         .map(|composite| composite.key())

@@ -4,11 +4,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use tally_contracts::{Role, TransactionSignature};
-use tally_crypto::Hash;
 use tally_flows::ClusterAnswer;
 use tally_identity::tls::Tls;
 use tally_identity::{Identity, NetworkMap};
-use tally_notary::{Cluster, Request};
+use tally_notary::Request;
 use tally_protocols::notarise::BlindJudge;
 
 use crate::cluster::{ClusterMember, ClusterMeters, ClusterParts, ClusterSection, Decision, Undecided};
@@ -52,8 +51,7 @@ impl Member {
             map.notaries().into_iter().find(|notary| notary.kind.has_member(name)).ok_or_else(no_member)?;
         let network = map.trust().network();
         // The map has checked that they make a cluster, and that its key is the notary's.
-        let cluster = Cluster::new(Hash::from_bytes(*network.as_bytes()), notary.kind.members().to_vec())
-            .map_err(|_| no_member())?;
+        let cluster = notary.kind.cluster(network).map_err(|_| no_member())?;
         let running = ClusterMember::start(ClusterParts {
             section,
             identity: home.identity,

@@ -63,6 +63,16 @@ impl Shared {
         }
     }
 
+    /// Deletes the database of a node while the node does not run.
+    async fn lose_database(&self, index: usize) {
+        self.with(move |world| {
+            world.stop(index);
+            std::fs::remove_dir_all(world.directory(index).join("data")).expect("the database is deleted");
+            world.start(index);
+        })
+        .await;
+    }
+
     async fn end(self) {
         self.with(|world| (0..world.nodes.len()).for_each(|index| world.stop(index))).await;
     }
@@ -106,13 +116,7 @@ async fn a_deleted_database_is_noticed_and_recovered_from_peers() {
     let a = world.client(0).await;
     let asleep = a.start_flow(&start("Ping", &asleep, None)).await.expect("a start");
     world.pay(0, "PartyB", "1.00 USD").await;
-    world
-        .with(|world| {
-            world.stop(1);
-            std::fs::remove_dir_all(world.directory(1).join("data")).expect("the database is deleted");
-            world.start(1);
-        })
-        .await;
+    world.lose_database(1).await;
     let reason = world.needs_recovery(1).await;
     assert!(reason.contains("another database"), "{reason}");
     let answer = world.with(|world| ready(running(world, 1))).await;
@@ -149,13 +153,7 @@ async fn a_coin_that_is_given_back_last_is_known_to_be_consumed_by_what_nobody_h
     world.pay(0, "PartyB", "30.00 USD").await;
     world.pay(0, "PartyB", "7.00 USD").await;
     let dead = world.pay(1, "PartyB", "30.00 USD").await;
-    world
-        .with(|world| {
-            world.stop(1);
-            std::fs::remove_dir_all(world.directory(1).join("data")).expect("the database is deleted");
-            world.start(1);
-        })
-        .await;
+    world.lose_database(1).await;
     world.needs_recovery(1).await;
     let report = world.run(1, "Recover", json!({})).await;
     assert_eq!(report["incomplete"], json!([]), "{report}");
@@ -274,13 +272,7 @@ async fn a_large_vault_is_recovered() {
     for _ in 0..PAYMENTS {
         world.run(0, "CashPay", pay.clone()).await;
     }
-    world
-        .with(|world| {
-            world.stop(1);
-            std::fs::remove_dir_all(world.directory(1).join("data")).expect("the database is deleted");
-            world.start(1);
-        })
-        .await;
+    world.lose_database(1).await;
     world.needs_recovery(1).await;
     let began = Instant::now();
     let report = world.run(1, "Recover", json!({})).await;

@@ -1,9 +1,9 @@
 //! What notaries there are, as a network names them.
 
 use borsh::{BorshDeserialize, BorshSerialize};
-use tally_contracts::{CompositeKey, CompositeKeyError, Name};
+use tally_contracts::{CompositeKey, CompositeKeyError, Name, NetworkId};
 
-use crate::{Cluster, Member};
+use crate::{Cluster, ClusterError, Member};
 
 /// What a notary of a network sees, and of whom it consists.
 #[derive(
@@ -45,6 +45,14 @@ impl NotaryKind {
             Self::NonValidating | Self::Validating => &[],
             Self::Clustered(members) => members,
         }
+    }
+
+    /// The cluster that the members make in a network.
+    ///
+    /// # Errors
+    /// [`ClusterError`]; one node makes none.
+    pub fn cluster(&self, network: NetworkId) -> Result<Cluster, ClusterError> {
+        Cluster::new(*network.hash(), self.members().to_vec())
     }
 
     /// Whether the node of that name is a member of it.

@@ -307,8 +307,8 @@ fn consumers(facts: &Facts, consumed: &[TearOff]) -> Result<BTreeSet<PublicKey>,
         keys.extend(consumers.iter().copied());
     }
     // Whatever else is shown would be kept for nothing by each member of a cluster.
-    let made_none = |id: &&TransactionId| !facts.inputs.iter().any(|input| input.transaction == **id);
-    if let Some(id) = by_id.keys().find(made_none) {
+    let makers: BTreeSet<TransactionId> = facts.inputs.iter().map(|input| input.transaction).collect();
+    if let Some(id) = by_id.keys().find(|id| !makers.contains(id)) {
         return Err(FlowError::refused(format!("transaction {id} is shown, of which no output is consumed")));
     }
     if by_id.len() < consumed.len() {

@@ -13,13 +13,12 @@ fn pay(network: &mut Network, from: &Name, to: &Name, amount: &str, issuer: &Nam
     network.run(from, "CashPay", json!({ "amount": amount, "to": to, "issuer": issuer })).unwrap();
 }
 
-#[test]
-fn a_deep_history_is_fetched_in_few_round_trips() {
+/// Bob is paid with a coin that Alice has paid to herself `depth` times.
+fn deep(depth: usize) -> (Network, Name, Name) {
     let mut network = Network::new();
     let (alice, bob) = (network.party("Alice"), network.party("Bob"));
     network.notary("Notary", false);
     network.run(&alice, "CashIssue", json!({ "amount": "1.00 USD" })).unwrap();
-    let depth = 2_000;
     for _ in 0..depth {
         pay(&mut network, &alice, &alice, "1.00 USD", &alice);
     }
@@ -28,6 +27,12 @@ fn a_deep_history_is_fetched_in_few_round_trips() {
     println!("{depth} deep: {:?}, {} messages", began.elapsed(), network.received(&bob).len());
     assert_eq!(network.cash(&bob, "USD", &alice), 100);
     network.ledger(&bob, |ledger| assert_eq!(ledger.transactions.len(), depth + 2));
+    (network, alice, bob)
+}
+
+#[test]
+fn a_deep_history_is_fetched_in_few_round_trips() {
+    let (mut network, alice, bob) = deep(2_000);
     assert!(network.received(&bob).len() < 10);
     // What is known is not fetched again.
     let before = network.received(&alice).len();
@@ -65,22 +70,9 @@ fn a_tangled_history_is_verified_in_order() {
     assert_eq!(total, 3000);
 }
 
-/// `--ignored`: it takes minutes. Prints how long a history of 150,000 transactions takes, and what it costs its sender of
-/// the share that it has here.
+/// `--ignored`: it takes minutes. Prints how long a history of 150,000 transactions takes.
 #[test]
 #[ignore = "minutes"]
 fn a_history_of_150_000_transactions_is_received() {
-    let mut network = Network::new();
-    let (alice, bob) = (network.party("Alice"), network.party("Bob"));
-    network.notary("Notary", false);
-    network.run(&alice, "CashIssue", json!({ "amount": "1.00 USD" })).unwrap();
-    let depth = 150_000;
-    for _ in 0..depth {
-        pay(&mut network, &alice, &alice, "1.00 USD", &alice);
-    }
-    let began = Instant::now();
-    pay(&mut network, &alice, &bob, "1.00 USD", &alice);
-    println!("{depth} deep: {:?}, {} messages", began.elapsed(), network.received(&bob).len());
-    assert_eq!(network.cash(&bob, "USD", &alice), 100);
-    network.ledger(&bob, |ledger| assert_eq!(ledger.transactions.len(), depth + 2));
+    deep(150_000);
 }

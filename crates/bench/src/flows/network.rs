@@ -168,7 +168,7 @@ impl Network {
                 NotaryLayout::Clustered => None,
                 alone => (organisation == NOTARY).then_some(alone == NotaryLayout::Validating),
             },
-            address: loopback(*port).to_string().parse().expect("an address of the loopback interface"),
+            address: loopback(*port).into(),
         });
         let specs: Vec<NodeSpec> = specs.collect();
         let members: Vec<Name> = match layout.notary {
@@ -213,14 +213,7 @@ impl Network {
                 oracle: OracleSection::default(),
                 cash: CashSection::default(),
                 consent: ConsentSection::default(),
-                cluster: links.get(&name(organisation)).map(|listen| {
-                    let others = links.iter().filter(|(_, address)| *address != listen);
-                    let address = |address: &SocketAddr| {
-                        address.to_string().parse().expect("an address of the loopback interface")
-                    };
-                    let others = others.map(|(member, at)| (member.clone(), address(at)));
-                    ClusterSection::new(*listen, others.collect())
-                }),
+                cluster: ClusterSection::among(&name(organisation), &links),
             };
             let password =
                 std::fs::read_to_string(&node.passphrase).map_err(FlowsError::file(&node.passphrase))?;

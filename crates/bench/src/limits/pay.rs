@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use tally_contracts::{Role, TransactionSignature};
 use tally_store::{Sqlite, SqliteOptions, Store, StoreError, Write};
 
 use super::meter::Meter;
@@ -94,6 +95,7 @@ fn repetition(recording: &Recording, part: Part, cores: usize, directory: &Path)
         }
     }
     let signers = if part == Part::Writes { 0 } else { cores };
+    let (members, quorum) = if part == Part::Cluster { (MEMBERS, QUORUM) } else { (1, 1) };
     let next = Arc::new(AtomicUsize::new(0));
     let began = Instant::now();
     std::thread::scope(|scope| {
@@ -107,10 +109,7 @@ fn repetition(recording: &Recording, part: Part, cores: usize, directory: &Path)
             let next = &next;
             scope.spawn(move || {
                 while let Some(payment) = recording.payments.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    black_box(match part {
-                        Part::Cluster => sign_and_verify_cluster(payment),
-                        Part::Signatures | Part::Writes | Part::Both => sign_and_verify(payment),
-                    });
+                    black_box(sign_and_verify(payment, members, quorum));
                 }
             });
         }
@@ -123,29 +122,18 @@ fn repetition(recording: &Recording, part: Part, cores: usize, directory: &Path)
     Ok(recording.payments.len() as f64 / began.elapsed().as_secs_f64())
 }
 
-/// Everything that is signed and verified for one payment; whether all is well.
-fn sign_and_verify(of: &Signatures) -> bool {
+/// Everything that is signed and verified for one payment; whether all is well. Each of the `members` verifies the
+/// request and signs, at the cost of one notary's signature; payer and payee verify `quorum` of their signatures.
+fn sign_and_verify(of: &Signatures, members: usize, quorum: usize) -> bool {
     let id = of.payment.id();
-    let request = tally_contracts::sign(&of.payer, tally_contracts::Role::Party, id);
-    let requested = request.verify(tally_contracts::Role::Party, id).is_ok();
-    let notarised = tally_contracts::sign(&of.notary, tally_contracts::Role::Notary, id);
-    let received = notarised.verify(tally_contracts::Role::Notary, id).is_ok();
-    requested && received && of.payment.verify_signatures().is_ok() && of.issuance.verify_signatures().is_ok()
-}
-
-/// The same with a clustered notary, each of whose members costs what one notary's signature does.
-fn sign_and_verify_cluster(of: &Signatures) -> bool {
-    let id = of.payment.id();
-    let sign = |_| tally_contracts::sign(&of.notary, tally_contracts::Role::Notary, id);
-    let verifies = |signature: &tally_contracts::TransactionSignature| {
-        signature.verify(tally_contracts::Role::Notary, id).is_ok()
-    };
-    let request = tally_contracts::sign(&of.payer, tally_contracts::Role::Party, id);
-    let requested = (0..MEMBERS).all(|_| request.verify(tally_contracts::Role::Party, id).is_ok());
-    let notarised: Vec<_> = (0..MEMBERS).map(sign).collect();
-    let received = notarised.iter().take(QUORUM).all(verifies);
+    let verifies = |signature: &TransactionSignature| signature.verify(Role::Notary, id).is_ok();
+    let request = tally_contracts::sign(&of.payer, Role::Party, id);
+    let requested = (0..members).all(|_| request.verify(Role::Party, id).is_ok());
+    let notarised: Vec<_> =
+        (0..members).map(|_| tally_contracts::sign(&of.notary, Role::Notary, id)).collect();
+    let received = notarised.iter().take(quorum).all(verifies);
     // The payment has one of the notary's signatures.
-    let paid = of.payment.verify_signatures().is_ok() && notarised.iter().take(QUORUM - 1).all(verifies);
+    let paid = of.payment.verify_signatures().is_ok() && notarised.iter().take(quorum - 1).all(verifies);
     requested && received && paid && of.issuance.verify_signatures().is_ok()
 }
 
@@ -161,7 +149,7 @@ mod tests {
         for payment in &recording.payments {
             // Besides these, the notary verifies the request and the payer verifies the notary.
             assert_eq!(payment.payment.signatures().len() + payment.issuance.signatures().len(), 3);
-            assert!(sign_and_verify(payment) && sign_and_verify_cluster(payment));
+            assert!(sign_and_verify(payment, 1, 1) && sign_and_verify(payment, MEMBERS, QUORUM));
             assert_eq!(payment.payment.transaction().inputs()[0].transaction, payment.issuance.id());
         }
         let [payer, payee, notary] = &recording.nodes;

@@ -116,6 +116,14 @@ pub enum ClusterSectionError {
 }
 
 impl ClusterSection {
+    /// The section of a node, out of the addresses of all members; `None` where it is none of them.
+    #[must_use]
+    pub fn among(node: &Name, addresses: &BTreeMap<Name, SocketAddr>) -> Option<Self> {
+        let others = addresses.iter().filter(|(member, _)| *member != node);
+        let others = others.map(|(member, address)| (member.clone(), Address::from(*address)));
+        addresses.get(node).map(|listen| Self::new(*listen, others.collect()))
+    }
+
     /// A section with the times that are taken unless others are given.
     #[must_use]
     pub fn new(listen: SocketAddr, members: BTreeMap<Name, Address>) -> Self {

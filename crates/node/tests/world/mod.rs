@@ -1,6 +1,7 @@
 //! A network of nodes in one process, each with its own sockets, threads and database.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ pub(crate) struct World {
     pub(crate) network: Network,
     ports: Vec<u16>,
     /// Where members of a clustered notary listen for each other.
-    links: BTreeMap<Name, u16>,
+    links: BTreeMap<Name, SocketAddr>,
     pub(crate) nodes: Vec<Option<Running>>,
     /// Whether nodes accept parameters by themselves that only name more notaries, from their next start on.
     pub(crate) accept_extensions: bool,
@@ -59,7 +60,8 @@ impl World {
             .collect();
         let members: Vec<Name> = members.iter().map(|member| name(member)).collect();
         let links = tally_ops::ports::free(members.len()).expect("free ports");
-        let links = members.iter().cloned().zip(links).collect();
+        let at = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
+        let links = members.iter().cloned().zip(links.into_iter().map(at)).collect();
         let clusters: Vec<ClusterSpec> = if members.is_empty() {
             Vec::new()
         } else {
@@ -113,12 +115,7 @@ impl World {
             oracle: OracleSection::default(),
             cash: CashSection::default(),
             consent: ConsentSection::default(),
-            cluster: self.links.get(&self.network.nodes[index].party.name).map(|own| {
-                let address = |port: &u16| format!("127.0.0.1:{port}");
-                let others = self.links.iter().filter(|(_, port)| *port != own);
-                let others = others.map(|(name, port)| (name.clone(), address(port).parse().expect("one")));
-                ClusterSection::new(address(own).parse().expect("an address"), others.collect())
-            }),
+            cluster: ClusterSection::among(&self.network.nodes[index].party.name, &self.links),
         }
     }
 

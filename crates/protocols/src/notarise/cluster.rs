@@ -16,10 +16,9 @@
 use std::time::Duration;
 
 use tally_contracts::{CompositeKey, NetworkId, Party, Role, SignedTransaction, encode};
-use tally_crypto::Hash;
 use tally_flows::{ClusterAnswer, Context, FlowError, Notaries, Notary, Session};
 use tally_notary::{
-    Cluster, Collector, Commit, Judge, Member, Outcome, Progress, Request, TransactionForm, Unfounded,
+    Cluster, Collector, Commit, Judge, Outcome, Progress, Request, TransactionForm, Unfounded,
 };
 
 use super::{Answer, Facts, NAME, Question, VERSION, asked, consented, consumers, show};
@@ -33,14 +32,6 @@ pub const ROUNDS: u32 = 4;
 /// The largest request that members take: half of a message between them. All of them have the same limit.
 pub const REQUEST_BYTES: usize = 1 << 20;
 
-/// The cluster of these members, and its composite key.
-fn known(network: NetworkId, members: &[Member]) -> Result<(Cluster, CompositeKey), FlowError> {
-    let cluster = Cluster::new(Hash::from_bytes(*network.as_bytes()), members.to_vec())
-        .map_err(|error| invalid(&error))?;
-    let composite = cluster.composite().map_err(|error| invalid(&error))?;
-    Ok((cluster, composite))
-}
-
 /// Asks the members until one proves what the cluster decided, and gives the transaction with the attestation.
 ///
 /// # Errors
@@ -51,7 +42,8 @@ pub(super) async fn ask(
     transaction: &SignedTransaction,
     notary: &Notary,
 ) -> Result<SignedTransaction, FlowError> {
-    let (cluster, composite) = known(context.network(), notary.kind.members())?;
+    let cluster = notary.kind.cluster(context.network()).map_err(|error| invalid(&error))?;
+    let composite = cluster.composite().map_err(|error| invalid(&error))?;
     let question = show(context, transaction).await?;
     // Whether the evidence is sufficient follows from its bytes. So it is known here as well, while nobody has it yet.
     let judge = BlindJudge::new(context.network(), notary.party.clone());

@@ -248,9 +248,8 @@ impl Network {
             voter.copy_from_slice(&tally_crypto::hash(name.to_string().as_bytes()).as_bytes()[..20]);
             Member { name: name.clone(), voter, key: self.service(name).key }
         };
-        let listed: Vec<Member> = names.iter().map(member).collect();
-        let network = tally_crypto::Hash::from_bytes(*NETWORK.as_bytes());
-        let cluster = tally_notary::Cluster::new(network, listed.clone()).expect("a cluster");
+        let kind = NotaryKind::Clustered(names.iter().map(member).collect());
+        let cluster = kind.cluster(NETWORK).expect("a cluster");
         let key = cluster.composite().expect("keys of their own").key();
         let name = Name::new(organisation, "London", "GB").expect("a name");
         let party = Party { name, key };
@@ -259,7 +258,7 @@ impl Network {
         for name in &names {
             self.node(name).memory.state().cluster = Some(shared.clone());
         }
-        self.notaries.current.push(Notary { party, kind: NotaryKind::Clustered(listed) });
+        self.notaries.current.push(Notary { party, kind });
         self.tell_everybody();
         names
     }

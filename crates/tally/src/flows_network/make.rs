@@ -145,16 +145,18 @@ impl Plan {
         let count = clusters.iter().map(|cluster| cluster.members.len()).sum::<usize>();
         let mut ports = crate::ports::free(self.base_port, 3 * all.len() + count)?;
         let links = ports.split_off(3 * all.len());
-        let links: BTreeMap<&Name, SocketAddr> = clusters
+        let mut links = links.into_iter().map(at);
+        // Of each cluster, where its members listen.
+        let clusters_at: Vec<BTreeMap<Name, SocketAddr>> = clusters
             .iter()
-            .flat_map(|cluster| &cluster.members)
-            .zip(links.iter().map(|port| at(*port)))
+            .map(|cluster| cluster.members.iter().cloned().zip(links.by_ref()).collect())
             .collect();
-        let specs = all.iter().zip(ports.chunks_exact(3)).map(|((name, notary), ports)| {
-            let address = at(ports[0]).to_string().parse().context("an address of the loopback interface")?;
-            Ok(NodeSpec { name: (*name).clone(), notary: *notary, address })
+        let specs = all.iter().zip(ports.chunks_exact(3)).map(|((name, notary), ports)| NodeSpec {
+            name: (*name).clone(),
+            notary: *notary,
+            address: at(ports[0]).into(),
         });
-        let specs: Vec<NodeSpec> = specs.collect::<anyhow::Result<_>>()?;
+        let specs: Vec<NodeSpec> = specs.collect();
         let Network { nodes, .. } = bootstrap_clustered(directory, &specs, &clusters, system_now())?;
         let mut made = Vec::with_capacity(nodes.len());
         let mut schemas = Vec::new();
@@ -168,6 +170,8 @@ impl Plan {
                     DatabaseSection::Postgres { url: url.clone(), schema, readers: 4, ca: None }
                 }
             };
+            let member =
+                clusters_at.iter().find_map(|addresses| ClusterSection::among(&node.party.name, addresses));
             let settings = Settings {
                 identity: IdentitySection::default(),
                 network: NetworkSection {
@@ -185,14 +189,14 @@ impl Plan {
                 oracle: OracleSection::default(),
                 cash: CashSection { issuers: Some(self.issuers(&node.party.name)), ..CashSection::default() },
                 consent: ConsentSection::default(),
-                cluster: section(&node.party.name, &clusters, &links)?,
+                cluster: member.clone(),
             };
             write_node(&home, &node.party.name, &settings)?;
             made.push(Made {
                 name: node.party.name.clone(),
                 label: home.label(),
                 role: match node.notary {
-                    None if links.contains_key(&node.party.name) => "member of a notary",
+                    None if member.is_some() => "member of a notary",
                     None => "party",
                     Some(true) => "validating notary",
                     Some(false) => "notary",
@@ -212,24 +216,6 @@ impl Plan {
 
 fn at(port: u16) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, port))
-}
-
-/// What a member of a clustered notary has in its configuration; nothing of another node.
-fn section(
-    node: &Name,
-    clusters: &[ClusterSpec],
-    links: &BTreeMap<&Name, SocketAddr>,
-) -> anyhow::Result<Option<ClusterSection>> {
-    let (Some(cluster), Some(listen)) =
-        (clusters.iter().find(|cluster| cluster.members.contains(node)), links.get(node))
-    else {
-        return Ok(None);
-    };
-    let others = cluster.members.iter().filter(|name| *name != node).filter_map(|name| {
-        let address = links.get(name)?.to_string().parse().context("an address of the loopback interface");
-        Some(address.map(|address| (name.clone(), address)))
-    });
-    Ok(Some(ClusterSection::new(*listen, others.collect::<anyhow::Result<_>>()?)))
 }
 
 /// A schema's name from a node's: lower-case letters, digits and `_`, a letter first.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tally_contracts::cash::{CashCommand, CashState};
 use tally_contracts::{Contracts, NetworkId, PublicKey, SignedTransaction, TransactionBuilder};
-use tally_flows::{Body, Context, Flow, FlowState, Message, Notaries, Responder, Session};
+use tally_flows::{Body, Context, Flow, FlowState, Host, Message, Notaries, Responder, Response, Session};
 
 use super::*;
 use crate::Network;
@@ -173,6 +173,30 @@ fn a_flow_whose_unit_the_store_refuses_is_held_alone() {
     core.commit().expect("a batch");
     assert_eq!(outcome(&core, poison), Some(Err(FlowError::Killed)));
     assert!(core.engine().is_empty());
+}
+
+/// Nobody could end a recovery whose flow is held, so that it hears of a state that a notary gave to two transactions.
+#[test]
+fn a_recovery_is_refused_what_contradicts_the_vault_and_is_not_held() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let core = core(directory.path());
+    let (issue, first, second) = spent_twice();
+    record(&core, &[&issue]);
+    record(&core, &[&first]);
+    settle(&core);
+    core.commit().expect("a batch");
+    let perform = |signed: &SignedTransaction| {
+        let request = tally_flows::Request::Record(vec![Arc::new(signed.clone())]);
+        let performed = core.desk.perform(FlowId([9; 16]), core.now(), &request).expect("no trouble");
+        performed.response
+    };
+    assert!(matches!(perform(&second), Response::Done), "a node that works holds the flow later");
+    lock(&core.desk.past).need("its database was lost".to_owned());
+    let state = first.transaction().inputs()[0];
+    let conflict = FlowError::Conflict { state, consumed_by: first.id() };
+    assert!(matches!(perform(&second), Response::Refused(error) if error == conflict));
+    // What it has already is no contradiction.
+    assert!(matches!(perform(&first), Response::Done));
 }
 
 /// The node's standing and new names of queues are written before the units of a batch; a unit that is set aside takes
