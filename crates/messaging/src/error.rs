@@ -259,8 +259,8 @@ pub enum ConnectionError {
         "the peer runs on an older database than it did before: it was restored or made anew and not recovered, or another process goes on from a copy of it"
     )]
     Superseded {
-        /// The newest standing of the peer, signed by the peer.
-        evidence: Vec<u8>,
+        /// The newest standing of the peer, signed by the peer; none when the peer says so itself.
+        evidence: Option<Vec<u8>>,
     },
     /// The outbox cannot be read.
     #[error("cannot read the outbound queue")]

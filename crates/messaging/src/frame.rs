@@ -146,7 +146,7 @@ pub(crate) fn put_superseded(out: &mut Vec<u8>, evidence: &[u8]) {
 
 /// What the other side is told at the end of a connection: nothing, or why it ends, after the proof if there is one.
 pub(crate) fn put_last_words(out: &mut Vec<u8>, end: &ConnectionError) {
-    if let ConnectionError::Superseded { evidence } = end {
+    if let ConnectionError::Superseded { evidence: Some(evidence) } = end {
         put_superseded(out, evidence);
     }
     if let Some((reason, text)) = end.to_tell() {

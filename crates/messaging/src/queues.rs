@@ -89,8 +89,9 @@ pub trait Outbox: Send + Sync + 'static {
 /// Why messages of a peer are not taken, or none are sent to it.
 #[derive(Debug)]
 pub enum Unfit {
-    /// The peer runs on an older database than it did before. It is shown this newer standing of its own.
-    Superseded(Vec<u8>),
+    /// The peer runs on an older database than it did before. It is shown this newer standing of its own; none when the
+    /// peer says so itself.
+    Superseded(Option<Vec<u8>>),
     /// The peer sent what no honest peer sends.
     Invalid(String),
     /// The node's store failed; the connection is tried again later.

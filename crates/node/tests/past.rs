@@ -8,6 +8,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use tally_messaging::Unfit;
 use tally_node::Running;
 use tally_ops::shutdown::Shutdown;
 use tally_rpc::{Outcome, VaultQuery};
@@ -244,6 +245,18 @@ async fn of_two_processes_on_copies_of_one_database_one_is_refused() {
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+    // The original goes on, also with a peer that has lost its memory of it and meets the copy first.
+    let told = {
+        let seen = copied.clone();
+        let tell = move || seen.lock().expect("no panic").as_ref().expect("it runs").core().standing();
+        tokio::task::spawn_blocking(tell).await.expect("it ends")
+    };
+    world.lose_database(1).await;
+    let met = world.with(move |world| running(world, 1).core().meet(&name("PartyA"), &told, None)).await;
+    assert!(matches!(met, Err(Unfit::Superseded(None))), "{met:?}");
+    world.needs_recovery(1).await;
+    let report = world.run(1, "Recover", json!({})).await;
+    assert_eq!(report["incomplete"], json!([]), "{report}");
     let seen = copied.clone();
     let answer = tokio::task::spawn_blocking(move || {
         let node = seen.lock().expect("no panic").take().expect("it runs");
@@ -253,7 +266,6 @@ async fn of_two_processes_on_copies_of_one_database_one_is_refused() {
     });
     let answer = answer.await.expect("it ends");
     assert!(answer.contains("needs recovery"), "{answer}");
-    // The original goes on.
     world.pay(0, "PartyB", "10.00 USD").await;
     assert_eq!((world.cash(0).await, world.cash(1).await), (7000, 3000));
     assert_eq!(world.with(|world| running(world, 0).core().recovery()).await, None);

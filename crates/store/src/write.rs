@@ -134,8 +134,8 @@ pub enum Write {
         /// Why it has to be recovered.
         recovery: Option<String>,
     },
-    /// The node goes on from this database under another name: all queues in both directions begin anew. Of what is sent
-    /// and received, a batch holds nothing before this.
+    /// The node goes on from this database under another name: all queues in both directions begin anew, and what peers
+    /// told of their databases is forgotten. Of what is sent and received, a batch holds nothing before this.
     Renewed {
         /// The new name of our queues.
         own: QueueKey,

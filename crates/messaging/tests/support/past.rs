@@ -44,7 +44,7 @@ impl Acquaintance for Past {
         let mut seen = self.seen.lock().unwrap();
         let highest = seen.entry(peer.clone()).or_default();
         if told < *highest {
-            return Err(Unfit::Superseded(vec![*highest]));
+            return Err(Unfit::Superseded(Some(vec![*highest])));
         }
         *highest = told;
         if let Some(queue) = queue {

@@ -88,7 +88,7 @@ impl Core {
 
     /// What this node tells of its database, signed.
     pub fn standing(&self) -> Vec<u8> {
-        lock(&self.desk.past).told().to_vec()
+        lock(&self.desk.past).told()
     }
 
     /// The name of the queue to a peer.
@@ -120,14 +120,15 @@ impl Core {
         let _turn = lock(&meeting);
         let another = queue.is_some_and(|queue| lock(&self.desk.inbound).sends_over_another(peer, queue));
         let verdict = lock(&self.desk.past).judge(&party, told, another);
-        let (anew, forgotten) = match verdict {
+        let (signed, anew, forgotten) = match verdict {
             None => return Err(Unfit::Invalid("a standing that the peer did not sign".to_owned())),
             Some(Verdict::Known) => return Ok(()),
             Some(Verdict::Superseded(evidence)) => {
                 tracing::warn!(%peer, "the peer runs on an older database than it did before");
-                return Err(Unfit::Superseded(evidence));
+                return Err(Unfit::Superseded(Some(evidence)));
             }
-            Some(Verdict::News { anew, forgotten }) => (anew, forgotten),
+            Some(Verdict::Outdated) => return Err(Unfit::Superseded(None)),
+            Some(Verdict::News { signed, anew, forgotten }) => (signed, anew, forgotten),
         };
         let until = Instant::now() + PATIENCE;
         if forgotten {
@@ -136,7 +137,7 @@ impl Core {
         }
         let mut changes = vec![Write::Acquainted {
             peer: peer.clone(),
-            standing: told.to_vec(),
+            standing: signed.clone(),
             // A peer that goes on from another database has new queues, also if it is not known yet which.
             only: forgotten.then(|| queue.map_or([0; 16], |queue| queue.0)),
         }];
@@ -144,7 +145,7 @@ impl Core {
             changes.push(Write::QueueAnew { peer: peer.clone(), queue: self.draw() });
         }
         self.change(changes, until)?;
-        lock(&self.desk.past).met(peer, told);
+        lock(&self.desk.past).met(peer, signed);
         Ok(())
     }
 

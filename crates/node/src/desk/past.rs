@@ -4,7 +4,9 @@
 //! the generation, raised at each start and now and then under load; and two random ids, one of the database's life and
 //! one of the process. A standing is durable before it is told, and told with a signature. Of two standings of one node
 //! the higher is the newer; two that are equal and of different lives or processes are of copies. Whoever is shown a
-//! newer standing of its own, with its own signature, knows that its database is not the newest.
+//! newer standing of its own, with its own signature, knows that its database is not the newest. Until it is recovered
+//! such a node marks its standing as outdated and judges no peer: what two databases of one node say of the world counts
+//! for nobody, and a peer that has no memory must not take the older for the newer.
 
 use std::collections::HashMap;
 
@@ -35,8 +37,17 @@ struct Signed {
 #[derive(BorshSerialize, BorshDeserialize)]
 struct Own {
     standing: Standing,
-    /// The highest era that this node is known to have told.
-    highest_era: u64,
+    /// The lowest era in which this database is the newest that is known.
+    least_era: u64,
+}
+
+/// What a node tells of its database.
+#[derive(BorshSerialize, BorshDeserialize)]
+struct Told {
+    signed: Signed,
+    /// The node knows of a newer database of its own. Only a node that wants to be believed less sets it, so that nobody
+    /// signs it.
+    outdated: bool,
 }
 
 /// What is known of a peer's database.
@@ -52,8 +63,12 @@ pub(crate) enum Verdict {
     Known,
     /// The peer told a newer standing before: this one.
     Superseded(Vec<u8>),
+    /// The peer says itself that it runs on an older database.
+    Outdated,
     /// To be remembered.
     News {
+        /// The standing with its signature, as it is kept.
+        signed: Vec<u8>,
         /// The peer goes on from another database: it knows nothing of our queue to it.
         anew: bool,
         /// It knows nothing of the sessions with it either, or it set its queue to us anew.
@@ -74,11 +89,15 @@ pub(crate) struct PastError {
 pub(crate) struct Past {
     network: [u8; 32],
     own: Option<Standing>,
-    highest_era: u64,
-    /// The signed form of the standing that is durable; empty before there is one.
-    told: Vec<u8>,
+    least_era: u64,
+    /// The standing that is durable, and its signature.
+    told: Option<Signed>,
     recovery: Option<String>,
     peers: HashMap<Name, Known>,
+}
+
+fn written(signed: &Signed) -> Vec<u8> {
+    borsh::to_vec(signed).expect("a standing is written to memory")
 }
 
 fn message(network: &[u8; 32], name: &Name, standing: &Standing) -> Vec<u8> {
@@ -90,11 +109,9 @@ fn message(network: &[u8; 32], name: &Name, standing: &Standing) -> Vec<u8> {
 }
 
 impl Past {
-    /// A standing that this party signed for this network; `None` for anything else.
-    fn read(&self, party: &Party, bytes: &[u8]) -> Option<Standing> {
-        let Signed { standing, signature } = borsh::from_slice(bytes).ok()?;
-        signature.verify(&party.key, &message(&self.network, &party.name, &standing)).ok()?;
-        Some(standing)
+    /// Whether this party signed this standing for this network.
+    fn is_of(&self, party: &Party, Signed { standing, signature }: &Signed) -> bool {
+        signature.verify(&party.key, &message(&self.network, &party.name, standing)).is_ok()
     }
 
     /// What the store remembers of a node in this network.
@@ -116,8 +133,8 @@ impl Past {
         Ok(Self {
             network: *network.as_bytes(),
             own: own.as_ref().map(|own| own.standing),
-            highest_era: own.map_or(0, |own| own.highest_era),
-            told: Vec::new(),
+            least_era: own.map_or(0, |own| own.least_era),
+            told: None,
             recovery: past.recovery,
             peers,
         })
@@ -128,7 +145,7 @@ impl Past {
         let before = self.own.unwrap_or(Standing { era: 1, generation: 0, life, instance });
         let own = Standing { generation: before.generation.saturating_add(1), instance, ..before };
         self.own = Some(own);
-        self.highest_era = self.highest_era.max(own.era);
+        self.least_era = self.least_era.max(own.era);
     }
 
     /// The next generation of the same process.
@@ -138,13 +155,15 @@ impl Past {
         }
     }
 
-    /// The node goes on from this database as the newest.
+    /// The node goes on from this database as the newest. What peers told is forgotten: they told it to a database that
+    /// was not the newest, and perhaps from one that was not either.
     pub(crate) fn renew(&mut self, life: [u8; 16]) {
         if let Some(own) = &mut self.own {
-            let era = self.highest_era.max(own.era).saturating_add(1);
+            let era = own.era.saturating_add(1).max(self.least_era);
             *own = Standing { era, generation: 1, life, instance: own.instance };
-            self.highest_era = era;
+            self.least_era = era;
         }
+        self.peers.clear();
     }
 
     pub(crate) fn own(&self) -> Option<Standing> {
@@ -161,9 +180,9 @@ impl Past {
         self.recovery.get_or_insert(reason);
     }
 
-    /// Whether a recovery from here on makes this database the newest: none is known that was begun later.
+    /// Whether no newer database of this node is known.
     pub(crate) fn is_newest(&self) -> bool {
-        self.own.is_some_and(|own| own.era >= self.highest_era)
+        self.own.is_some_and(|own| own.era >= self.least_era)
     }
 
     /// A recovery ended. It counts unless a peer has shown meanwhile that the node went on from yet another database.
@@ -175,7 +194,7 @@ impl Past {
 
     /// The node's own standing as the store keeps it.
     pub(crate) fn write(&self) -> Option<Write> {
-        let own = Own { standing: self.own?, highest_era: self.highest_era };
+        let own = Own { standing: self.own?, least_era: self.least_era };
         let standing = borsh::to_vec(&own).expect("a standing is written to memory");
         Some(Write::Standing { standing, recovery: self.recovery.clone() })
     }
@@ -184,43 +203,65 @@ impl Past {
     pub(crate) fn durable(&mut self, name: &Name, key: &SigningKey, standing: &Standing) {
         let signature = key.sign(&message(&self.network, name, standing));
         let signed = Signed { standing: *standing, signature };
-        self.told = borsh::to_vec(&signed).expect("a standing is written to memory");
+        self.told = Some(signed);
     }
 
-    /// What to tell.
-    pub(crate) fn told(&self) -> &[u8] {
-        &self.told
+    /// What to tell; empty before a standing is durable.
+    pub(crate) fn told(&self) -> Vec<u8> {
+        let Some(signed) = &self.told else { return Vec::new() };
+        let outdated = signed.standing.era < self.least_era;
+        borsh::to_vec(&(signed, outdated)).expect("a standing is written to memory")
     }
 
     /// What to make of what `peer` told; `None` when it is not signed by it. `another`: it sends over another queue than
-    /// it did before.
+    /// it did before. A node that runs on an outdated database itself has nothing to say.
     pub(crate) fn judge(&self, peer: &Party, told: &[u8], another: bool) -> Option<Verdict> {
-        let standing = self.read(peer, told)?;
+        let Told { signed, outdated } = borsh::from_slice(told).ok()?;
+        if !self.is_of(peer, &signed) {
+            return None;
+        }
+        if !self.is_newest() {
+            return Some(Verdict::Known);
+        }
+        let standing = signed.standing;
         let Some(known) = self.peers.get(&peer.name) else {
-            return Some(Verdict::News { anew: false, forgotten: another });
+            return Some(if outdated {
+                Verdict::Outdated
+            } else {
+                Verdict::News { signed: written(&signed), anew: false, forgotten: another }
+            });
         };
         let before = &known.standing;
         let (rank, rank_before) = ((standing.era, standing.generation), (before.era, before.generation));
-        Some(if standing == *before {
-            if another { Verdict::News { anew: false, forgotten: true } } else { Verdict::Known }
-        } else if rank <= rank_before || (standing.era == before.era && standing.life != before.life) {
+        let is_older = rank <= rank_before || (standing.era == before.era && standing.life != before.life);
+        Some(if standing != *before && is_older {
             Verdict::Superseded(known.signed.clone())
+        } else if outdated {
+            Verdict::Outdated
+        } else if standing == *before && !another {
+            Verdict::Known
         } else {
             let anew = standing.era > before.era;
-            Verdict::News { anew, forgotten: anew || another }
+            Verdict::News { signed: written(&signed), anew, forgotten: anew || another }
         })
     }
 
     /// What `peer` told is durable. It was judged before.
-    pub(crate) fn met(&mut self, peer: &Name, told: &[u8]) {
-        let Ok(Signed { standing, .. }) = borsh::from_slice(told) else { return };
-        self.peers.insert(peer.clone(), Known { signed: told.to_vec(), standing });
+    pub(crate) fn met(&mut self, peer: &Name, signed: Vec<u8>) {
+        let Ok(Signed { standing, .. }) = borsh::from_slice(&signed) else { return };
+        if self.is_newest() {
+            self.peers.insert(peer.clone(), Known { signed, standing });
+        }
     }
 
     /// `peer` shows a standing of this node. `true` when it proves that the node has to be recovered, which it did not
     /// know before, or more than it knew.
     pub(crate) fn superseded(&mut self, me: &Party, peer: &Name, evidence: &[u8]) -> bool {
-        let (Some(own), Some(shown)) = (self.own, self.read(me, evidence)) else { return false };
+        let (Some(own), Ok(signed)) = (self.own, borsh::from_slice::<Signed>(evidence)) else { return false };
+        if !self.is_of(me, &signed) {
+            return false;
+        }
+        let shown = signed.standing;
         let same_life = shown.life == own.life && shown.era == own.era;
         let newer = if same_life {
             let (rank, own_rank) = (shown.generation, own.generation);
@@ -228,10 +269,10 @@ impl Past {
         } else {
             shown.era >= own.era
         };
-        if !newer || (self.recovery.is_some() && shown.era <= self.highest_era) {
+        if !newer || (self.recovery.is_some() && shown.era < self.least_era) {
             return false;
         }
-        self.highest_era = self.highest_era.max(shown.era);
+        self.least_era = self.least_era.max(shown.era.saturating_add(1));
         let place = |standing: &Standing| format!("{}.{}", standing.era, standing.generation);
         let (seen, is) = (place(&shown), place(&own));
         self.recovery = Some(if same_life {
@@ -271,47 +312,86 @@ mod tests {
         let standing = Standing { era, generation, life: [life; 16], instance: [instance; 16] };
         let mut past = Past::default();
         past.durable(&party.name, key, &standing);
-        past.told().to_vec()
+        written(past.told.as_ref().expect("it is durable"))
+    }
+
+    fn told(signed: &[u8], outdated: bool) -> Vec<u8> {
+        [signed, &[u8::from(outdated)]].concat()
+    }
+
+    /// One of this generation.
+    fn node(generation: u64) -> Past {
+        let mut past = Past::default();
+        past.begin([1; 16], [2; 16]);
+        (1..generation).for_each(|_| past.beat());
+        past
     }
 
     #[test]
     fn a_peer_is_believed_when_it_is_newer_and_shown_what_it_told_when_it_is_not() {
         let a = party("A");
-        let mut past = Past::default();
-        let judge =
-            |past: &Past, told: &[u8], another| past.judge(&a.0, told, another).expect("it is signed");
+        let mut past = node(1);
+        let judge = |past: &Past, signed: &[u8], another| {
+            past.judge(&a.0, &told(signed, false), another).expect("it is signed")
+        };
+        let news =
+            |signed: &[u8], anew, forgotten| Verdict::News { signed: signed.to_vec(), anew, forgotten };
         let first = signed(&a, 1, 5, 1, 1);
-        assert_eq!(judge(&past, &first, false), Verdict::News { anew: false, forgotten: false });
-        past.met(&a.0.name, &first);
+        assert_eq!(judge(&past, &first, false), news(&first, false, false));
+        past.met(&a.0.name, first.clone());
         assert_eq!(judge(&past, &first, false), Verdict::Known);
         // A later start of the same database, and a queue that it set anew.
         let later = signed(&a, 1, 6, 1, 2);
-        assert_eq!(judge(&past, &later, false), Verdict::News { anew: false, forgotten: false });
-        assert_eq!(judge(&past, &first, true), Verdict::News { anew: false, forgotten: true });
+        assert_eq!(judge(&past, &later, false), news(&later, false, false));
+        assert_eq!(judge(&past, &first, true), news(&first, false, true));
         // A recovered database.
         let recovered = signed(&a, 2, 1, 9, 3);
-        assert_eq!(judge(&past, &recovered, false), Verdict::News { anew: true, forgotten: true });
+        assert_eq!(judge(&past, &recovered, false), news(&recovered, true, true));
         // An older one, a copy in another process, one that was made anew.
-        for told in [signed(&a, 1, 4, 1, 1), signed(&a, 1, 5, 1, 2), signed(&a, 1, 9, 8, 1)] {
-            assert_eq!(judge(&past, &told, false), Verdict::Superseded(first.clone()));
+        for older in [signed(&a, 1, 4, 1, 1), signed(&a, 1, 5, 1, 2), signed(&a, 1, 9, 8, 1)] {
+            for outdated in [false, true] {
+                let verdict = past.judge(&a.0, &told(&older, outdated), false);
+                assert_eq!(verdict, Some(Verdict::Superseded(first.clone())));
+            }
         }
         // Nor does what it signed for another network.
-        let elsewhere = Past { network: [7; 32], ..Past::default() };
-        assert_eq!(elsewhere.judge(&a.0, &first, false), None);
+        let elsewhere = Past { network: [7; 32], ..node(1) };
+        assert_eq!(elsewhere.judge(&a.0, &told(&first, false), false), None);
         // What another signed is nobody's standing.
-        assert_eq!(past.judge(&a.0, &signed(&party("B"), 9, 9, 9, 9), false), None);
+        assert_eq!(past.judge(&a.0, &told(&signed(&party("B"), 9, 9, 9, 9), false), false), None);
         assert_eq!(past.judge(&a.0, b"", false), None);
+    }
+
+    #[test]
+    fn a_database_that_is_known_to_be_outdated_is_believed_by_nobody_and_judges_nobody() {
+        let (a, b) = (party("A"), party("B"));
+        let (copy, original) = (signed(&a, 1, 3, 1, 1), signed(&a, 1, 3, 1, 2));
+        // One without a memory of A meets its copy first, which another has refused.
+        let mut past = node(1);
+        assert_eq!(past.judge(&a.0, &told(&copy, true), true), Some(Verdict::Outdated));
+        assert!(matches!(past.judge(&a.0, &told(&original, false), true), Some(Verdict::News { .. })));
+        // It met the copy before anybody refused that, and learns that it has lost its own past.
+        past.met(&a.0.name, copy.clone());
+        let superseded = Verdict::Superseded(copy.clone());
+        assert_eq!(past.judge(&a.0, &told(&original, false), false), Some(superseded));
+        past.durable(&b.0.name, &b.1, &past.own().expect("it began"));
+        assert_eq!(past.told().last(), Some(&0));
+        assert!(past.superseded(&b.0, &a.0.name, &signed(&b, 1, 9, 8, 8)));
+        assert_eq!(past.told().last(), Some(&1));
+        for of in [&original, &copy] {
+            assert_eq!(past.judge(&a.0, &told(of, false), false), Some(Verdict::Known));
+        }
+        // What it recovered it may say again, and it begins to remember anew.
+        past.renew([5; 16]);
+        assert_eq!(past.told().last(), Some(&1), "the new standing is not durable");
+        past.durable(&b.0.name, &b.1, &past.own().expect("it began"));
+        assert_eq!(past.told().last(), Some(&0));
+        assert!(matches!(past.judge(&a.0, &told(&original, false), false), Some(Verdict::News { .. })));
     }
 
     #[test]
     fn only_its_own_signature_convinces_a_node_that_its_database_is_not_the_newest() {
         let (a, b) = (party("A"), party("B"));
-        let node = |generation| {
-            let mut past = Past::default();
-            past.begin([1; 16], [2; 16]);
-            (1..generation).for_each(|_| past.beat());
-            past
-        };
         let shows = |past: &mut Past, evidence: &[u8]| past.superseded(&a.0, &b.0.name, evidence);
         // A member makes up a past.
         assert!(!shows(&mut node(3), &signed(&b, 9, 9, 1, 1)));

@@ -184,7 +184,10 @@ impl Pasts {
         let mut started = Node::spawn_elsewhere(double.clone());
         assert!(started.ready(), "the copy did not start:\n{}", started.log());
         let mut double_node = Some(started);
-        if !meets_first {
+        if meets_first {
+            // It runs on beside the others, of which one loses its memory of the original.
+            needs_recovery(&double);
+        } else {
             self.end_copy(&double, double_node.take(), copied, true);
         }
 

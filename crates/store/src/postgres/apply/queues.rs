@@ -83,6 +83,7 @@ fn past<'a>(requests: &mut Requests<'a>, interned: &Interned, batch: &'a Batch<'
             "DELETE FROM acknowledged",
             "DELETE FROM received",
             "DELETE FROM queue_name",
+            "DELETE FROM acquaintance",
         ] {
             requests.push(sql, Vec::new());
         }

@@ -52,6 +52,7 @@ fn past(connection: &Connection, interned: &mut Interned, batch: &Batch<'_>) -> 
             "DELETE FROM acknowledged",
             "DELETE FROM received",
             "DELETE FROM queue_name",
+            "DELETE FROM acquaintance",
         ] {
             changes(&mut prepare(connection, sql)?, [])?;
         }

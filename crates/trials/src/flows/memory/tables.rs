@@ -257,6 +257,7 @@ impl Tables {
                 self.acknowledged.clear();
                 self.received.clear();
                 self.past.queues.clear();
+                self.past.acquaintances.clear();
             }
             Write::Acquainted { peer, standing, only } => {
                 self.past.acquaintances.insert(peer.clone(), standing.clone());
