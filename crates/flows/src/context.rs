@@ -317,8 +317,13 @@ impl Context {
     ///
     /// # Errors
     /// This node is not a member, or does not know what the cluster decided.
-    pub async fn submit(&self, request: tally_notary::Request) -> Result<ClusterAnswer, FlowError> {
-        match self.ask(Request::Submit(Arc::new(request))).await? {
+    pub async fn submit(
+        &self,
+        request: tally_notary::Request,
+        asker: &Name,
+    ) -> Result<ClusterAnswer, FlowError> {
+        let request = Request::Submit { request: Arc::new(request), asker: asker.clone() };
+        match self.ask(request).await? {
             Response::Cluster(answer) => Ok(answer),
             other => self.confused(&other).await,
         }

@@ -172,6 +172,13 @@ pub enum FlowError {
         /// The key that it names.
         key: PublicKey,
     },
+    /// A notary is shown a transaction in a form that it does not take: it validates and sees a tear-off, or the other
+    /// way round. It has not looked whether the transaction is final, so that this is no refusal.
+    #[error("this notary has to be shown {wanted}: it is of another kind than the network's parameters said")]
+    OtherForm {
+        /// What it takes.
+        wanted: String,
+    },
 }
 
 /// What a failure says of the transaction that the flow was about.
@@ -228,6 +235,7 @@ impl FlowError {
             Self::Forgotten { .. } => "forgotten",
             Self::Recovering => "recovering",
             Self::FormerKey { .. } => "former_key",
+            Self::OtherForm { .. } => "other_form",
         }
     }
 

@@ -331,7 +331,7 @@ impl Request {
             Self::ConsumeElsewhere(_) => 26,
             Self::Recovered => 27,
             Self::TransactionLimit => 28,
-            Self::Submit(_) => 29,
+            Self::Submit { .. } => 29,
         }
     }
 

@@ -126,7 +126,12 @@ pub enum Request {
     Consent(Proposal),
     /// As a member of a clustered notary: have the cluster decide this. Answered by [`Response::Cluster`], by
     /// [`Response::Later`] until it has decided, or refused: then it is not known what the cluster decides.
-    Submit(Arc<tally_notary::Request>),
+    Submit {
+        /// What the cluster decides.
+        request: Arc<tally_notary::Request>,
+        /// Who asked this member for it: each has a share of the room.
+        asker: Name,
+    },
 }
 
 /// What another node wants this one to pay or to do, see [`Request::Consent`].

@@ -538,7 +538,7 @@ impl Host for Desk {
             Request::Commit(commit) => {
                 lock(&self.notary).commit(parts.store.as_ref(), commit, now).map_err(trouble)?
             }
-            Request::Submit(request) => self.submissions.ask(flow, now, request),
+            Request::Submit { request, asker } => self.submissions.ask(flow, now, request, asker),
             Request::Issuers => Response::Issuers(parts.policy.cash_issuers.clone()).into(),
             Request::Consent(proposal) => self.consent(flow, now, proposal),
             Request::Parties => Response::Names(parts.network.parties()).into(),

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use tally_contracts::{Role, TransactionSignature};
+use tally_contracts::{Name, Role, TransactionSignature};
 use tally_flows::ClusterAnswer;
 use tally_identity::tls::Tls;
 use tally_identity::{Identity, NetworkMap};
@@ -77,10 +77,10 @@ impl Member {
 }
 
 impl Submit for Member {
-    fn submit(&self, request: Arc<Request>, then: Decided) {
+    fn submit(&self, asker: &Name, request: Arc<Request>, then: Decided) {
         match &*lock(&self.running) {
             Some(member) => {
-                member.submit(request.as_ref().clone(), move |decision| then(answer_of(decision)));
+                member.submit(asker, request.as_ref().clone(), move |decision| then(answer_of(decision)));
             }
             None => then(Err("the member stops".to_owned())),
         }

@@ -120,8 +120,8 @@ pub(crate) async fn sign_if(
     let proposer = context.party(session.peer()).await?;
     let notaries = context.notaries().await?;
     context.step("Verifying");
-    check::notary(context, transaction.transaction(), &notaries)?;
-    check::size(context, transaction.transaction()).await?;
+    let notary = check::notary(context, transaction.transaction(), &notaries)?;
+    check::size(context, transaction.transaction(), notary).await?;
     if !transaction.required_signers().contains(&me) {
         return Err(FlowError::refused("the proposed transaction does not ask for this node's signature"));
     }

@@ -9,6 +9,7 @@ use tally_contracts::{
     Transaction, TransactionId, TransactionSignature,
 };
 use tally_flows::{Context, FlowError, Notaries, Notary};
+use tally_notary::NotaryKind;
 
 use crate::resolve::{Attachments, recorded};
 
@@ -233,16 +234,30 @@ pub(crate) async fn identities(context: &Context, ledger: &LedgerTransaction) ->
 /// Most bytes of one signature with its key and role.
 const SIGNATURE_BYTES: u64 = 100;
 
-/// Checks that a new transaction is not larger than the network allows, once everybody has signed it who has to.
+/// Checks that a new transaction is not larger than the network allows, once everybody has signed it who has to, the
+/// notary with them; of a clustered one as many members as its composite key asks for.
 ///
 /// A final transaction is not held against the limit: it may have been made when that was higher.
 ///
 /// # Errors
 /// [`FlowError::TooLarge`].
-pub(crate) async fn size(context: &Context, transaction: &Transaction) -> Result<(), FlowError> {
+pub(crate) async fn size(
+    context: &Context,
+    transaction: &Transaction,
+    notary: &Notary,
+) -> Result<(), FlowError> {
     let limit = context.transaction_limit().await?;
-    let signatures = transaction.required_signers().len() as u64 + u64::from(transaction.needs_notary());
-    let bytes = transaction.encode().len() as u64 + 4 + SIGNATURE_BYTES * signatures;
+    let (attesting, reveal) = match &notary.kind {
+        _ if !transaction.needs_notary() => (0, 0),
+        NotaryKind::NonValidating | NotaryKind::Validating => (1, 0),
+        kind @ NotaryKind::Clustered(_) => {
+            let cluster = kind.cluster(context.network()).map_err(|error| invalid(&error))?;
+            let composite = cluster.composite().map_err(|error| invalid(&error))?;
+            (cluster.quorum(), tally_contracts::encode(&composite).len())
+        }
+    };
+    let signatures = transaction.required_signers().len() + attesting;
+    let bytes = (transaction.encode().len() + 4 + reveal) as u64 + SIGNATURE_BYTES * signatures as u64;
     if bytes <= limit {
         return Ok(());
     }
@@ -258,8 +273,8 @@ pub(crate) async fn size(context: &Context, transaction: &Transaction) -> Result
 /// # Errors
 /// Those of [`notary`] and [`size`].
 pub(crate) async fn admissible(context: &Context, transaction: &Transaction) -> Result<(), FlowError> {
-    notary(context, transaction, &context.notaries().await?)?;
-    size(context, transaction).await
+    let notaries = context.notaries().await?;
+    size(context, transaction, notary(context, transaction, &notaries)?).await
 }
 
 /// Checks that a new transaction is of this network, and its notary one of the network's now.

@@ -98,7 +98,7 @@ pub(crate) async fn conclude(
 /// committed it can only be killed.
 pub(crate) const NOT_COMMITTED: [&str; 4] = ["refused", "invalid", "unexpected", "too_large"];
 /// How it fails when it has not looked.
-const NOT_ASKED: [&str; 3] = ["busy", "unknown_flow", "version"];
+const NOT_ASKED: [&str; 4] = ["busy", "unknown_flow", "version", "other_form"];
 
 /// Does this answer to the first question say that the notary has not committed the transaction? Not if its flow was
 /// killed or ended without an answer, or if its signature does not verify: it may have committed it before that.

@@ -115,9 +115,20 @@ pub async fn notarise(
             transaction.with(signature).map_err(|error| invalid(&error))
         }
         Answer::Conflict { state, consumed_by } => Err(FlowError::Conflict { state, consumed_by }),
-        Answer::OutsideTimeWindow { at } => Err(FlowError::OutsideTimeWindow { at_ms: at.as_millis() }),
+        Answer::OutsideTimeWindow { at } => Err(outside_time_window(transaction, at)),
         // It says of itself that it is another kind of notary than the network says: what it did is not known.
         Answer::Attested(_) | Answer::Proven(_) => Err(unexpected("the answer of a cluster".to_owned())),
+    }
+}
+
+/// What it means that a notary found a transaction outside its time window. Before the window that is no refusal: the
+/// notary remembers nothing of it and takes the transaction later, from whoever brings it.
+fn outside_time_window(transaction: &SignedTransaction, at: Timestamp) -> FlowError {
+    match transaction.transaction().time_window() {
+        Some(window) if window.from.is_some_and(|from| at < from) => FlowError::refused(format!(
+            "the notary takes the transaction {window}, and its time is {at}: it is asked again"
+        )),
+        _ => FlowError::OutsideTimeWindow { at_ms: at.as_millis() },
     }
 }
 
@@ -207,16 +218,14 @@ impl Responder for Notarise {
                 session.send(&answer).await;
             }
             Question::Whole(offer) if me.kind.is_validating() => {
-                let answer = whole(&context, &session, &me.party, offer, &notaries).await?;
+                let answer = whole(&context, &session, me, offer, &notaries).await?;
                 session.send(&Reply::Answer(answer)).await;
             }
             Question::Part { .. } => {
-                return Err(FlowError::refused("this notary validates: show the whole transaction"));
+                return Err(FlowError::OtherForm { wanted: "the whole transaction".to_owned() });
             }
             Question::Whole(_) => {
-                return Err(FlowError::refused(
-                    "this notary does not validate: show a tear-off, not the transaction",
-                ));
+                return Err(FlowError::OtherForm { wanted: "a tear-off".to_owned() });
             }
         }
         Ok(())
@@ -337,17 +346,17 @@ fn shown_beyond(tear_off: &TearOff, wanted: &[Group]) -> Option<Group> {
 async fn whole(
     context: &Context,
     session: &Session,
-    me: &Party,
+    me: &Notary,
     offer: Offer,
     notaries: &Notaries,
 ) -> Result<Answer, FlowError> {
     let Offer { transaction, history } = offer;
     let facts = Facts::of(&transaction);
-    facts.check(context.network(), me)?;
+    facts.check(context.network(), &me.party)?;
     // Cheap refusals first: nobody makes a notary fetch a history for what is not signed. What was committed when more
     // was allowed gets the answer that it got.
     if context.known(vec![transaction.id()]).await?.first() != Some(&true) {
-        check::size(context, transaction.transaction()).await?;
+        check::size(context, transaction.transaction(), me).await?;
     }
     check::parties(&transaction, &[], &[])?;
     context.step("Resolving");
@@ -363,7 +372,7 @@ async fn whole(
     check::identities(context, &ledger).await?;
     // Verified history is worth keeping even if this transaction comes too late.
     let mut verified = history.fresh;
-    let answer = facts.decide(context, &me.key, session.peer().clone()).await?;
+    let answer = facts.decide(context, &me.party.key, session.peer().clone()).await?;
     if let Answer::Signed(signature) = &answer {
         let signed = transaction.with(*signature).map_err(|error| invalid(&error))?;
         verified.push(std::sync::Arc::new(signed));

@@ -113,6 +113,22 @@ fn a_full_queue_to_a_member_that_is_away_holds_nobody_up() {
 }
 
 #[test]
+fn signatures_of_members_count_in_the_size_of_a_transaction() {
+    let mut world = world();
+    let paid = world.pay().unwrap();
+    let id: TransactionId = paid["transaction"].as_str().unwrap().parse().unwrap();
+    let bytes = world.network.transaction(&world.alice, &id).unwrap().encode().len() as u64;
+    // Two of three signatures fewer would do.
+    world.network.set_transaction_limit(bytes - 1);
+    let signed = world.network.signed(&world.alice).len();
+    let error = world.pay().unwrap_err();
+    assert!(matches!(error, FlowError::TooLarge { .. }), "{error}");
+    assert_eq!(world.network.signed(&world.alice).len(), signed);
+    world.network.set_transaction_limit(bytes + 100);
+    world.pay().unwrap();
+}
+
+#[test]
 fn the_limit_of_a_request_is_that_of_the_members() {
     assert_eq!(notarise::REQUEST_BYTES, tally_notary::Config::default().request_bytes);
 }

@@ -3,12 +3,18 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
+use std::time::Duration;
+
+use borsh::{BorshDeserialize, BorshSerialize};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tally_contracts::{Name, TransactionId};
-use tally_flows::{Commit, Context, Fate, FlowError, FlowId, Registry, Responder, Session};
+use tally_contracts::cash::{self, Coin};
+use tally_contracts::{Name, Role, SignedTransaction, TimeWindow, TransactionBuilder, TransactionId};
+use tally_flows::{Commit, Context, Fate, Filter, Flow, FlowError, FlowId, Registry, Responder, Session};
+use tally_protocols::check::contracts;
 use tally_protocols::notarise::{self, Question};
 use tally_protocols::testing::Network;
-use tally_protocols::{finalise, registry};
+use tally_protocols::{Final, finalise, registry};
 
 struct World {
     network: Network,
@@ -238,6 +244,103 @@ fn a_notary_that_fails_after_it_has_committed_is_asked_again() {
     world.network.restart(&notary, registry);
     world.deliver();
     world.arrived();
+}
+
+/// Pays all of the node's cash, from an hour after it was started on.
+struct PayLater;
+
+impl Flow for PayLater {
+    const NAME: &'static str = "PayLater";
+    const VERSION: u32 = 1;
+    const ARGUMENTS: &'static [(&'static str, &'static str)] = &[("to", "to whom")];
+    type Arguments = Payee;
+    type Output = Final;
+
+    async fn run(context: Context, Payee { to }: Payee) -> Result<Final, FlowError> {
+        let to = context.party(&to).await?;
+        let found = context.find(Filter { hold: true, limit: 1, ..Filter::default() }).await?;
+        let notary = found[0].state.notary.clone();
+        let coin = Coin::try_from(found[0].clone()).unwrap();
+        let amount = coin.cash.amount;
+        let me = context.me().key;
+        let from = context.now().await.saturating_add(HOUR);
+        let builder =
+            TransactionBuilder::new(context.network(), notary).time_window(TimeWindow::starting(from));
+        let builder = cash::pay(builder, &[coin], amount, to.key, me, 1).unwrap();
+        let transaction = builder.build(context.random("salt"), contracts()).unwrap();
+        let signature = context.sign(&me, Role::Party, transaction.id()).await?;
+        let signed = SignedTransaction::new(transaction, [signature]).unwrap();
+        let transaction = finalise::finalise(&context, signed, &[to], &[]).await?;
+        Ok(Final { transaction: transaction.id() })
+    }
+}
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+#[derive(Clone, Debug, BorshSerialize, BorshDeserialize, Serialize, Deserialize)]
+struct Payee {
+    to: Name,
+}
+
+#[test]
+fn what_a_notary_refuses_before_its_window_is_unknown_until_the_window_opens() {
+    for validating in [false, true] {
+        let mut world = world_with(registry, registry);
+        let alice = world.network.party_with("Early", || registry().flow::<PayLater>());
+        let notary = world.network.notary("Another", validating);
+        world.network.run(&alice, "CashIssue", json!({ "amount": "10.00 USD", "notary": notary })).unwrap();
+        let flow = world.network.start(&alice, "PayLater", json!({ "to": world.bob })).unwrap();
+        world.network.settle();
+        let error = world.network.result(&alice, flow).unwrap().unwrap_err();
+        assert!(matches!(error.fate(), Fate::Unknown(_)), "{error}");
+        let unknown = |world: &World| world.network.ledger(&alice, |ledger| ledger.unresolved.len());
+        let again = |world: &mut World| {
+            world.network.deliver_again(&alice);
+            world.network.settle();
+        };
+        // The notary remembers nothing of it, so that it may become final at any time after this.
+        again(&mut world);
+        assert_eq!((unknown(&world), world.network.cash(&world.bob, "USD", &alice)), (1, 0));
+        world.network.advance(3_600_000);
+        again(&mut world);
+        again(&mut world);
+        assert_eq!((unknown(&world), world.network.cash(&world.bob, "USD", &alice)), (0, 1000));
+    }
+}
+
+/// A notary of another kind than the network says.
+struct OfAnotherKind;
+
+impl Responder for OfAnotherKind {
+    const ANSWERS: &'static str = notarise::NAME;
+    const VERSION: u32 = notarise::VERSION;
+
+    async fn run(_: Context, session: Session) -> Result<(), FlowError> {
+        let _: Question = session.receive().await?;
+        Err(FlowError::OtherForm { wanted: "the whole transaction".to_owned() })
+    }
+}
+
+#[test]
+fn a_notary_that_changes_its_kind_makes_nothing_of_what_it_may_have_committed() {
+    // It commits as the one kind and is asked again as the other.
+    let mut world = world_with(registry, forgetful);
+    world.pay();
+    world.network.settle();
+    let notary = world.notary.clone();
+    world.network.restart(&notary, || Registry::new().responder::<OfAnotherKind>());
+    world.deliver();
+    assert_eq!((world.unknown().len(), world.has(&world.alice), world.has(&world.bob)), (1, 1000, 0));
+    world.network.restart(&notary, registry);
+    world.deliver();
+    world.arrived();
+    // One that is asked for the first time has not looked.
+    let mut world = world_with(registry, || Registry::new().responder::<OfAnotherKind>());
+    let flow = world.pay();
+    world.network.settle();
+    let error = world.outcome(flow).unwrap_err();
+    assert_eq!(error.fate(), Fate::Refused, "{error}");
+    assert!(error.to_string().contains("the whole transaction"), "{error}");
 }
 
 /// A notary that refuses.

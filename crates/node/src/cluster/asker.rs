@@ -6,7 +6,7 @@ use std::mem::discriminant;
 use std::sync::{Arc, Mutex};
 
 use alloy_primitives::Address;
-use tally_contracts::{PublicKey, Signature, TransactionId, encode};
+use tally_contracts::{Name, PublicKey, Signature, TransactionId, encode};
 use tally_crypto::Hash;
 use tally_notary::{
     Answer, Attestation, Client, Cluster, Collector, Config, Input, Outcome, Progress, Rejection, Request,
@@ -59,8 +59,8 @@ pub enum Undecided {
         /// How many answered.
         answered: usize,
     },
-    /// As many requests of this node are under way as may be.
-    #[error("too many requests of this node are under way")]
+    /// As many requests of this node, or of the one who asks, are under way as may be.
+    #[error("too many requests are under way: of this node, or of who asks")]
     Busy,
     /// The node stops.
     #[error("the node stops")]
@@ -86,34 +86,64 @@ impl Drop for Completion {
     }
 }
 
-/// Room for requests under way: other members give each client as much.
-struct Room {
+/// Requests under way and their bytes.
+#[derive(Clone, Copy, Default)]
+struct Load {
     requests: usize,
     bytes: usize,
-    held: Mutex<(usize, usize)>,
+}
+
+/// Room for requests under way: other members give each client as much.
+///
+/// Nobody who asks holds more than what is free, so that one takes half of the room at most, two a
+/// third each, and there is always some for another.
+struct Room {
+    limit: Load,
+    held: Mutex<Shares>,
+}
+
+#[derive(Default)]
+struct Shares {
+    all: Load,
+    by_asker: BTreeMap<Name, Load>,
 }
 
 /// Room that one submission holds.
 struct Held {
     room: Arc<Room>,
+    asker: Name,
     bytes: usize,
 }
 
 impl Room {
-    fn hold(self: &Arc<Self>, bytes: usize) -> Option<Held> {
+    fn hold(self: &Arc<Self>, asker: &Name, bytes: usize) -> Option<Held> {
         let mut held = lock(&self.held);
-        if held.0 >= self.requests || held.1 + bytes > self.bytes {
+        let all = Load { requests: held.all.requests + 1, bytes: held.all.bytes.saturating_add(bytes) };
+        let own = held.by_asker.get(asker).copied().unwrap_or_default();
+        let own = Load { requests: own.requests + 1, bytes: own.bytes.saturating_add(bytes) };
+        // What the asker held before is less than what was free.
+        if all.requests.saturating_add(own.requests) > self.limit.requests + 1
+            || all.bytes.saturating_add(own.bytes) > self.limit.bytes.saturating_add(bytes)
+            || all.bytes > self.limit.bytes
+        {
             return None;
         }
-        *held = (held.0 + 1, held.1 + bytes);
-        Some(Held { room: Arc::clone(self), bytes })
+        held.all = all;
+        held.by_asker.insert(asker.clone(), own);
+        Some(Held { room: Arc::clone(self), asker: asker.clone(), bytes })
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
         let mut held = lock(&self.room.held);
-        *held = (held.0 - 1, held.1 - self.bytes);
+        held.all = Load { requests: held.all.requests - 1, bytes: held.all.bytes - self.bytes };
+        if let Some(own) = held.by_asker.get_mut(&self.asker) {
+            *own = Load { requests: own.requests - 1, bytes: own.bytes - self.bytes };
+            if own.requests == 0 {
+                held.by_asker.remove(&self.asker);
+            }
+        }
     }
 }
 
@@ -159,8 +189,7 @@ impl Asker {
         let (own, own_heard) = mpsc::unbounded_channel();
         let (others, others_heard) = mpsc::channel(HEARD);
         let room = Arc::new(Room {
-            requests: config.share_requests,
-            bytes: config.share_bytes,
+            limit: Load { requests: config.share_requests, bytes: config.share_bytes },
             held: Mutex::default(),
         });
         let questions = Questions { submissions: submitted, own: own_heard, others: others_heard };
@@ -169,12 +198,13 @@ impl Asker {
 
     /// Requests under way.
     pub(super) fn under_way(&self) -> usize {
-        lock(&self.room.held).0
+        lock(&self.room.held).all.requests
     }
 
-    pub(super) fn submit(&self, request: Request, then: Box<dyn FnOnce(Decision) + Send>) {
+    /// `asker` has asked this member for it.
+    pub(super) fn submit(&self, asker: &Name, request: Request, then: Box<dyn FnOnce(Decision) + Send>) {
         let then = Completion(Some(then));
-        match self.room.hold(encode(&request).len()) {
+        match self.room.hold(asker, encode(&request).len()) {
             // One that finds nobody is told that the node stops.
             Some(held) => drop(self.submissions.send(Submission { request, then, held })),
             None => then.complete(Decision::Undecided(Undecided::Busy)),

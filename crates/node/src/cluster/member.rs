@@ -212,10 +212,11 @@ impl ClusterMember {
     /// one with them, until the answers say what became of it or `decide_ms` have passed.
     ///
     /// `request.commit.requester` has to be this node. An equal request that is under way is joined.
+    /// `asker` is who asked this node for it, and has a share of the room for requests under way.
     /// `then` is called once, whatever happens, on a thread of the runtime, or at once on that of
     /// the caller when there is no room; it has to be quick. Never blocks.
-    pub fn submit(&self, request: Request, then: impl FnOnce(Decision) + Send + 'static) {
-        self.asker.submit(request, Box::new(then));
+    pub fn submit(&self, asker: &Name, request: Request, then: impl FnOnce(Decision) + Send + 'static) {
+        self.asker.submit(asker, request, Box::new(then));
     }
 
     /// Why the member ended although it was not told to: it signs nothing more, and a person has to

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use tally_contracts::Timestamp;
+use tally_contracts::{Name, Timestamp};
 use tally_flows::{ClusterAnswer, FlowError, FlowId, Performed, Response};
 
 /// When a flow asks again at the latest; it is woken as soon as there is an answer.
@@ -15,8 +15,8 @@ pub type Decided = Box<dyn FnOnce(Result<ClusterAnswer, String>) + Send>;
 
 /// The clustered notary of which this node is a member.
 pub trait Submit: Send + Sync {
-    /// Has the cluster decide; does not block. `then` is called once, on any thread.
-    fn submit(&self, request: Arc<tally_notary::Request>, then: Decided);
+    /// Has the cluster decide what `asker` asks for; does not block. `then` is called once, on any thread.
+    fn submit(&self, asker: &Name, request: Arc<tally_notary::Request>, then: Decided);
 
     /// Why this node is no longer a member, if it has ended.
     fn failure(&self) -> Option<String> {
@@ -59,6 +59,7 @@ impl Submissions {
         flow: FlowId,
         now: Timestamp,
         request: &Arc<tally_notary::Request>,
+        asker: &Name,
     ) -> Performed {
         let Some(membership) = self.membership.get() else {
             return Response::Refused(FlowError::refused("this node runs no member of a clustered notary"))
@@ -74,7 +75,7 @@ impl Submissions {
                 submissions.decided(flow, decided);
             }
         };
-        membership.cluster.submit(request.clone(), Box::new(then));
+        membership.cluster.submit(asker, request.clone(), Box::new(then));
         // It may have been refused at once.
         self.take(flow).flatten().unwrap_or_else(|| Response::Later(now.saturating_add(LOOK)).into())
     }
@@ -128,13 +129,13 @@ impl Submissions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tally_contracts::{Name, TransactionId};
+    use tally_contracts::TransactionId;
 
     #[derive(Default)]
     struct Later(Mutex<Vec<Decided>>);
 
     impl Submit for Later {
-        fn submit(&self, _: Arc<tally_notary::Request>, then: Decided) {
+        fn submit(&self, _: &Name, _: Arc<tally_notary::Request>, then: Decided) {
             self.0.lock().unwrap().push(then);
         }
     }
@@ -142,7 +143,7 @@ mod tests {
     struct AtOnce;
 
     impl Submit for AtOnce {
-        fn submit(&self, _: Arc<tally_notary::Request>, then: Decided) {
+        fn submit(&self, _: &Name, _: Arc<tally_notary::Request>, then: Decided) {
             then(Err("too many wait".to_owned()));
         }
     }
@@ -159,7 +160,8 @@ mod tests {
     }
 
     fn ask(submissions: &Arc<Submissions>, flow: u8) -> Response {
-        submissions.ask(FlowId([flow; 16]), Timestamp::EPOCH, &request()).response
+        let asker = Name::new("Asker", "London", "GB").unwrap();
+        submissions.ask(FlowId([flow; 16]), Timestamp::EPOCH, &request(), &asker).response
     }
 
     #[test]

@@ -221,7 +221,8 @@ impl World {
     /// What will become of a request of the member `of`.
     pub(crate) fn submit(&self, of: usize, request: Request) -> Receiver<Decision> {
         let (sender, decision) = channel();
-        self.member(of).submit(request, move |decision| {
+        let asker = request.commit.requester.clone();
+        self.member(of).submit(&asker, request, move |decision| {
             let _ = sender.send(decision);
         });
         decision

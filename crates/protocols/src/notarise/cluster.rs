@@ -144,9 +144,7 @@ pub(super) async fn answer(
     question: Question,
 ) -> Result<Answer, FlowError> {
     let Question::Part { tear_off, consumed, consents } = &question else {
-        return Err(FlowError::refused(
-            "a clustered notary does not validate: show a tear-off, not the transaction",
-        ));
+        return Err(FlowError::OtherForm { wanted: "a tear-off".to_owned() });
     };
     let me = context.me();
     let facts = Facts::shown(tear_off)?;
@@ -156,7 +154,7 @@ pub(super) async fn answer(
         .ok_or_else(|| FlowError::refused(format!("{me} is no member of {}", facts.notary)))?;
     let (facts, _) = asked(context, session, &notary.party, tear_off, consumed, consents).await?;
     context.step("Deciding");
-    Ok(match context.submit(request(facts, me, &question)).await? {
+    Ok(match context.submit(request(facts, me, &question), session.peer()).await? {
         ClusterAnswer::Attested(signatures) => Answer::Attested(signatures),
         ClusterAnswer::Refused(answers) => Answer::Proven(answers),
     })

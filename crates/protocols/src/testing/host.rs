@@ -264,7 +264,7 @@ impl Host for Memory {
             Request::Recovered => {
                 Performed { response: Response::Done, writes: vec![LedgerWrite::Recovered] }
             }
-            Request::Submit(request) => match &state.cluster {
+            Request::Submit { request, .. } => match &state.cluster {
                 Some(cluster) => {
                     let mut cluster = cluster.lock().unwrap_or_else(PoisonError::into_inner);
                     match cluster.decide(request, now) {

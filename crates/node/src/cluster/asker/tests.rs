@@ -34,17 +34,22 @@ fn request(n: u8) -> Request {
 }
 
 fn submit(asker: &Asker, n: u8) -> Receiver<Decision> {
+    submit_for(asker, 9, n)
+}
+
+/// What node `by` asks this member for.
+fn submit_for(asker: &Asker, by: u8, n: u8) -> Receiver<Decision> {
     let (sender, decision) = channel();
-    asker.submit(request(n), Box::new(move |decision| drop(sender.send(decision))));
+    asker.submit(&name(by), request(n), Box::new(move |decision| drop(sender.send(decision))));
     decision
 }
 
 #[test]
 fn requests_under_way_are_bounded_and_each_is_told_its_end_once() {
-    let config = Config { share_requests: 2, ..Config::default() };
+    let config = Config { share_requests: 3, ..Config::default() };
     let (asker, questions) = Asker::new(&config);
-    let waiting = [1, 2].map(|n| submit(&asker, n));
-    assert_eq!(submit(&asker, 3).try_recv(), Ok(Decision::Undecided(Undecided::Busy)));
+    let waiting = [(8, 1), (9, 2)].map(|(by, n)| submit_for(&asker, by, n));
+    assert_eq!(submit_for(&asker, 8, 3).try_recv(), Ok(Decision::Undecided(Undecided::Busy)));
     assert_eq!(asker.under_way(), 2);
     drop(questions);
     for decision in waiting {
@@ -55,6 +60,28 @@ fn requests_under_way_are_bounded_and_each_is_told_its_end_once() {
     assert_eq!(submit(&asker, 4).try_recv(), Ok(Decision::Undecided(Undecided::Stopping)));
     let (asker, _questions) = Asker::new(&Config { share_bytes: 10, ..Config::default() });
     assert_eq!(submit(&asker, 5).try_recv(), Ok(Decision::Undecided(Undecided::Busy)), "of bytes");
+}
+
+#[test]
+fn one_that_asks_without_end_leaves_room_for_others() {
+    let (asker, _questions) = Asker::new(&Config { share_requests: 8, ..Config::default() });
+    let hold = |by: u8, count: u8| {
+        let asked = (0..count).map(|n| submit_for(&asker, by, n).try_recv());
+        asked.filter(|decision| *decision != Ok(Decision::Undecided(Undecided::Busy))).count()
+    };
+    assert_eq!(hold(7, 100), 4, "one alone has half of the room");
+    assert_eq!(hold(8, 100), 2, "the next has half of what is left");
+    assert_eq!(hold(7, 1), 0);
+    assert_eq!(hold(9, 100), 1);
+    assert_eq!(asker.under_way(), 7);
+    // The same of bytes.
+    let bytes = tally_contracts::encode(&request(1)).len();
+    let (asker, _questions) = Asker::new(&Config { share_bytes: 4 * bytes, ..Config::default() });
+    let hold = |by: u8| {
+        let asked = (0..100).map(|n| submit_for(&asker, by, n).try_recv());
+        asked.filter(|decision| *decision != Ok(Decision::Undecided(Undecided::Busy))).count()
+    };
+    assert_eq!((hold(7), hold(8)), (2, 1));
 }
 
 struct Asked<'a> {
