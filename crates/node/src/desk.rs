@@ -543,12 +543,17 @@ impl Host for Desk {
             Request::Consent(proposal) => self.consent(flow, now, proposal),
             Request::Parties => Response::Names(parts.network.parties()).into(),
             Request::Shared { with, after } => Response::Shared(self.shared(with, *after)?).into(),
-            Request::Consumers(_) if !self.is_notary => {
-                Response::Refused(FlowError::refused(format!("{} is not a notary", parts.me.name))).into()
-            }
             Request::Consumers(states) => {
-                let found = parts.store.consumed(states).map_err(trouble)?;
-                let by = found.into_iter().map(|found| found.map(|consumption| consumption.by));
+                let by_cluster = self.submissions.consumers(states);
+                if !self.is_notary && by_cluster.is_none() {
+                    let reason = format!("{} is not a notary", parts.me.name);
+                    return Ok(Response::Refused(FlowError::refused(reason)).into());
+                }
+                // A state is of one notary: of this node alone, or of the cluster.
+                let own = parts.store.consumed(states).map_err(trouble)?.into_iter();
+                let own = own.map(|found| found.map(|consumption| consumption.by));
+                let by_cluster = by_cluster.unwrap_or_else(|| vec![None; states.len()]);
+                let by = own.zip(by_cluster).map(|(own, by_cluster)| own.or(by_cluster));
                 Response::Consumers(by.collect()).into()
             }
             Request::Unconsumed { after } => Response::Unconsumed(self.unconsumed(after.clone())?).into(),

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use tally_contracts::{Name, Role, TransactionSignature};
+use tally_contracts::{Name, Role, StateRef, TransactionId, TransactionSignature};
 use tally_flows::ClusterAnswer;
 use tally_identity::tls::Tls;
 use tally_identity::{Identity, NetworkMap};
@@ -84,6 +84,12 @@ impl Submit for Member {
             }
             None => then(Err("the member stops".to_owned())),
         }
+    }
+
+    fn consumers(&self, states: &[StateRef]) -> Option<Vec<Option<TransactionId>>> {
+        let running = lock(&self.running);
+        let member = running.as_ref().filter(|member| member.failure().is_none())?;
+        Some(member.consumers(states))
     }
 
     fn failure(&self) -> Option<String> {

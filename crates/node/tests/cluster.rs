@@ -78,5 +78,29 @@ async fn cash_is_paid_through_a_cluster_also_while_a_member_is_away() {
     }
     let ended = a.flow(&flow).await.expect("the flow").outcome;
     assert!(matches!(ended, Some(Outcome::Completed(_)) | None), "{ended:?}");
+
+    // A payment of B to itself dies with its database, and the members know of it.
+    let to_itself = json!({ "amount": "7.00 USD", "to": name("PartyB").to_string(), "issuer": name("PartyA").to_string() });
+    let dead = run(&b, "CashPay", &to_itself).await;
+    drop(b);
+    tokio::task::block_in_place(|| {
+        world.stop(1);
+        std::fs::remove_dir_all(world.directory(1).join("data")).expect("the database is deleted");
+        world.start(1);
+    });
+    let b = world.client(1).await;
+    let began = Instant::now();
+    while world.nodes[1].as_ref().expect("it runs").core().recovery().is_none() {
+        assert!(began.elapsed() < Duration::from_secs(30), "the node does not notice");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let report = run(&b, "Recover", &json!({})).await;
+    assert_eq!((&report["unknown_states"], &report["incomplete"]), (&json!(0), &json!([])), "{report}");
+    let consumed = report["consumed"].as_array().expect("a list");
+    let is_dead = |state: &Value| state["by"] == dead["transaction"];
+    assert!(!consumed.is_empty() && consumed.iter().all(is_dead), "{report}");
+    let left = sum(&b).await;
+    assert!(left < 1_400, "{left}");
+    run(&b, "CashPay", &json!({ "amount": "1.00 USD", "to": name("PartyA").to_string() })).await;
     tokio::task::spawn_blocking(move || drop_all(world)).await.expect("an end");
 }

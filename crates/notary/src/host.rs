@@ -12,8 +12,8 @@ use tally_contracts::TransactionId;
 use thiserror::Error;
 
 use crate::{
-    Answer, BatchError, Client, Cluster, Config, Effect, Fault, Input, Judge, Message, OpenError, Rejection,
-    Replica, SignedAnswer, Storage, StorageError, Timer,
+    Answer, BatchError, Client, Cluster, Config, Consumptions, Effect, Fault, Input, Judge, Message,
+    OpenError, Rejection, Replica, SignedAnswer, Storage, StorageError, Timer,
 };
 
 /// How long the host waits at most before it looks around.
@@ -153,6 +153,12 @@ impl<S: Storage, T: Transport> Host<S, T> {
                 timers: BinaryHeap::new(),
             }),
         }
+    }
+
+    /// What the member has seen consumed: to be read while it runs.
+    #[must_use]
+    pub fn consumptions(&self) -> Consumptions {
+        self.replica.consumptions()
     }
 
     /// Runs until it is told to stop.

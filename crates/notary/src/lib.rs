@@ -39,6 +39,7 @@ pub use cluster::{Cluster, ClusterError, MEMBERS, Member};
 pub use collector::{Attestation, Collector, Progress};
 pub use host::{Host, HostError, Identity, Inbox, Told, Transport};
 pub use kind::NotaryKind;
+pub use memory::Consumptions;
 pub use message::Message;
 pub use pool::Client;
 pub use replica::{Config, Effect, Fault, Input, OpenError, Rejection, Replica, Timer};

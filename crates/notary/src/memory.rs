@@ -1,6 +1,7 @@
 //! What is consumed, and what follows from it for a request.
 
 use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use tally_contracts::{StateRef, Timestamp, TransactionId};
 
@@ -11,10 +12,27 @@ fn own_mark(transaction: TransactionId) -> StateRef {
     StateRef { transaction, index: u32::MAX }
 }
 
+/// What a member has seen consumed, for others to read while it works.
+#[derive(Clone, Debug, Default)]
+pub struct Consumptions(Arc<RwLock<HashMap<StateRef, TransactionId>>>);
+
+impl Consumptions {
+    /// By which transaction each of these states is consumed, as far as this member has carried batches out.
+    #[must_use]
+    pub fn consumers(&self, states: &[StateRef]) -> Vec<Option<TransactionId>> {
+        let consumed = self.read();
+        states.iter().map(|state| consumed.get(state).copied()).collect()
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, HashMap<StateRef, TransactionId>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// The states that were consumed, and by what. It follows from the batches alone.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
-    consumed: HashMap<StateRef, TransactionId>,
+    consumed: Consumptions,
     /// When transactions were refused whose window was not open yet. Whoever was told so may have
     /// used the states otherwise, or told a person that nothing was paid; a member that lies, or
     /// one that is behind, can bring the request again later. Other refusals stay what they are by
@@ -37,7 +55,7 @@ impl Memory {
         let outcomes =
             batch.requests.iter().map(|request| self.decide(&mut within, &request.commit, batch.time));
         let outcomes: Vec<Outcome> = outcomes.collect();
-        self.consumed.extend(within);
+        self.consumed.0.write().unwrap_or_else(PoisonError::into_inner).extend(within);
         for (request, outcome) in batch.requests.iter().zip(&outcomes) {
             let from = request.commit.time_window.and_then(|window| window.from);
             if let Outcome::OutsideTimeWindow { at } = *outcome
@@ -51,7 +69,12 @@ impl Memory {
 
     /// Whether this transaction was committed before.
     pub(crate) fn is_committed(&self, commit: &Commit) -> bool {
-        inputs(commit).iter().all(|state| self.consumed.get(state) == Some(&commit.transaction))
+        let consumed = self.consumed.read();
+        inputs(commit).iter().all(|state| consumed.get(state) == Some(&commit.transaction))
+    }
+
+    pub(crate) fn consumptions(&self) -> Consumptions {
+        self.consumed.clone()
     }
 
     /// A state that another transaction has consumed goes before the time. A transaction that was
@@ -63,7 +86,8 @@ impl Memory {
         time: Timestamp,
     ) -> Outcome {
         let inputs = inputs(commit);
-        let consumer = |state: &StateRef| within.get(state).or_else(|| self.consumed.get(state)).copied();
+        let consumed = self.consumed.read();
+        let consumer = |state: &StateRef| within.get(state).or_else(|| consumed.get(state)).copied();
         if inputs.iter().all(|state| consumer(state) == Some(commit.transaction)) {
             return Outcome::Committed;
         }

@@ -15,7 +15,7 @@ use tally_contracts::{Timestamp, encode};
 
 use crate::batch::{self, Batch, BatchError};
 use crate::cluster::Cluster;
-use crate::memory::Memory;
+use crate::memory::{Consumptions, Memory};
 use crate::message::Message;
 use crate::pool::{Client, Pool, Share, Source};
 use crate::request::{Judge, Request, Verdicts};
@@ -128,6 +128,12 @@ impl Replica {
     #[must_use]
     pub fn height(&self) -> u64 {
         self.tip.height
+    }
+
+    /// What it has seen consumed: to be read while it goes on.
+    #[must_use]
+    pub fn consumptions(&self) -> Consumptions {
+        self.memory.consumptions()
     }
 
     /// How many requests wait here to be ordered.

@@ -21,9 +21,9 @@ use std::time::Duration;
 use borsh::{BorshDeserialize, BorshSerialize};
 use serde::{Deserialize, Serialize};
 use tally_contracts::{Name, PublicKey, SignedTransaction, StateRef, TransactionId};
-use tally_flows::{Context, Flow, FlowError, Notaries, Responder, Session, Shared};
+use tally_flows::{Context, Flow, FlowError, Notaries, Notary, Responder, Session, Shared};
 
-use crate::check::contracts;
+use crate::check::{contracts, invalid};
 use crate::resolve::{Attachments, History, Offered, Reply};
 
 /// How long a peer has for each page, in milliseconds, unless it is said otherwise.
@@ -36,8 +36,11 @@ const WAITS: u32 = 40;
 const FOR_EACH_TRANSACTION: Duration = Duration::from_millis(20);
 /// How long a node that was asked waits for the next question.
 const UNHEARD: Duration = Duration::from_secs(600);
-/// Most pages that one peer gives in one session: more is no ledger that it shares with this node.
+/// Most pages that one peer gives: more is no ledger that it shares with this node.
 const PAGES: u32 = 100_000;
+/// After how many pages another session begins. What a flow remembers of a session is bounded, and grows with each
+/// transaction that comes in it.
+pub const PAGES_OF_A_SESSION: u32 = 100;
 
 /// Whom to ask, and how long to wait.
 #[derive(Clone, Debug, Default, BorshSerialize, BorshDeserialize, Serialize, Deserialize)]
@@ -163,12 +166,12 @@ async fn from_peer(
     wait: Duration,
     transactions: &mut u64,
 ) -> Result<(), FlowError> {
-    let opened = context.open(peer).await?;
+    let mut opened = context.open(peer).await?;
     let began = context.now().await;
     let mut session = opened.until(began.saturating_add(wait));
     let mut place = 0;
     session.send(&Question::Shared(place)).await;
-    for _ in 0..PAGES {
+    for page in 1..=PAGES {
         let Shared { transactions: named, next } = session.receive().await?;
         let distinct: BTreeSet<_> = named.iter().collect();
         if distinct.len() < named.len() {
@@ -208,9 +211,17 @@ async fn from_peer(
         };
         let now = context.now().await;
         session = opened.until(now.saturating_add(wait));
-        session.send(&Reply::Answer(question)).await;
         if next.is_none() && !brought {
+            session.send(&Reply::Answer(question)).await;
             return Ok(());
+        }
+        if page.is_multiple_of(PAGES_OF_A_SESSION) {
+            session.send(&Reply::Answer(Question::Nothing)).await;
+            opened = context.open(peer).await?;
+            session = opened.until(now.saturating_add(wait));
+            session.send(&question).await;
+        } else {
+            session.send(&Reply::Answer(question)).await;
         }
         let given = u32::try_from(*transactions).unwrap_or(u32::MAX);
         let patience = wait.saturating_mul(WAITS).saturating_add(FOR_EACH_TRANSACTION.saturating_mul(given));
@@ -278,37 +289,94 @@ async fn consumers(
     let Some(known) = notaries.named(notary) else {
         return Err(FlowError::refused(format!("{notary} is no notary of this network")));
     };
-    if known.kind.is_clustered() {
-        return Err(FlowError::refused("a clustered notary does not say yet what is consumed"));
-    }
     let mut consumed = Vec::new();
     for states in states.chunks(STATES) {
-        let found = if *notary == context.me().name {
-            context.consumers(states.to_vec()).await?
+        let found = if known.kind.is_clustered() {
+            by_cluster(context, known, sessions, states, wait).await?
         } else {
-            let question = Question::Consumers(states.to_vec());
-            let session = match sessions.get(notary) {
-                Some(Some(session)) => {
-                    session.send(&Reply::Answer(question)).await;
-                    session.clone()
-                }
-                Some(None) => return Err(FlowError::refused("it did not answer before")),
-                None => {
-                    let session = context.open(notary).await?;
-                    sessions.insert(notary.clone(), Some(session.clone()));
-                    session.send(&question).await;
-                    session
-                }
-            };
-            within(context, &session, wait).await.receive::<Vec<Option<TransactionId>>>().await?
+            by_node(context, sessions, notary, states, wait).await?
         };
-        if found.len() != states.len() {
-            let reason = format!("{} answers about {} states", found.len(), states.len());
-            return Err(FlowError::Unexpected { party: notary.clone(), reason });
-        }
         consumed.extend(states.iter().copied().zip(found).filter_map(|(state, by)| Some((state, by?))));
     }
     Ok(consumed)
+}
+
+/// By what these states are consumed, as one notary or one member of a cluster says: an answer for each.
+async fn by_node(
+    context: &Context,
+    sessions: &mut BTreeMap<Name, Option<Session>>,
+    node: &Name,
+    states: &[StateRef],
+    wait: Duration,
+) -> Result<Vec<Option<TransactionId>>, FlowError> {
+    if *node == context.me().name {
+        return context.consumers(states.to_vec()).await;
+    }
+    let question = Question::Consumers(states.to_vec());
+    let session = match sessions.get(node) {
+        Some(Some(session)) => {
+            session.send(&Reply::Answer(question)).await;
+            session.clone()
+        }
+        Some(None) => return Err(FlowError::refused("it did not answer before")),
+        None => {
+            let session = context.open(node).await?;
+            sessions.insert(node.clone(), Some(session.clone()));
+            session.send(&question).await;
+            session
+        }
+    };
+    let found = within(context, &session, wait).await.receive::<Vec<Option<TransactionId>>>().await?;
+    if found.len() != states.len() {
+        let reason = format!("{} answers about {} states", found.len(), states.len());
+        return Err(FlowError::Unexpected { party: node.clone(), reason });
+    }
+    Ok(found)
+}
+
+/// By what these states are consumed, as the members of a clustered notary say, of whom `f` may lie: what more than `f`
+/// of them say is true. Of `2f + 1` that answer, more than `f` have seen what the cluster has decided.
+///
+/// # Errors
+/// Fewer answer.
+async fn by_cluster(
+    context: &Context,
+    notary: &Notary,
+    sessions: &mut BTreeMap<Name, Option<Session>>,
+    states: &[StateRef],
+    wait: Duration,
+) -> Result<Vec<Option<TransactionId>>, FlowError> {
+    let cluster = notary.kind.cluster(context.network()).map_err(|error| invalid(&error))?;
+    let mut said: Vec<BTreeMap<TransactionId, usize>> = vec![BTreeMap::new(); states.len()];
+    let (mut answered, mut silent) = (0, Vec::new());
+    for member in cluster.members() {
+        match by_node(context, sessions, &member.name, states, wait).await {
+            Ok(found) => {
+                answered += 1;
+                for (said, by) in said.iter_mut().zip(found) {
+                    if let Some(by) = by {
+                        *said.entry(by).or_default() += 1;
+                    }
+                }
+            }
+            Err(error) => {
+                sessions.insert(member.name.clone(), None);
+                silent.push(format!("{}: {error}", member.name));
+            }
+        }
+    }
+    if answered < cluster.quorum() {
+        return Err(FlowError::refused(format!(
+            "{answered} of {} members answered, {} have to: {}",
+            cluster.members().len(),
+            cluster.quorum(),
+            silent.join("; ")
+        )));
+    }
+    let believed = |said: BTreeMap<TransactionId, usize>| {
+        said.into_iter().find(|(_, count)| *count > cluster.faulty()).map(|(by, _)| by)
+    };
+    Ok(said.into_iter().map(believed).collect())
 }
 
 /// Does a key take part in a transaction: does it have to sign it, or is it a participant of an output?

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Value, json};
-use tally_contracts::Name;
+use tally_contracts::{Name, TransactionId};
 use tally_flows::{Body, FlowError, Message, Shared};
+use tally_protocols::recover::PAGES_OF_A_SESSION;
 use tally_protocols::testing::{Event, Ledger, Network};
 
 fn pay(
@@ -208,6 +209,81 @@ fn a_peer_that_never_ends_is_given_up_and_the_others_complete_the_recovery() {
     assert_eq!(report["incomplete"][0]["party"], json!(alice), "{report}");
     assert!(report["incomplete"].as_array().unwrap().len() == 1, "{report}");
     assert_eq!(report["peers"][0]["party"], json!(carol), "{report}");
+}
+
+/// What a flow remembers of one session does not grow with a peer's ledger.
+#[test]
+fn a_long_recovery_takes_several_sessions() {
+    let (mut network, [alice, bob, _]) = world(false);
+    // Five transactions are on a page.
+    for _ in 0..5 * PAGES_OF_A_SESSION + 20 {
+        pay(&mut network, &alice, &bob, "0.01 USD", &alice).unwrap();
+    }
+    let before = books(&network, &bob);
+    let ended = network.outcomes(&alice).len();
+    network.replace_memory(&bob, Ledger::default());
+    let report = recover(&mut network, &bob);
+    assert_eq!(report["incomplete"], json!([]), "{report}");
+    assert_eq!(books(&network, &bob), before);
+    assert_eq!(network.outcomes(&alice).len(), ended + 2);
+}
+
+/// Members of a cluster say what is consumed; one of them lies both ways, one is away, and then two.
+#[test]
+fn what_a_cluster_has_consumed_is_what_more_than_one_third_of_its_members_say() {
+    let mut network = Network::new();
+    let alice = network.party("Alice");
+    let bob = network.party("Bob");
+    let members = network.cluster("Cluster", &["Member 1", "Member 2", "Member 3", "Member 4"]);
+    network.run(&alice, "CashIssue", json!({ "amount": "100.00 USD", "outputs": 4 })).unwrap();
+    pay(&mut network, &alice, &bob, "25.00 USD", &alice).unwrap();
+    let backup = network.backup(&alice);
+    let paid = pay(&mut network, &alice, &alice, "50.00 USD", &alice).unwrap();
+    network.replace_memory(&alice, backup.clone());
+    // The first says that what is consumed is not, and that what is not is consumed.
+    let (liar, victim) = (members[0].clone(), alice.clone());
+    network.set_tamper(Some(Box::new(move |from, to, bytes| {
+        let Ok(mut message) = Message::decode(bytes) else { return };
+        if (from, to) == (&liar, &victim)
+            && let Body::Data(payload) = &mut message.body
+            && let Ok(said) = borsh::from_slice::<Vec<Option<TransactionId>>>(payload)
+        {
+            let turned = |by: Option<TransactionId>| match by {
+                Some(_) => None,
+                None => Some(TransactionId::from_bytes([7; 32])),
+            };
+            *payload = borsh::to_vec(&said.into_iter().map(turned).collect::<Vec<_>>()).unwrap();
+            *bytes = message.encode();
+        }
+    })));
+    let report = recover(&mut network, &alice);
+    assert_eq!(report["unknown_states"], 0, "{report}");
+    let consumed = report["consumed"].as_array().unwrap();
+    assert!(
+        consumed.len() == 2 && consumed.iter().all(|state| state["by"] == paid["transaction"]),
+        "{report}"
+    );
+    assert_eq!(network.cash(&alice, "USD", &alice), 2_500);
+    // With one of the others away, three answer, of whom two are right.
+    network.replace_memory(&alice, backup.clone());
+    network.set_cut(&alice, &members[3], true);
+    let report = recover(&mut network, &alice);
+    assert_eq!(
+        (&report["unknown_states"], network.cash(&alice, "USD", &alice)),
+        (&json!(0), 2_500),
+        "{report}"
+    );
+    // Two members are too few.
+    network.replace_memory(&alice, backup);
+    network.set_cut(&alice, &members[2], true);
+    let report = recover(&mut network, &alice);
+    assert_eq!(
+        (&report["unknown_states"], network.cash(&alice, "USD", &alice)),
+        (&json!(3), 7_500),
+        "{report}"
+    );
+    let incomplete = report["incomplete"].to_string();
+    assert!(incomplete.contains("2 of 4 members answered, 3 have to"), "{report}");
 }
 
 /// Sessions with a node that lost its memory end: nobody waits for ever.

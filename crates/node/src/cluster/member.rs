@@ -10,11 +10,12 @@ use std::time::Duration;
 
 use alloy_primitives::Address;
 use tally_consensus::Keys;
-use tally_contracts::Name;
+use tally_contracts::{Name, StateRef, TransactionId};
 use tally_identity::tls::Tls;
 use tally_identity::{Identity, NodeKeys};
 use tally_notary::{
-    Answer, Client, Cluster, FileStorage, Host, Identity as MemberIdentity, Judge, Request, TransactionForm,
+    Answer, Client, Cluster, Consumptions, FileStorage, Host, Identity as MemberIdentity, Judge, Request,
+    TransactionForm,
 };
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -61,6 +62,7 @@ pub struct ClusterMember {
     asker: Asker,
     links: Arc<Links>,
     intake: Arc<Intake>,
+    consumptions: Consumptions,
     address: SocketAddr,
     failure: Arc<Mutex<Option<String>>>,
     stop: watch::Sender<bool>,
@@ -151,6 +153,7 @@ impl ClusterMember {
         let replica = MemberIdentity { cluster: Arc::clone(&cluster), keys: Arc::new(voter), sign };
         let ways = transport::Ways::new(Arc::clone(&links), asker.clone());
         let host = Host::open(replica, config, judge, storage, ways)?;
+        let consumptions = host.consumptions();
 
         let address = section.listen;
         let listener = {
@@ -193,7 +196,17 @@ impl ClusterMember {
             tokio::spawn(asker::run(questions, ways, stopped));
         }
         tracing::info!(member = %me, %address, others = links.peers().count(), "the node is a member of a clustered notary");
-        Ok(Self { asker, links, intake, address, failure, stop, host: Some(host), ended: Mutex::new(ended) })
+        Ok(Self {
+            asker,
+            links,
+            intake,
+            consumptions,
+            address,
+            failure,
+            stop,
+            host: Some(host),
+            ended: Mutex::new(ended),
+        })
     }
 
     /// Where it listens for the other members.
@@ -217,6 +230,13 @@ impl ClusterMember {
     /// the caller when there is no room; it has to be quick. Never blocks.
     pub fn submit(&self, asker: &Name, request: Request, then: impl FnOnce(Decision) + Send + 'static) {
         self.asker.submit(asker, request, Box::new(then));
+    }
+
+    /// By which transactions these states are consumed, as far as this member has seen: more than `f` members that say
+    /// the same are right.
+    #[must_use]
+    pub fn consumers(&self, states: &[StateRef]) -> Vec<Option<TransactionId>> {
+        self.consumptions.consumers(states)
     }
 
     /// Why the member ended although it was not told to: it signs nothing more, and a person has to

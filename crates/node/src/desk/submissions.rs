@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use tally_contracts::{Name, Timestamp};
+use tally_contracts::{Name, StateRef, Timestamp, TransactionId};
 use tally_flows::{ClusterAnswer, FlowError, FlowId, Performed, Response};
 
 /// When a flow asks again at the latest; it is woken as soon as there is an answer.
@@ -17,6 +17,12 @@ pub type Decided = Box<dyn FnOnce(Result<ClusterAnswer, String>) + Send>;
 pub trait Submit: Send + Sync {
     /// Has the cluster decide what `asker` asks for; does not block. `then` is called once, on any thread.
     fn submit(&self, asker: &Name, request: Arc<tally_notary::Request>, then: Decided);
+
+    /// By which transactions these states are consumed, as far as this member has seen; `None` if it has ended.
+    fn consumers(&self, states: &[StateRef]) -> Option<Vec<Option<TransactionId>>> {
+        let _ = states;
+        None
+    }
 
     /// Why this node is no longer a member, if it has ended.
     fn failure(&self) -> Option<String> {
@@ -80,6 +86,11 @@ impl Submissions {
         self.take(flow).flatten().unwrap_or_else(|| Response::Later(now.saturating_add(LOOK)).into())
     }
 
+    /// What the member has seen of these states; `None` where there is none.
+    pub(crate) fn consumers(&self, states: &[StateRef]) -> Option<Vec<Option<TransactionId>>> {
+        self.membership.get()?.cluster.consumers(states)
+    }
+
     /// Why the member ended, if it did.
     pub(crate) fn failure(&self) -> Option<String> {
         self.membership.get()?.cluster.failure()
@@ -129,7 +140,6 @@ impl Submissions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tally_contracts::TransactionId;
 
     #[derive(Default)]
     struct Later(Mutex<Vec<Decided>>);

@@ -44,6 +44,11 @@ impl Agreed {
         })
     }
 
+    /// By what a state is consumed.
+    pub(super) fn consumer(&self, state: &StateRef) -> Option<TransactionId> {
+        self.consumed.get(state).copied()
+    }
+
     fn outcome(&mut self, commit: &Commit, now: Timestamp) -> Outcome {
         let mut states = commit.inputs.iter().chain(&commit.references);
         let taken = states.find_map(|state| Some((*state, *self.consumed.get(state)?)));

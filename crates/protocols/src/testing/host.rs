@@ -247,6 +247,11 @@ impl Host for Memory {
                 Response::Names(state.parties.iter().map(|party| party.name.clone()).collect()).into()
             }
             Request::Shared { with, after } => Response::Shared(state.now.shared(with, *after)).into(),
+            Request::Consumers(states) if state.cluster.is_some() => {
+                let cluster = state.cluster.as_ref().expect("it is a member");
+                let cluster = cluster.lock().unwrap_or_else(PoisonError::into_inner);
+                Response::Consumers(states.iter().map(|asked| cluster.consumer(asked)).collect()).into()
+            }
             Request::Consumers(_) if state.notaries.named(&self.me.name).is_none() => {
                 Response::Refused(FlowError::refused(format!("{} is not a notary", self.me))).into()
             }
