@@ -10,7 +10,7 @@ use alloy_primitives::Address;
 use anyhow::{Context, bail, ensure};
 use std::path::{Path, PathBuf};
 use tally_bench::table::{self, Align, Table};
-use tally_contracts::Timestamp;
+use tally_contracts::{Party, Timestamp};
 use tally_identity::{
     Lifetimes, Manager, NetworkFolder, NetworkMap, NetworkMapKey, NetworkParameters, Notary, NotaryKind,
     Reason, Request, Root, SignedParameters, bootstrap, system_now,
@@ -107,7 +107,38 @@ pub(super) struct AddNotary {
     #[arg(value_name = "NAME[:validating]")]
     notary: NotaryArgument,
     #[command(flatten)]
+    replacement: Replacement,
+    #[command(flatten)]
     announcement: Announcement,
+}
+
+/// What becomes of a notary of the same name.
+#[derive(Debug, clap::Args)]
+struct Replacement {
+    /// Replace a notary of that name which has another key. Nothing under its present key can be spent after that
+    #[arg(long)]
+    replace_key: bool,
+}
+
+impl Replacement {
+    /// # Errors
+    /// There is such a notary, and it is not to be replaced.
+    fn check(&self, map: &NetworkMap, notary: &Party) -> anyhow::Result<()> {
+        let parameters = map.parameters();
+        let present = parameters.notaries.iter().find(|present| present.party.name == notary.name);
+        if let Some(present) = present.filter(|present| present.party.key != notary.key)
+            && !self.replace_key
+        {
+            bail!(
+                "{} is a notary with the key {} now, and would have the key {}: nothing under the present key could be \
+                 spent any more; choose another name, or say --replace-key",
+                notary.name,
+                present.party.key,
+                notary.key
+            );
+        }
+        Ok(())
+    }
 }
 
 /// Arguments of `tally network authority parameters`.
@@ -147,6 +178,8 @@ pub(super) struct AddCluster {
     /// A member: the node, and the address of its voting key as `tally node publish --voter` tells it. 4, 7, 10 … of them
     #[arg(long, value_name = "NAME=0xADDRESS", required = true)]
     member: Vec<MemberArgument>,
+    #[command(flatten)]
+    replacement: Replacement,
     #[command(flatten)]
     announcement: Announcement,
 }
@@ -315,6 +348,7 @@ impl AddNotary {
                 "{name} has no notary service yet; its operator makes one with `tally node publish DIR --notary`"
             )
         };
+        self.replacement.check(&map, &party)?;
         let from = self.announcement.announce(&network, connection, &map, now, |parameters| {
             parameters.put_notary(Notary { party, kind: NotaryKind::alone(validating) });
         })?;
@@ -406,6 +440,7 @@ impl AddCluster {
         let members: Vec<Member> = members.collect::<anyhow::Result<_>>()?;
         let count = members.len();
         let notary = Notary::clustered(trust.network(), name.clone(), members)?;
+        self.replacement.check(&map, &notary.party)?;
         let from = self
             .announcement
             .announce(&network, connection, &map, now, |parameters| parameters.put_notary(notary))?;

@@ -268,6 +268,14 @@ fn a_network_is_certified_step_by_step() {
     eventually("the announcement", || shown().contains("epoch 4, announced, in force from").then_some(()));
     let accepted = run(&["node", "parameters", "accept", &at("PartyA"), "4", "--json"]).well();
     assert!(accepted.contains("\"accepted\":[2,3,4]"), "{accepted}");
+    // A notary with another key strands all that is under its present one.
+    for file in ["identity/notary.key", "identity/notary.pem"] {
+        std::fs::remove_file(std::path::Path::new(&at("Notary")).join(file)).unwrap();
+    }
+    run(&["node", "publish", &at("Notary"), "--notary"]).well();
+    let replace = ["network", "authority", "notary", network, "Notary:validating"];
+    run(&replace).failed(2, &["nothing under the present key could be spent", "--replace-key"]);
+    run(&[&replace[..], &["--replace-key"]].concat()).failed(2, &["announced already"]);
     nodes.into_iter().for_each(Node::stop);
     terminate(map.child.id());
     map.end().well();
