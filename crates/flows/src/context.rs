@@ -16,8 +16,8 @@ use crate::cell::{Cell, Next, SessionState, Waiting};
 use crate::journal::Step;
 use crate::message::{Body, encode};
 use crate::service::{
-    ClusterAnswer, Commit, Committed, Filter, Notaries, Proposal, Rate, Request, Response, Selection, Shared,
-    Trouble, Unconsumed,
+    ClusterAnswer, Commit, Committed, Filter, Notaries, Proposal, Rate, Reach, Request, Response, Selection,
+    Shared, Trouble, Unconsumed,
 };
 use crate::{FlowError, FlowId, Message, SessionId};
 
@@ -420,19 +420,29 @@ impl Context {
         self.done(Request::Consent(proposal)).await
     }
 
-    /// Whether what is sent to `peer` now leaves without waiting for room in the queue to it. A flow that may ask somebody
-    /// else as well does not wait.
-    pub async fn has_room(&self, peer: &Name) -> bool {
+    /// How what is sent to `peer` now arrives. A flow that may ask somebody else as well waits neither for room in a queue
+    /// nor for one that is away.
+    pub async fn reach(&self, peer: &Name) -> Reach {
         let host = self.0.host.clone();
         self.once(|state| match state.next() {
             Next::First => {
-                let has_room = host.has_room(peer);
-                state.did(Step::Chose(u32::from(!has_room)));
-                Some(has_room)
+                let (reach, chosen) = if !host.has_room(peer) {
+                    (Reach::Full, 1)
+                } else if host.is_silent(peer) {
+                    (Reach::Silent, 2)
+                } else {
+                    (Reach::Open, 0)
+                };
+                state.did(Step::Chose(chosen));
+                Some(reach)
             }
             Next::Again(Step::Chose(chosen)) => {
                 state.cursor += 1;
-                Some(chosen == 0)
+                Some(match chosen {
+                    0 => Reach::Open,
+                    1 => Reach::Full,
+                    _ => Reach::Silent,
+                })
             }
             Next::Again(step) => {
                 state.disagrees(&step, &format!("look for room in the queue to {peer}"));

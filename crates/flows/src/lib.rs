@@ -41,6 +41,6 @@ pub use message::{Body, Message, MessageError};
 pub use registry::{Description, Flow, Registry, Responder};
 pub use service::{
     AttachmentPart, ClusterAnswer, Commit, Committed, Filter, Host, LedgerWrite, Notaries, Notary, Performed,
-    Proposal, Purchase, Rate, Request, Response, Selection, Shared, Trouble, Unconsumed,
+    Proposal, Purchase, Rate, Reach, Request, Response, Selection, Shared, Trouble, Unconsumed,
 };
 pub use tally_notary::NotaryKind;

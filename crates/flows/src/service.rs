@@ -468,6 +468,17 @@ pub enum Trouble {
     Lasting(String),
 }
 
+/// How a peer takes what is sent to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// It takes messages, as far as this node knows.
+    Open,
+    /// The queue to it is full: who sends has to wait.
+    Full,
+    /// It has taken nothing for a while: it is away, or cannot be reached.
+    Silent,
+}
+
 /// The node, as the engine sees it. Called from the threads that run flows; none of these may block for long.
 pub trait Host: Send + Sync {
     /// Carries out a request of a flow.
@@ -489,6 +500,12 @@ pub trait Host: Send + Sync {
 
     /// May more be sent to `peer`, or is its queue full?
     fn has_room(&self, peer: &Name) -> bool;
+
+    /// Has `peer` taken nothing for a while of what waits for it?
+    fn is_silent(&self, peer: &Name) -> bool {
+        let _ = peer;
+        false
+    }
 
     /// Was this flow ever started here? Asked only of flows that the engine does not hold.
     ///

@@ -594,7 +594,7 @@ impl Core {
 
     /// A peer has all messages up to a number.
     pub fn acknowledged(&self, peer: &Name, up_to: u64) {
-        let news = lock(&self.desk.outbound).acknowledged(peer, up_to);
+        let news = lock(&self.desk.outbound).acknowledged(peer, up_to, (self.parts().clock)());
         if news {
             self.desk.queue.soon();
             self.engine.room();

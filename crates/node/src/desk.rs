@@ -596,6 +596,10 @@ impl Host for Desk {
         lock(&self.outbound).waiting_bytes(peer) < self.parts.queue_bytes
     }
 
+    fn is_silent(&self, peer: &Name) -> bool {
+        lock(&self.outbound).is_silent(peer, (self.parts.clock)())
+    }
+
     fn is_known(&self, flow: FlowId) -> Result<bool, Trouble> {
         // Asked for on threads of the network too, on which a database must not be waited for otherwise.
         tokio::task::block_in_place(|| self.parts.store.flow(flow.0))

@@ -91,14 +91,17 @@ fn payments_go_on_without_any_one_member() {
 }
 
 #[test]
-fn a_full_queue_to_a_member_that_is_away_holds_nobody_up() {
+fn a_member_that_is_away_holds_nobody_up_once_that_is_known() {
     let mut clocks = Vec::new();
-    for away in 0..=MEMBERS.len() {
+    for (away, is_full) in (0..=MEMBERS.len()).flat_map(|away| [(away, true), (away, false)]) {
         let mut world = world();
         if let Some(member) = world.members.get(away).cloned() {
             let alice = world.alice.clone();
+            if !is_full {
+                world.cut(away, true);
+            }
             world.network.switch(&alice, |switches| {
-                switches.no_room_for.insert(member);
+                if is_full { &mut switches.no_room_for } else { &mut switches.silent }.insert(member);
             });
         }
         for _ in 0..8 {
@@ -110,6 +113,17 @@ fn a_full_queue_to_a_member_that_is_away_holds_nobody_up() {
     // The last world is one in which nobody is away.
     clocks.dedup();
     assert_eq!(clocks.len(), 1, "no time was lost: {clocks:?}");
+}
+
+/// It was this node that could not be heard for a while: nobody has taken anything, and everybody is asked.
+#[test]
+fn members_that_are_all_silent_are_asked_all_the_same() {
+    let mut world = world();
+    let (alice, members) = (world.alice.clone(), world.members.clone());
+    world.network.switch(&alice, |switches| switches.silent.extend(members));
+    let before = world.network.now();
+    world.pay().unwrap();
+    assert_eq!((world.has(&world.bob), world.network.now()), (100, before));
 }
 
 #[test]

@@ -460,12 +460,13 @@ impl Desk {
         let mut sends = Vec::new();
         let mut spans = Vec::with_capacity(units.len());
         {
+            let now = (self.parts.clock)();
             let mut outbound = lock(&self.outbound);
             for unit in &mut units {
                 let first = writes.len();
                 writes.append(&mut unit.writes);
                 for (peer, message) in unit.sends.drain(..) {
-                    let number = outbound.number(&peer, message.len());
+                    let number = outbound.number(&peer, message.len(), now);
                     writes.push(Write::Send { peer: peer.clone(), number, message: message.clone() });
                     sends.push((peer, number, message));
                 }

@@ -1,8 +1,9 @@
 //! The queues to peers: numbers given out, and how much waits.
 
 use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
-use tally_contracts::Name;
+use tally_contracts::{Name, Timestamp};
 use tally_messaging::QueueId;
 
 #[derive(Default)]
@@ -14,9 +15,14 @@ struct Queue {
     /// Bytes of messages above `acknowledged` that this process has sent; what was there before counts as nothing.
     bytes: u64,
     sizes: BTreeMap<u64, u64>,
+    /// Since when the peer has taken nothing, while something that this process sent waits for it.
+    waits_since: Option<Timestamp>,
     /// Its name, if it was set anew; otherwise it is called like the database's life.
     name: Option<QueueId>,
 }
+
+/// How long a peer takes nothing until it counts as silent: many times what one that works needs.
+const SILENCE: Duration = Duration::from_secs(1);
 
 /// What is known of the queues to peers.
 #[derive(Default)]
@@ -63,25 +69,27 @@ impl Outbound {
     }
 
     /// The number of the next message to a peer.
-    pub(crate) fn number(&mut self, peer: &Name, bytes: usize) -> u64 {
+    pub(crate) fn number(&mut self, peer: &Name, bytes: usize, now: Timestamp) -> u64 {
         if !self.queues.contains_key(peer) {
             self.queues.insert(peer.clone(), Queue::default());
         }
         let queue = self.queues.get_mut(peer).expect("it was inserted");
         queue.sent += 1;
         queue.bytes += bytes as u64;
+        queue.waits_since.get_or_insert(now);
         queue.sizes.insert(queue.sent, bytes as u64);
         queue.sent
     }
 
     /// A peer has everything up to a number; `true` when that is news.
-    pub(crate) fn acknowledged(&mut self, peer: &Name, up_to: u64) -> bool {
+    pub(crate) fn acknowledged(&mut self, peer: &Name, up_to: u64, now: Timestamp) -> bool {
         let Some(queue) = self.queues.get_mut(peer) else { return false };
         let up_to = up_to.min(queue.sent);
         if up_to <= queue.acknowledged {
             return false;
         }
         queue.acknowledged = up_to;
+        queue.waits_since = (up_to < queue.sent).then_some(now);
         let kept = queue.sizes.split_off(&(up_to + 1));
         let freed: u64 = std::mem::replace(&mut queue.sizes, kept).into_values().sum();
         queue.bytes -= freed;
@@ -91,6 +99,12 @@ impl Outbound {
 
     pub(crate) fn take_acknowledged(&mut self) -> BTreeMap<Name, u64> {
         std::mem::take(&mut self.acknowledged)
+    }
+
+    /// Whether a peer has taken nothing for a while of what waits for it.
+    pub(crate) fn is_silent(&self, peer: &Name, now: Timestamp) -> bool {
+        let since = self.queues.get(peer).and_then(|queue| queue.waits_since);
+        since.is_some_and(|since| now.since(since) >= SILENCE)
     }
 
     /// Bytes that wait for a peer.
@@ -113,5 +127,28 @@ impl Outbound {
         if let Some(queue) = self.queues.get_mut(peer) {
             queue.durable = queue.durable.max(number);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_is_silent_that_takes_nothing_of_what_waits_until_it_takes_something() {
+        let peer = Name::new("Peer", "London", "GB").expect("a name");
+        let at = Timestamp::from_millis;
+        let mut outbound = Outbound::default();
+        outbound.restore(peer.clone(), 7, 3);
+        assert!(!outbound.is_silent(&peer, at(9_000)), "nothing was sent since the start");
+        assert_eq!(outbound.number(&peer, 10, at(9_000)), 8);
+        assert_eq!(outbound.number(&peer, 10, at(9_900)), 9);
+        assert!(!outbound.is_silent(&peer, at(9_999)));
+        assert!(outbound.is_silent(&peer, at(10_000)));
+        assert!(outbound.acknowledged(&peer, 8, at(10_000)));
+        assert!(!outbound.is_silent(&peer, at(10_500)));
+        assert!(outbound.is_silent(&peer, at(11_000)));
+        assert!(outbound.acknowledged(&peer, 9, at(11_000)));
+        assert!(!outbound.is_silent(&peer, at(99_000)), "nothing waits");
     }
 }

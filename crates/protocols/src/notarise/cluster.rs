@@ -13,10 +13,11 @@
 //! nothing, makes the next member be asked: it may be a lie, or another member may know better. A member that lies costs
 //! time, and a transaction about which nobody gave proof in time is of unknown fate.
 
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use tally_contracts::{CompositeKey, NetworkId, Party, Role, SignedTransaction, encode};
-use tally_flows::{ClusterAnswer, Context, FlowError, Notaries, Notary, Session};
+use tally_flows::{ClusterAnswer, Context, FlowError, Notaries, Notary, Reach, Session};
 use tally_notary::{
     Cluster, Collector, Commit, Judge, Outcome, Progress, Request, TransactionForm, Unfounded,
 };
@@ -62,10 +63,20 @@ pub(super) async fn ask(
     let mut patience = FIRST_PATIENCE;
     for _ in 0..ROUNDS {
         let round = context.now().await;
-        for member in members.iter().cycle().skip(first).take(members.len()) {
-            // A member that is away for long does not hold up those who can ask another one.
-            if !context.has_room(&member.name).await {
-                continue;
+        // A member that is away does not hold up those who can ask another one: it is asked last, in case that it is this
+        // node that cannot be heard.
+        let mut order: VecDeque<_> = members.iter().cycle().skip(first).take(members.len()).collect();
+        let mut silent = BTreeSet::new();
+        while let Some(member) = order.pop_front() {
+            match context.reach(&member.name).await {
+                Reach::Open => {}
+                Reach::Full => continue,
+                Reach::Silent => {
+                    if silent.insert(&member.name) {
+                        order.push_back(member);
+                        continue;
+                    }
+                }
             }
             let until = context.now().await.saturating_add(patience);
             let answer = match context.open_as(&member.name, NAME, VERSION).await {

@@ -34,6 +34,8 @@ pub struct Switches {
     pub no_room: bool,
     /// The queues to these have none.
     pub no_room_for: BTreeSet<Name>,
+    /// These have taken nothing for a while.
+    pub silent: BTreeSet<Name>,
 }
 
 /// What waits to become durable, in order.
@@ -309,6 +311,10 @@ impl Host for Memory {
     fn has_room(&self, peer: &Name) -> bool {
         let state = self.state();
         !state.switches.no_room && !state.switches.no_room_for.contains(peer)
+    }
+
+    fn is_silent(&self, peer: &Name) -> bool {
+        self.state().switches.silent.contains(peer)
     }
 
     fn is_known(&self, flow: FlowId) -> Result<bool, Trouble> {
