@@ -11,7 +11,9 @@ use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, keccak256};
 
+use crate::block::Block;
 use crate::message::{Message, Packet};
+use crate::rlp::DecodeError;
 use crate::seal::Keys;
 
 use absent::Absent;
@@ -55,6 +57,28 @@ struct Shared {
     absent: Absent,
     timers: u64,
     transactions: bool,
+    /// The last block whose body was found to be its header's. The same one comes from many.
+    bound: Option<Block>,
+}
+
+impl Shared {
+    /// Checks that a block's body is the one that its header stands for, before anything is remembered of its
+    /// hash: every verdict, vote and seal is about the hash. EEA QBFT takes for granted that two blocks of one digest are
+    /// one (`node_auxiliary_functions.dfy`, `lemmaDigest`); by its header alone a block does not keep that.
+    fn bind(&mut self, block: &Block) -> Result<(), DecodeError> {
+        let known = self.bound.as_ref().is_some_and(|bound| {
+            let (a, b) = (bound.header(), block.header());
+            let same_roots = a.transactions_root == b.transactions_root
+                && a.ommers_hash == b.ommers_hash
+                && a.withdrawals_root == b.withdrawals_root;
+            same_roots && bound.body() == block.body()
+        });
+        if !known {
+            self.config.bodies.check(block)?;
+            self.bound = Some(block.clone());
+        }
+        Ok(())
+    }
 }
 
 /// One step: the time, and where effects go.
@@ -89,7 +113,15 @@ impl Engine {
     pub fn new(config: Config, keys: Arc<dyn Keys>) -> Self {
         let seen = Seen::new(config.limits.duplicate_messages);
         let me = keys.address();
-        let shared = Shared { config, keys, me, absent: Absent::default(), timers: 0, transactions: false };
+        let shared = Shared {
+            config,
+            keys,
+            me,
+            absent: Absent::default(),
+            timers: 0,
+            transactions: false,
+            bound: None,
+        };
         Self { shared, height: None, record: None, future: Future::default(), seen }
     }
 
@@ -220,6 +252,13 @@ impl Engine {
             if view.height == number {
                 out.push(Effect::Misbehaviour { peer: from, what: Misbehaviour::NoValidator(author) });
             }
+            return;
+        }
+        if let Some(block) = message.block()
+            && let Err(problem) = self.shared.bind(block)
+        {
+            // Not seen, not kept, nothing said of its hash: the same header may come with its own body yet.
+            out.push(Effect::Misbehaviour { peer: from, what: Misbehaviour::Body(problem) });
             return;
         }
         self.shared.absent.heard(author);

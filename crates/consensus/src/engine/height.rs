@@ -65,6 +65,14 @@ pub(super) struct Height {
     early_timer: Option<Timer>,
 }
 
+/// The round change that is prepared in the highest round: block and proof of a proposal are both its own. Of several in
+/// one round any will do: their evidence was checked and their bodies are bound to the one digest.
+fn highest(evidence: &[RoundChange]) -> Option<&RoundChange> {
+    let prepared =
+        |change: &&RoundChange| change.signed.payload.prepared.as_ref().map(|prepared| prepared.round);
+    evidence.iter().filter(|change| prepared(change).is_some()).max_by_key(prepared)
+}
+
 impl Height {
     pub(super) fn new(head: Head, mute: bool) -> Self {
         Self {
@@ -363,10 +371,8 @@ impl Height {
         if self.round > 0 && evidence.len() < self.head.validators.quorum() {
             return;
         }
-        let claims = evidence.iter().filter_map(|change| {
-            Some((change.signed.payload.prepared.as_ref()?.round, change.block.as_ref()?))
-        });
-        let again = claims.max_by_key(|(round, _)| *round).map(|(_, block)| block.with_round(view.round));
+        let again = highest(&evidence).and_then(|change| change.block.as_ref());
+        let again = again.map(|block| block.with_round(view.round));
         // Kept while a block is built: their authors may move on, and others say more, in the meantime.
         self.own.evidence = evidence;
         match again {
@@ -421,7 +427,8 @@ impl Height {
             Ok(block) => block,
             Err(error) => return step.blame(step.shared.me, Misbehaviour::OwnBlock(error)),
         };
-        if let Err(what) = self.check_block(step, view, &block) {
+        let bound = step.shared.bind(&block).map_err(Misbehaviour::Body);
+        if let Err(what) = bound.and_then(|()| self.check_block(step, view, &block)) {
             return step.blame(step.shared.me, what);
         }
         self.verdicts.insert(block.hash(), Verdict::Valid);
@@ -433,10 +440,7 @@ impl Height {
         let view = self.view();
         let Some(seal) = self.sign(step, proposal_hash(protocol, view, &block)) else { return };
         let evidence = std::mem::take(&mut self.own.evidence);
-        let highest = evidence
-            .iter()
-            .max_by_key(|change| change.signed.payload.prepared.as_ref().map(|prepared| prepared.round));
-        let prepares = highest.map(|change| change.prepares.clone()).unwrap_or_default();
+        let prepares = highest(&evidence).map(|change| change.prepares.clone()).unwrap_or_default();
         let prepared = evidence.iter().any(|change| change.signed.payload.prepared.is_some());
         let round_changes = evidence.into_iter().map(|change| change.signed).collect();
         let proposal = Proposal { view, block: block.clone(), seal, round_changes, prepares };
