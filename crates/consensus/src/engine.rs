@@ -18,7 +18,7 @@ use crate::seal::Keys;
 
 use absent::Absent;
 use future::{Future, Seen};
-use height::Height;
+use height::{Heard, Height};
 use record::Record;
 
 pub use interface::{
@@ -205,7 +205,12 @@ impl Engine {
         height.flush(&mut step);
         self.height = Some(height);
         for (from, author, message) in self.future.take(number) {
-            self.message(now_ms, from, author, message, out);
+            let vote = matches!(message, Message::Prepare(_) | Message::Commit(_));
+            let packet = vote.then(|| message.encode(self.shared.config.protocol));
+            let heard = self.message(now_ms, from, author, message, out);
+            if let (Some(packet), Heard::NoRoom) = (packet, heard) {
+                self.seen.remove(identify(&packet));
+            }
         }
     }
 
@@ -266,9 +271,10 @@ impl Engine {
         {
             return;
         }
-        self.seen.insert(id);
-        if view.height == number {
-            self.message(now_ms, from, author, message, out);
+        // What there is no room for is said again (`repeat`), and must not be taken for a copy then: EEA's
+        // `messagesReceived` loses nothing that was received.
+        if view.height > number || self.message(now_ms, from, author, message, out) != Heard::NoRoom {
+            self.seen.insert(id);
         }
     }
 
@@ -303,7 +309,8 @@ impl Engine {
         author: Address,
         message: Message,
         out: &mut Vec<Effect>,
-    ) {
+    ) -> Heard {
+        let mut heard = Heard::Nothing;
         self.with_height(now_ms, out, |height, step| {
             if !height.validators().contains(author) {
                 return;
@@ -317,13 +324,16 @@ impl Engine {
             };
             match (refused, relayed) {
                 // Only what was new and found good: nobody answers for what it has not looked at.
-                (Ok(true), Some(packet)) => step.out.push(Effect::Relay { packet, except: [from, author] }),
-                (Ok(_), _) => {}
+                (Ok(Heard::New), Some(packet)) => {
+                    step.out.push(Effect::Relay { packet, except: [from, author] });
+                }
+                (Ok(taken), _) => heard = taken,
                 // Evidence is not under the author's signature: who passes it on answers for it.
                 (Err(what @ Misbehaviour::Unjustified(_)), _) => step.blame(from, what),
                 (Err(what), _) => step.blame(author, what),
             }
         });
+        heard
     }
 }
 

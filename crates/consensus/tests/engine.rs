@@ -272,14 +272,21 @@ fn another_body_in_a_round_change_is_the_senders_and_is_not_proposed_again() {
         let no_commit = |_: usize, _: usize, packet: &Packet| (packet.code != commit).then(|| packet.clone());
         let _ = run_with(&network, &mut all, &[0, 1, 2, 3], None, &no_commit);
         all.iter_mut().for_each(|validator| validator.step(Input::Timer(Timer(2))));
-        // 3 passes its own round change on with another body; the other two are a quorum with the proposer.
+        // 3 passes another's round change on with another body.
+        let of_2 = all[2].out.iter().find_map(|effect| match effect {
+            Effect::Broadcast(packet) if packet.code == change => Some(packet.clone()),
+            _ => None,
+        });
+        let packet = with_other_body(protocol, &of_2.expect("it changes its round"), &network.keys[2]);
+        all[1].step(Input::Message { from: network.address(3), packet });
+        // And its own with another body; the other two are a quorum with the proposer.
         let swap = |from: usize, _: usize, packet: &Packet| {
             let swapped = from == 3 && packet.code == change;
             Some(if swapped { with_other_body(protocol, packet, &network.keys[3]) } else { packet.clone() })
         };
         let (commits, blamed) = run_with(&network, &mut all, &[0, 1, 2, 3], None, &swap);
         assert_eq!(commits.len(), 4, "in the next round");
-        assert!(!blamed.is_empty());
+        assert!(blamed.len() > 3);
         for (_, peer, what) in blamed {
             assert!(peer == network.address(3) && matches!(what, Misbehaviour::Body(_)), "{peer}: {what}");
         }
@@ -310,21 +317,26 @@ fn a_header_binds_its_body_to_the_byte() {
     // A string that holds the list of a legacy transaction has the root of that list.
     let legacy: &[u8] = &[0xc2, 0x80, 0x80];
     assert!(check(&block(&[legacy], &[legacy])).is_err());
-    let again = |tail: &[u8]| {
+    let again = |tail: &[u8], withdrawals_root: Option<B256>| {
         let block = block(&[], &[]);
-        let mut payload = alloy_rlp::encode(block.header());
+        let mut payload = alloy_rlp::encode(Header { withdrawals_root, ..block.header().clone() });
         payload.extend_from_slice(tail);
         let mut bytes = Vec::new();
         alloy_rlp::Header { list: true, payload_length: payload.len() }.encode(&mut bytes);
         bytes.extend_from_slice(&payload);
         Block::decode(Protocol::QBFT, bytes.into()).expect("well formed")
     };
-    assert_eq!(check(&again(&[0xc0, 0xc0])), Ok(()));
+    assert_eq!(check(&again(&[0xc0, 0xc0], None)), Ok(()));
+    let none = Some(alloy_consensus::constants::EMPTY_WITHDRAWALS);
+    assert_eq!(check(&again(&[0xc0, 0xc0, 0xc0], none)), Ok(()));
+    for tail in [&[0xc0, 0xc0][..], &[0xc0, 0xc0, 0xc1, 0xc0], &[0xc0, 0xc0, 0x80], &[0xc0; 4]] {
+        assert!(check(&again(tail, none)).is_err(), "{tail:?}");
+    }
     // Nothing, too little, withdrawals that the header has no root of, an ommer, more items, strings for lists.
     let others: [&[u8]; 7] =
         [&[], &[0xc0], &[0xc0; 3], &[0xc0, 0xc1, 0xc0], &[0xc0; 4], &[0x80, 0xc0], &[0xc0, 0x80]];
     for tail in others {
-        assert!(check(&again(tail)).is_err(), "{tail:?}");
+        assert!(check(&again(tail, None)).is_err(), "{tail:?}");
     }
 }
 
@@ -641,6 +653,37 @@ fn blames_those_that_are_to_blame() {
     assert_eq!((peer, what), (network.address(0), Misbehaviour::Equivocation(request.view)));
     let long = Packet { code: 0x12, bytes: vec![0; (32 << 20) + 1].into() };
     assert!(matches!(blamed(validator, long), Some((_, Misbehaviour::TooLong(_)))));
+}
+
+/// Votes come again until the height is decided; the copy of one that there was no room for is no copy of anything.
+#[test]
+fn a_vote_without_room_is_read_when_it_comes_again() {
+    let network = Network::new(Protocol::QBFT);
+    let config = Config { relay: true, ..Config::new(Protocol::QBFT) };
+    let room = config.limits.future_rounds as u32;
+    let mut validator =
+        Validator { engine: Engine::new(config, Arc::new(network.keys[3].clone())), out: Vec::new() };
+    validator.step(Input::Head(network.head.clone()));
+    validator.step(Input::Timer(Timer(1)));
+    let mut is_new = |validator: &mut Validator, round: u32| {
+        let payload = tally_consensus::message::Prepare {
+            view: View { height: 1, round },
+            digest: B256::repeat_byte(1),
+        };
+        let hash = tally_consensus::message::prepare_hash(Protocol::QBFT, &payload);
+        let seal = network.keys[2].sign(hash).expect("a key signs");
+        let packet =
+            Message::Prepare(tally_consensus::message::Signed { payload, seal }).encode(Protocol::QBFT);
+        validator.take();
+        validator.step(Input::Message { from: network.address(2), packet });
+        validator.take().iter().any(|effect| matches!(effect, Effect::Relay { .. }))
+    };
+    assert!((1..=room).all(|round| is_new(&mut validator, round)));
+    assert!(!is_new(&mut validator, room + 1), "there is no room");
+    validator.step(Input::Timer(Timer(2)));
+    assert_eq!(validator.round(), 1);
+    assert!(is_new(&mut validator, room + 1), "there is, one round later");
+    assert!(!is_new(&mut validator, room + 1), "a copy");
 }
 
 #[test]

@@ -203,6 +203,18 @@ fn sealed_headers_have_nothing_of_a_beacon_chain() {
     assert!(check(&|header| header.ommers_hash = B256::ZERO).is_err());
     assert!(check(&|header| header.gas_limit += parent.gas_limit / 1_024).is_err());
     assert!(check(&|header| header.timestamp = parent.timestamp - 1).is_err());
+    let mut amsterdam = Schedule::named("Amsterdam").unwrap();
+    (amsterdam.sealed, amsterdam.zero_base_fee) = (true, true);
+    let slot = |number| {
+        let header = Header {
+            block_access_list_hash: Some(EMPTY_BLOCK_ACCESS_LIST_HASH),
+            slot_number: Some(number),
+            ..header.clone()
+        };
+        validate_header(&amsterdam, &header, &parent, hash, &Sealing::Validators(take))
+    };
+    assert!(slot(0).is_ok(), "{:?}", slot(0));
+    assert!(matches!(slot(1), Err(BlockError::NoBeaconChain(_))), "{:?}", slot(1));
     // Where there is a beacon chain it says what it likes.
     schedule.sealed = false;
     schedule.zero_base_fee = false;
