@@ -1,4 +1,5 @@
-//! A block as consensus sees it: a header with extra data, and a body that nobody here looks into.
+//! A block as consensus sees it: a header with extra data, and a body that [`Bodies`](crate::Bodies)
+//! holds against the header and nobody here looks into.
 
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use alloy_rlp::{Decodable, Encodable};
 
 use crate::Protocol;
 use crate::extra::{Cover, ExtraData};
-use crate::rlp::{DecodeError, Problem, Reader, error};
+use crate::rlp::{DecodeError, Problem, Reader, error, value};
 use crate::seal::Seal;
 
 /// A block in its RLP form, its header decoded, its body opaque; cheap to clone.
@@ -18,6 +19,8 @@ pub struct Block(Arc<Parts>);
 struct Parts {
     protocol: Protocol,
     bytes: Bytes,
+    /// Where the body begins in `bytes`.
+    body: usize,
     header: Header,
     extra: ExtraData,
     digest: B256,
@@ -46,23 +49,31 @@ impl Block {
     /// The bytes are no list of a header and more, or the header or its extra data is not canonical.
     pub fn decode(protocol: Protocol, bytes: Bytes) -> Result<Self, DecodeError> {
         let mut list = Reader::whole(&bytes, "block")?;
-        let mut raw = list.raw("block.header")?;
+        let raw = list.raw("block.header")?;
+        let body = bytes.len() - list.rest().len();
         while !list.is_empty() {
             list.raw("block.body")?;
         }
+        let mut rest = raw;
         let header =
-            Header::decode(&mut raw).map_err(|problem| error("block.header", Problem::Rlp(problem)))?;
-        if !raw.is_empty() {
-            return Err(error("block.header", Problem::Trailing(raw.len())));
+            Header::decode(&mut rest).map_err(|problem| error("block.header", Problem::Rlp(problem)))?;
+        if !rest.is_empty() {
+            return Err(error("block.header", Problem::Trailing(rest.len())));
+        }
+        // Hashes are over the header as it is written here: two forms of it would be one block.
+        let mut canonical = Vec::with_capacity(raw.len());
+        header.encode(&mut canonical);
+        if canonical != raw {
+            return Err(value("block.header", "not the canonical form"));
         }
         let extra = ExtraData::decode(protocol, &header.extra_data)?;
-        Ok(Self::of(protocol, bytes, header, extra))
+        Ok(Self::of(protocol, bytes, body, header, extra))
     }
 
-    fn of(protocol: Protocol, bytes: Bytes, header: Header, extra: ExtraData) -> Self {
+    fn of(protocol: Protocol, bytes: Bytes, body: usize, header: Header, extra: ExtraData) -> Self {
         let digest = hash_covering(protocol, &header, &extra, Cover::WithoutSeals);
         let hash = hash_covering(protocol, &header, &extra, Cover::WithoutSealsAndRound);
-        Self(Arc::new(Parts { protocol, bytes, header, extra, digest, hash }))
+        Self(Arc::new(Parts { protocol, bytes, body, header, extra, digest, hash }))
     }
 
     /// The same block proposed in another round: only the round in its extra data differs, seals are gone.
@@ -82,30 +93,28 @@ impl Block {
     }
 
     fn with_extra(&self, extra: ExtraData) -> Self {
-        let Parts { protocol, bytes, header, .. } = &*self.0;
+        let Parts { protocol, header, .. } = &*self.0;
         let header =
             Header { extra_data: extra.encode(*protocol, Cover::Everything).into(), ..header.clone() };
-        let mut body = Reader::whole(bytes, "block").and_then(|mut list| {
-            list.raw("block.header")?;
-            Ok(list)
-        });
-        let mut payload = Vec::with_capacity(bytes.len() + 128);
-        header.encode(&mut payload);
-        if let Ok(list) = &mut body {
-            while let Ok(item) = list.raw("block.body") {
-                payload.extend_from_slice(item);
-            }
-        }
-        let mut block = Vec::with_capacity(payload.len() + 9);
-        alloy_rlp::Header { list: true, payload_length: payload.len() }.encode(&mut block);
-        block.extend_from_slice(&payload);
-        Self::of(*protocol, block.into(), header, extra)
+        let payload_length = header.length() + self.body().len();
+        let mut block = Vec::with_capacity(payload_length + 9);
+        alloy_rlp::Header { list: true, payload_length }.encode(&mut block);
+        header.encode(&mut block);
+        let body = block.len();
+        block.extend_from_slice(self.body());
+        Self::of(*protocol, block.into(), body, header, extra)
     }
 
     /// The whole block as RLP.
     #[must_use]
     pub fn bytes(&self) -> &Bytes {
         &self.0.bytes
+    }
+
+    /// What stands behind the header, one RLP item after the other.
+    #[must_use]
+    pub fn body(&self) -> &[u8] {
+        self.0.bytes.get(self.0.body..).unwrap_or_default()
     }
 
     /// Its header.

@@ -11,12 +11,14 @@ use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, keccak256};
 
+use crate::block::Block;
 use crate::message::{Message, Packet};
+use crate::rlp::DecodeError;
 use crate::seal::Keys;
 
 use absent::Absent;
 use future::{Future, Seen};
-use height::Height;
+use height::{Heard, Height};
 use record::Record;
 
 pub use interface::{
@@ -55,6 +57,28 @@ struct Shared {
     absent: Absent,
     timers: u64,
     transactions: bool,
+    /// The last block whose body was found to be its header's. The same one comes from many.
+    bound: Option<Block>,
+}
+
+impl Shared {
+    /// Checks that a block's body is the one that its header stands for, before anything is remembered of its
+    /// hash: every verdict, vote and seal is about the hash. EEA QBFT takes for granted that two blocks of one digest are
+    /// one (`node_auxiliary_functions.dfy`, `lemmaDigest`); by its header alone a block does not keep that.
+    fn bind(&mut self, block: &Block) -> Result<(), DecodeError> {
+        let known = self.bound.as_ref().is_some_and(|bound| {
+            let (a, b) = (bound.header(), block.header());
+            let same_roots = a.transactions_root == b.transactions_root
+                && a.ommers_hash == b.ommers_hash
+                && a.withdrawals_root == b.withdrawals_root;
+            same_roots && bound.body() == block.body()
+        });
+        if !known {
+            self.config.bodies.check(block)?;
+            self.bound = Some(block.clone());
+        }
+        Ok(())
+    }
 }
 
 /// One step: the time, and where effects go.
@@ -89,7 +113,15 @@ impl Engine {
     pub fn new(config: Config, keys: Arc<dyn Keys>) -> Self {
         let seen = Seen::new(config.limits.duplicate_messages);
         let me = keys.address();
-        let shared = Shared { config, keys, me, absent: Absent::default(), timers: 0, transactions: false };
+        let shared = Shared {
+            config,
+            keys,
+            me,
+            absent: Absent::default(),
+            timers: 0,
+            transactions: false,
+            bound: None,
+        };
         Self { shared, height: None, record: None, future: Future::default(), seen }
     }
 
@@ -173,7 +205,12 @@ impl Engine {
         height.flush(&mut step);
         self.height = Some(height);
         for (from, author, message) in self.future.take(number) {
-            self.message(now_ms, from, author, message, out);
+            let vote = matches!(message, Message::Prepare(_) | Message::Commit(_));
+            let packet = vote.then(|| message.encode(self.shared.config.protocol));
+            let heard = self.message(now_ms, from, author, message, out);
+            if let (Some(packet), Heard::NoRoom) = (packet, heard) {
+                self.seen.remove(identify(&packet));
+            }
         }
     }
 
@@ -222,14 +259,22 @@ impl Engine {
             }
             return;
         }
+        if let Some(block) = message.block()
+            && let Err(problem) = self.shared.bind(block)
+        {
+            // Not seen, not kept, nothing said of its hash: the same header may come with its own body yet.
+            out.push(Effect::Misbehaviour { peer: from, what: Misbehaviour::Body(problem) });
+            return;
+        }
         self.shared.absent.heard(author);
         if view.height > number && !self.ahead(now_ms, from, author, message.clone(), packet.bytes.len(), out)
         {
             return;
         }
-        self.seen.insert(id);
-        if view.height == number {
-            self.message(now_ms, from, author, message, out);
+        // What there is no room for is said again (`repeat`), and must not be taken for a copy then: EEA's
+        // `messagesReceived` loses nothing that was received.
+        if view.height > number || self.message(now_ms, from, author, message, out) != Heard::NoRoom {
+            self.seen.insert(id);
         }
     }
 
@@ -264,7 +309,8 @@ impl Engine {
         author: Address,
         message: Message,
         out: &mut Vec<Effect>,
-    ) {
+    ) -> Heard {
+        let mut heard = Heard::Nothing;
         self.with_height(now_ms, out, |height, step| {
             if !height.validators().contains(author) {
                 return;
@@ -278,13 +324,16 @@ impl Engine {
             };
             match (refused, relayed) {
                 // Only what was new and found good: nobody answers for what it has not looked at.
-                (Ok(true), Some(packet)) => step.out.push(Effect::Relay { packet, except: [from, author] }),
-                (Ok(_), _) => {}
+                (Ok(Heard::New), Some(packet)) => {
+                    step.out.push(Effect::Relay { packet, except: [from, author] });
+                }
+                (Ok(taken), _) => heard = taken,
                 // Evidence is not under the author's signature: who passes it on answers for it.
                 (Err(what @ Misbehaviour::Unjustified(_)), _) => step.blame(from, what),
                 (Err(what), _) => step.blame(author, what),
             }
         });
+        heard
     }
 }
 

@@ -5,6 +5,9 @@
 //! what differs between the protocols: the forms of messages and what justifies them; [`ExtraData`] and
 //! [`Block`] hold the differences in headers. [`Expectation`] checks headers, [`Tally`] counts votes.
 //!
+//! A block is named by the hash of its header, so its body is held against the header ([`Bodies`]) before
+//! anything is done with it: what the host says of a hash is then about the same bytes everywhere.
+//!
 //! A host keeps four promises, on which safety rests: effects are carried out in order; what
 //! [`Effect::Persist`] carries is durable before anything after it is sent, and the last one is handed to
 //! [`Engine::restore`] after a restart; a key signs in one place only; [`Input::Validated`] says yes only to
@@ -18,6 +21,7 @@
 //! round that `f + 1` others are in at once.
 
 mod block;
+mod body;
 mod engine;
 mod extra;
 mod header;
@@ -32,6 +36,7 @@ mod validators;
 mod votes;
 
 pub use block::{Block, block_hash, hash_covering};
+pub use body::Bodies;
 pub use engine::{
     BuildRequest, Config, Effect, Engine, Head, Input, Limits, Misbehaviour, Period, RestoreError, Settings,
     Status, Timer,

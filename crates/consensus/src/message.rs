@@ -181,6 +181,16 @@ impl Message {
         }
     }
 
+    /// The block that it carries.
+    #[must_use]
+    pub fn block(&self) -> Option<&Block> {
+        match self {
+            Self::Proposal(proposal) => Some(&proposal.block),
+            Self::RoundChange(change) => change.block.as_ref(),
+            Self::Prepare(_) | Self::Commit(_) => None,
+        }
+    }
+
     /// Who signed it; `None` when nobody did. Signatures within certificates are not looked at.
     #[must_use]
     pub fn author(&self, protocol: Protocol, keys: &dyn Keys) -> Option<Address> {

@@ -77,6 +77,11 @@ impl<'a> Reader<'a> {
         Self { rest: bytes }
     }
 
+    /// What is not read yet.
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
@@ -103,9 +108,14 @@ impl<'a> Reader<'a> {
 
     /// The next item with its own header, untouched.
     pub(crate) fn raw(&mut self, field: &'static str) -> Result<&'a [u8]> {
+        self.both(field).map(|(_, raw, _)| raw)
+    }
+
+    /// The next item: whether it is a list, all of it, and what is behind its own header.
+    pub(crate) fn both(&mut self, field: &'static str) -> Result<(bool, &'a [u8], &'a [u8])> {
         let before = self.rest;
-        self.item(field)?;
-        Ok(&before[..before.len() - self.rest.len()])
+        let (is_list, content) = self.item(field)?;
+        Ok((is_list, &before[..before.len() - self.rest.len()], content))
     }
 
     pub(crate) fn list(&mut self, field: &'static str) -> Result<Self> {

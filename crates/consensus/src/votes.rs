@@ -28,7 +28,10 @@ impl Tally {
     /// Counts the vote of block `number`, made by `proposer`.
     ///
     /// Every `epoch_length` blocks pending votes are dropped, and the vote of that block does not count.
-    /// More than half of the validators decide. Votes for what already holds do not count.
+    /// More than half of the validators decide. Votes for what already holds count as well, as in Besu
+    /// (`VoteTally.addVote`): enough of them change nobody and discard what is pending about the recipient, so that
+    /// a history of Besu has the same validators here. A proposer is a validator in every block that keeps the
+    /// rules; a vote of another is none.
     pub fn apply(&mut self, number: u64, epoch_length: u64, proposer: Address, vote: Option<Vote>) {
         if epoch_length != 0 && number.is_multiple_of(epoch_length) {
             self.add.clear();
@@ -36,14 +39,13 @@ impl Tally {
             return;
         }
         let Some(Vote { recipient, add }) = vote else { return };
+        if !self.validators.contains(&proposer) {
+            return;
+        }
         let (agree, oppose) =
             if add { (&mut self.add, &mut self.remove) } else { (&mut self.remove, &mut self.add) };
         if let Some(voters) = oppose.get_mut(&recipient) {
             voters.remove(&proposer);
-        }
-        let holds = self.validators.contains(&recipient) == add;
-        if holds || !self.validators.contains(&proposer) {
-            return;
         }
         let voters = agree.entry(recipient).or_default();
         voters.insert(proposer);
@@ -171,6 +173,33 @@ mod tests {
         assert!(tally.validators().contains(address(2)), "one of three took its vote back");
         tally.apply(5, EPOCH, address(1), vote(2, false));
         assert!(!tally.validators().contains(address(2)));
+    }
+
+    /// Besu's `VoteTally` records every vote, and forgets all about a recipient once one side is decided.
+    #[test]
+    fn votes_for_what_holds_count_as_in_besu() {
+        let mut tally = four();
+        tally.apply(1, EPOCH, address(1), vote(4, false));
+        tally.apply(2, EPOCH, address(2), vote(4, false));
+        for (number, proposer) in [(3, 3), (4, 4)] {
+            tally.apply(number, EPOCH, address(proposer), vote(4, true));
+        }
+        assert!(tally.has_voted(address(1), Vote { recipient: address(4), add: false }), "still pending");
+        // The first changes its mind: three of four want what holds, and the other vote is gone with the rest.
+        tally.apply(5, EPOCH, address(1), vote(4, true));
+        assert!(!tally.has_voted(address(2), Vote { recipient: address(4), add: false }));
+        assert!(!tally.has_voted(address(3), Vote { recipient: address(4), add: true }));
+        tally.apply(6, EPOCH, address(1), vote(4, false));
+        tally.apply(7, EPOCH, address(3), vote(4, false));
+        assert!(tally.validators().contains(address(4)), "two of four, as the second has to vote again");
+        tally.apply(8, EPOCH, address(2), vote(4, false));
+        assert!(!tally.validators().contains(address(4)));
+        // To remove who is no validator: recorded, and discards a vote to add.
+        tally.apply(9, EPOCH, address(1), vote(9, true));
+        tally.apply(10, EPOCH, address(2), vote(9, false));
+        tally.apply(11, EPOCH, address(3), vote(9, false));
+        assert!(!tally.has_voted(address(1), Vote { recipient: address(9), add: true }));
+        assert_eq!(tally.validators().len(), 3);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use alloy_consensus::Header;
+use alloy_consensus::proofs::ordered_trie_root_encoded;
 use alloy_primitives::{Address, B256, Bytes, U256};
 use tally_consensus::{
     Block, BuildRequest, Config, Effect, Engine, Head, Input, Keys, Message, Misbehaviour, Packet, Period,
@@ -100,8 +101,14 @@ impl Validator {
 }
 
 fn build(request: &BuildRequest) -> Bytes {
+    build_with(request, &[], &[])
+}
+
+/// The transactions that the header stands for, and those that the body has.
+fn build_with(request: &BuildRequest, named: &[&[u8]], carried: &[&[u8]]) -> Bytes {
     let header = Header {
         parent_hash: request.parent,
+        transactions_root: ordered_trie_root_encoded(named),
         beneficiary: request.proposer,
         difficulty: U256::from(1),
         number: request.view.height,
@@ -111,7 +118,9 @@ fn build(request: &BuildRequest) -> Bytes {
         ..Header::default()
     };
     let mut payload = alloy_rlp::encode(&header);
-    payload.extend_from_slice(&[0xc0, 0xc0]);
+    let strings: Vec<Bytes> = carried.iter().map(|transaction| Bytes::copy_from_slice(transaction)).collect();
+    alloy_rlp::encode_list::<_, Bytes>(&strings, &mut payload);
+    payload.push(0xc0);
     let mut bytes = Vec::new();
     alloy_rlp::Header { list: true, payload_length: payload.len() }.encode(&mut bytes);
     bytes.extend_from_slice(&payload);
@@ -131,15 +140,35 @@ fn run_where(
     late: Option<usize>,
     lost: Option<u8>,
 ) -> BTreeMap<usize, Block> {
+    let mail = |_: usize, _: usize, packet: &Packet| (lost != Some(packet.code)).then(|| packet.clone());
+    let (commits, blamed) = run_with(network, all, up, late, &mail);
+    assert_eq!(blamed, [], "nobody is to blame");
+    commits
+}
+
+/// Who blamed whom, and for what.
+type Blamed = Vec<(usize, Address, Misbehaviour)>;
+
+/// The same where `mail` says what of a message arrives from one at another.
+fn run_with(
+    network: &Network,
+    all: &mut [Validator],
+    up: &[usize],
+    late: Option<usize>,
+    mail: &dyn Fn(usize, usize, &Packet) -> Option<Packet>,
+) -> (BTreeMap<usize, Block>, Blamed) {
+    let mut blamed = Blamed::new();
     let mut commits = BTreeMap::new();
     loop {
         let mut busy = false;
         for &node in up {
             for effect in all[node].take() {
                 let mut deliver = |to: usize, packet: &Packet| {
-                    if to != node && up.contains(&to) && lost != Some(packet.code) {
-                        let from = network.address(node);
-                        all[to].step(Input::Message { from, packet: packet.clone() });
+                    if to != node
+                        && up.contains(&to)
+                        && let Some(packet) = mail(node, to, packet)
+                    {
+                        all[to].step(Input::Message { from: network.address(node), packet });
                     }
                 };
                 match effect {
@@ -153,23 +182,161 @@ fn run_where(
                     }
                     Effect::Validate(block) => {
                         let hash = block.hash();
+                        // A host executes the body, and compares it with the header.
+                        let valid = tally_consensus::Bodies::Ethereum.check(&block).is_ok();
                         all[node].step(match late {
                             Some(late) if late == node => Input::Late { hash },
-                            _ => Input::Validated { hash, valid: true },
+                            _ => Input::Validated { hash, valid },
                         });
                     }
                     Effect::Commit { block, .. } => {
                         commits.insert(node, block);
                     }
-                    Effect::Misbehaviour { peer, what } => panic!("{node} blames {peer}: {what}"),
+                    Effect::Misbehaviour { peer, what } => blamed.push((node, peer, what)),
                     _ => continue,
                 }
                 busy = true;
             }
         }
         if !busy {
-            return commits;
+            return (commits, blamed);
         }
+    }
+}
+
+/// A proposal or round change with one more transaction in its block than the header stands for; under the key of
+/// its author where that signs the body.
+fn with_other_body(protocol: Protocol, packet: &Packet, author: &SecretKey) -> Packet {
+    let other = |block: &Block| {
+        let mut payload = alloy_rlp::encode(block.header());
+        alloy_rlp::encode_list::<_, Bytes>(&[Bytes::from_static(&[2, 0xc0])], &mut payload);
+        payload.push(0xc0);
+        let mut bytes = Vec::new();
+        alloy_rlp::Header { list: true, payload_length: payload.len() }.encode(&mut bytes);
+        bytes.extend_from_slice(&payload);
+        Block::decode(protocol, bytes.into()).expect("well formed")
+    };
+    match Message::decode(protocol, packet).expect("a message") {
+        Message::Proposal(mut proposal) => {
+            proposal.block = other(&proposal.block);
+            let hash = tally_consensus::message::proposal_hash(protocol, proposal.view, &proposal.block);
+            proposal.seal = author.sign(hash).expect("a key signs");
+            Message::Proposal(proposal).encode(protocol)
+        }
+        Message::RoundChange(mut change) => {
+            change.block = change.block.as_ref().map(other);
+            Message::RoundChange(change).encode(protocol)
+        }
+        _ => packet.clone(),
+    }
+}
+
+/// It proposes one header with two bodies, prepares, and commits nothing. Who had the wrong body must not hold what it
+/// found of it against the header, which the others are prepared on and propose again.
+#[test]
+fn one_header_with_two_bodies_stops_nobody() {
+    for protocol in PROTOCOLS {
+        let network = Network::new(protocol);
+        let mut all = network.started();
+        let [proposal, _, commit, _] = protocol.codes();
+        let liar = 0;
+        let split = |from: usize, to: usize, packet: &Packet| match (from == liar, packet.code) {
+            (true, code) if code == commit => None,
+            (true, code) if code == proposal && to == 1 => {
+                Some(with_other_body(protocol, packet, &network.keys[liar]))
+            }
+            _ => Some(packet.clone()),
+        };
+        let (commits, blamed) = run_with(&network, &mut all, &[0, 1, 2, 3], None, &split);
+        assert!(commits.keys().all(|node| *node == liar), "two of four seals are no block");
+        let guilty = |(by, peer, what): &(usize, Address, Misbehaviour)| {
+            (*by, *peer) == (1, network.address(liar)) && matches!(what, Misbehaviour::Body(_))
+        };
+        assert!(blamed.len() == 1 && blamed.iter().all(guilty), "{blamed:?}");
+        // The next round is proposed by the one that had the wrong body: from the others' round changes.
+        [1, 2, 3].into_iter().for_each(|node| all[node].step(Input::Timer(Timer(2))));
+        let (commits, blamed) = run_with(&network, &mut all, &[1, 2, 3], None, &split);
+        assert_eq!(commits.keys().copied().collect::<Vec<_>>(), [1, 2, 3]);
+        assert_eq!(blamed, []);
+    }
+}
+
+/// The block of a round change is under nobody's signature: another body in it is the sender's doing, and is not
+/// what the next proposer proposes.
+#[test]
+fn another_body_in_a_round_change_is_the_senders_and_is_not_proposed_again() {
+    for protocol in PROTOCOLS {
+        let network = Network::new(protocol);
+        let mut all = network.started();
+        let [_, _, commit, change] = protocol.codes();
+        let no_commit = |_: usize, _: usize, packet: &Packet| (packet.code != commit).then(|| packet.clone());
+        let _ = run_with(&network, &mut all, &[0, 1, 2, 3], None, &no_commit);
+        all.iter_mut().for_each(|validator| validator.step(Input::Timer(Timer(2))));
+        // 3 passes another's round change on with another body.
+        let of_2 = all[2].out.iter().find_map(|effect| match effect {
+            Effect::Broadcast(packet) if packet.code == change => Some(packet.clone()),
+            _ => None,
+        });
+        let packet = with_other_body(protocol, &of_2.expect("it changes its round"), &network.keys[2]);
+        all[1].step(Input::Message { from: network.address(3), packet });
+        // And its own with another body; the other two are a quorum with the proposer.
+        let swap = |from: usize, _: usize, packet: &Packet| {
+            let swapped = from == 3 && packet.code == change;
+            Some(if swapped { with_other_body(protocol, packet, &network.keys[3]) } else { packet.clone() })
+        };
+        let (commits, blamed) = run_with(&network, &mut all, &[0, 1, 2, 3], None, &swap);
+        assert_eq!(commits.len(), 4, "in the next round");
+        assert!(blamed.len() > 3);
+        for (_, peer, what) in blamed {
+            assert!(peer == network.address(3) && matches!(what, Misbehaviour::Body(_)), "{peer}: {what}");
+        }
+    }
+}
+
+/// Two forms of a body with one root, or of a header with one hash, would be one block of two sequences of bytes.
+#[test]
+fn a_header_binds_its_body_to_the_byte() {
+    let network = Network::new(Protocol::QBFT);
+    let mut all = network.started();
+    let request = all[0].take().into_iter().find_map(|effect| match effect {
+        Effect::BuildBlock(request) => Some(request),
+        _ => None,
+    });
+    let request = request.expect("the first is asked");
+    let block = |named: &[&[u8]], carried: &[&[u8]]| {
+        Block::decode(Protocol::QBFT, build_with(&request, named, carried)).expect("well formed")
+    };
+    let check = |block: &Block| tally_consensus::Bodies::Ethereum.check(block);
+    let typed: &[u8] = &[2, 0xc1, 0x80];
+    assert_eq!(check(&block(&[], &[])), Ok(()));
+    assert_eq!(check(&block(&[typed, typed], &[typed, typed])), Ok(()));
+    for (named, carried) in [(vec![typed], vec![]), (vec![], vec![typed]), (vec![typed], vec![typed, typed])]
+    {
+        assert!(check(&block(&named, &carried)).is_err(), "{named:?} {carried:?}");
+    }
+    // A string that holds the list of a legacy transaction has the root of that list.
+    let legacy: &[u8] = &[0xc2, 0x80, 0x80];
+    assert!(check(&block(&[legacy], &[legacy])).is_err());
+    let again = |tail: &[u8], withdrawals_root: Option<B256>| {
+        let block = block(&[], &[]);
+        let mut payload = alloy_rlp::encode(Header { withdrawals_root, ..block.header().clone() });
+        payload.extend_from_slice(tail);
+        let mut bytes = Vec::new();
+        alloy_rlp::Header { list: true, payload_length: payload.len() }.encode(&mut bytes);
+        bytes.extend_from_slice(&payload);
+        Block::decode(Protocol::QBFT, bytes.into()).expect("well formed")
+    };
+    assert_eq!(check(&again(&[0xc0, 0xc0], None)), Ok(()));
+    let none = Some(alloy_consensus::constants::EMPTY_WITHDRAWALS);
+    assert_eq!(check(&again(&[0xc0, 0xc0, 0xc0], none)), Ok(()));
+    for tail in [&[0xc0, 0xc0][..], &[0xc0, 0xc0, 0xc1, 0xc0], &[0xc0, 0xc0, 0x80], &[0xc0; 4]] {
+        assert!(check(&again(tail, none)).is_err(), "{tail:?}");
+    }
+    // Nothing, too little, withdrawals that the header has no root of, an ommer, more items, strings for lists.
+    let others: [&[u8]; 7] =
+        [&[], &[0xc0], &[0xc0; 3], &[0xc0, 0xc1, 0xc0], &[0xc0; 4], &[0x80, 0xc0], &[0xc0, 0x80]];
+    for tail in others {
+        assert!(check(&again(tail, None)).is_err(), "{tail:?}");
     }
 }
 
@@ -486,6 +653,37 @@ fn blames_those_that_are_to_blame() {
     assert_eq!((peer, what), (network.address(0), Misbehaviour::Equivocation(request.view)));
     let long = Packet { code: 0x12, bytes: vec![0; (32 << 20) + 1].into() };
     assert!(matches!(blamed(validator, long), Some((_, Misbehaviour::TooLong(_)))));
+}
+
+/// Votes come again until the height is decided; the copy of one that there was no room for is no copy of anything.
+#[test]
+fn a_vote_without_room_is_read_when_it_comes_again() {
+    let network = Network::new(Protocol::QBFT);
+    let config = Config { relay: true, ..Config::new(Protocol::QBFT) };
+    let room = config.limits.future_rounds as u32;
+    let mut validator =
+        Validator { engine: Engine::new(config, Arc::new(network.keys[3].clone())), out: Vec::new() };
+    validator.step(Input::Head(network.head.clone()));
+    validator.step(Input::Timer(Timer(1)));
+    let mut is_new = |validator: &mut Validator, round: u32| {
+        let payload = tally_consensus::message::Prepare {
+            view: View { height: 1, round },
+            digest: B256::repeat_byte(1),
+        };
+        let hash = tally_consensus::message::prepare_hash(Protocol::QBFT, &payload);
+        let seal = network.keys[2].sign(hash).expect("a key signs");
+        let packet =
+            Message::Prepare(tally_consensus::message::Signed { payload, seal }).encode(Protocol::QBFT);
+        validator.take();
+        validator.step(Input::Message { from: network.address(2), packet });
+        validator.take().iter().any(|effect| matches!(effect, Effect::Relay { .. }))
+    };
+    assert!((1..=room).all(|round| is_new(&mut validator, round)));
+    assert!(!is_new(&mut validator, room + 1), "there is no room");
+    validator.step(Input::Timer(Timer(2)));
+    assert_eq!(validator.round(), 1);
+    assert!(is_new(&mut validator, room + 1), "there is, one round later");
+    assert!(!is_new(&mut validator, room + 1), "a copy");
 }
 
 #[test]

@@ -90,6 +90,9 @@ struct Driver {
     head: Arc<Head>,
     /// Whether the engine was told that transactions wait.
     transactions: bool,
+    /// Whether something that was to be durable is not, while the node stops: nothing that the engine wants is carried out
+    /// any more. What it signed since then may be signed otherwise after a restart, so nobody may hear of it.
+    silent: bool,
 }
 
 pub(super) fn run(node: Node, told: Receiver<Told>, engine: Engine, workshop: Sender<Job>) {
@@ -104,6 +107,7 @@ pub(super) fn run(node: Node, told: Receiver<Told>, engine: Engine, workshop: Se
         timers: BinaryHeap::new(),
         candidates: B256Map::default(),
         transactions: false,
+        silent: false,
     };
     driver.tell_head();
     while !driver.node.is_stopping() {
@@ -192,7 +196,15 @@ impl Driver {
         let mut effects = Vec::new();
         self.engine.step(now_ms(), input, &mut effects);
         *lock(&self.node.shared.status) = self.engine.status();
+        self.carry_out_all(effects);
+    }
+
+    /// In order, and none after one that had to be durable and is not.
+    fn carry_out_all(&mut self, effects: Vec<Effect>) {
         for effect in effects {
+            if self.silent {
+                return;
+            }
             self.carry_out(effect);
         }
     }
@@ -232,8 +244,9 @@ impl Driver {
         }
     }
 
-    /// A validator that cannot keep what it signs must not sign: the process ends, and what it signed is durable.
-    fn persist(&self, record: &[u8]) {
+    /// A validator that cannot keep what it signs must not say it: nothing goes on until the record is durable, and when the
+    /// node stops before that, nothing goes on at all.
+    fn persist(&mut self, record: &[u8]) {
         let mut batch = Batch::new();
         batch.put(self.node.shared.consensus_table, RECORD, record);
         let mut wait = Duration::from_millis(50);
@@ -241,6 +254,7 @@ impl Driver {
             self.node
                 .failed("keeping what this validator signs; it says nothing until that succeeds", &error);
             if self.node.is_stopping() {
+                self.silent = true;
                 return;
             }
             std::thread::sleep(wait);
@@ -310,5 +324,74 @@ fn weight(what: &Misbehaviour) -> u32 {
         Misbehaviour::NoValidator(_) | Misbehaviour::NotProposer(_) | Misbehaviour::OwnBlock(_) => 1,
         Misbehaviour::Misplaced(_) | Misbehaviour::Header(_) | Misbehaviour::InvalidBlock(_) => 5,
         _ => super::post::UNREADABLE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+    use std::sync::mpsc::channel;
+
+    use alloy_primitives::Address;
+    use tally_consensus::{Cover, ExtraData, MIX_HASH, Protocol, SecretKey};
+    use tally_evm::Genesis;
+    use tally_state::Database;
+
+    use super::*;
+    use crate::Chain;
+
+    /// More bytes than the store takes in one value: keeping it fails, each time.
+    const TOO_MANY: usize = (256 << 20) + 1;
+
+    fn node() -> Node {
+        let key = SecretKey::from_bytes(&[7; 32]).expect("well formed");
+        let extra = ExtraData::of_validators(&[key.address()]).encode(Protocol::QBFT, Cover::Everything);
+        let genesis = serde_json::json!({
+            "config": { "chainId": 1, "londonBlock": 0, "zeroBaseFee": true, "qbft": { "blockperiodseconds": 3600 } },
+            "nonce": "0x0", "timestamp": "0x58ee40ba", "gasLimit": "0x1fffffffffffff", "difficulty": "0x1",
+            "mixHash": MIX_HASH, "coinbase": Address::ZERO, "extraData": Bytes::from(extra), "alloc": {},
+        });
+        let genesis = Genesis::from_value(&genesis).expect("well formed");
+        let chain = Chain::open(Database::in_memory(), genesis, crate::Options::default()).expect("it opens");
+        let options = super::super::Options {
+            pool: crate::pool::Limits::default(),
+            engine: Config::new(Protocol::QBFT),
+            keys: Some(Arc::new(key)),
+            permissions: tally_peers::Permissions::everyone(),
+            target_gas_limit: None,
+            threads: 1,
+            sync: super::super::Sync::Full,
+        };
+        Node::start(chain, None, options).expect("it starts")
+    }
+
+    /// A restart knows nothing of what was signed then, and may sign something else.
+    #[test]
+    fn nothing_is_said_that_is_not_durable_when_the_node_stops() {
+        let node = node();
+        let keys = node.shared.keys.clone().expect("a validator");
+        let engine =
+            node.engine(Config::new(Protocol::QBFT)).expect("the store is there").expect("a validator");
+        let (workshop, _jobs) = channel();
+        let mut driver = Driver {
+            head: node.chain().head(),
+            node: node.clone(),
+            engine,
+            keys,
+            workshop,
+            timers: BinaryHeap::new(),
+            candidates: B256Map::default(),
+            transactions: false,
+            silent: false,
+        };
+        let timer = Effect::SetTimer { timer: Timer(9), after_ms: 1 };
+        driver.carry_out_all(vec![Effect::Persist(vec![1]), timer.clone()]);
+        assert_eq!(driver.timers.len(), 1, "what is durable is followed by the rest");
+        node.shared.stopping.store(true, Ordering::Release);
+        driver.carry_out_all(vec![Effect::Persist(vec![0; TOO_MANY]), timer.clone()]);
+        assert_eq!(driver.timers.len(), 1, "what follows is not carried out");
+        driver.carry_out_all(vec![timer]);
+        assert_eq!(driver.timers.len(), 1, "nor is anything later");
+        node.stop();
     }
 }

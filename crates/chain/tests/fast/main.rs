@@ -18,7 +18,7 @@ use tally_chain::protocol::{
     self, Accounts, GET_CODES, GET_HISTORY, GET_STATE, GET_STORAGE, GetAccounts, GetSlots, History, Items,
     Slots,
 };
-use tally_chain::{BlockId, Chain, Reader};
+use tally_chain::{BlockId, Chain, ImportError, Reader};
 use tally_state::{Database, History as StateHistory, Read};
 
 use peers::Proxy;
@@ -121,6 +121,25 @@ fn a_chain_whose_validators_a_contract_names_is_executed_and_that_is_said() {
         said |= matches!(notice, Notice::Failure { reason, .. } if reason.contains("a contract names them"));
     }
     assert!(said);
+}
+
+/// Sealed by a quorum or not, nobody builds it and nobody takes it: not as a block of the chain, nor one behind the other
+/// before it is executed.
+#[test]
+fn withdrawals_in_a_sealed_block_are_refused_by_everybody() {
+    let world = World::new(3);
+    let (minting, refused) = world.minting();
+    let reason = |error: ImportError| match error {
+        ImportError::Invalid { source, .. } => source.to_string(),
+        other => panic!("{other}"),
+    };
+    assert!(reason(refused).contains("withdrawals"), "who builds");
+    let chain = world.open(world.copy(), StateHistory::Blocks(512));
+    let block = tally_evm::Block::decode(&minting).unwrap();
+    let prepared = chain.prepare(block, minting.len() as u64, &|_| None, 1).unwrap();
+    let refused = chain.import(prepared).unwrap_err();
+    assert!(reason(refused).contains("withdrawals in a block of a chain that has no beacon chain"));
+    assert_eq!(chain.head().number(), world.height());
 }
 
 /// What a peer makes of the answers of an honest one.

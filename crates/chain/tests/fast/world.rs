@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use alloy_consensus::{SignableTransaction, TxLegacy};
+use alloy_eips::eip4895::Withdrawal;
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256, keccak256};
 use tally_chain::chain::Attributes;
 use tally_chain::node::{self, Distances, Node, Sync};
@@ -137,6 +138,29 @@ fn genesis(names_contract: bool) -> Genesis {
     .unwrap()
 }
 
+/// Of the block after `head`.
+fn attributes(head: &tally_chain::Head, extra: &ExtraData) -> Attributes {
+    Attributes {
+        timestamp: head.sealed().header.timestamp + 1,
+        beneficiary: validator().address(),
+        extra_data: extra.encode(Protocol::QBFT, Cover::Everything).into(),
+        mix_hash: MIX_HASH,
+        gas_limit: head.sealed().header.gas_limit,
+        withdrawals: Vec::new(),
+        parent_beacon_block_root: None,
+        until: None,
+    }
+}
+
+/// The header with the validator's seal.
+fn with_seal(header: alloy_consensus::Header, extra: ExtraData) -> alloy_consensus::Header {
+    let key = SecretKey::from_bytes(&validator().secret_bytes()).unwrap();
+    let digest = hash_covering(Protocol::QBFT, &header, &extra, Cover::WithoutSeals);
+    let seals = vec![key.sign(digest).unwrap()];
+    let extra = ExtraData { seals, ..extra }.encode(Protocol::QBFT, Cover::Everything);
+    alloy_consensus::Header { extra_data: extra.into(), ..header }
+}
+
 impl World {
     /// A chain of so many blocks, which anybody can check by its headers.
     pub(crate) fn new(blocks: u64) -> Self {
@@ -175,16 +199,7 @@ impl World {
             tally_consensus::ValidatorsFrom::Contract => Vec::new(),
         };
         let extra = ExtraData::of_validators(&named);
-        let attributes = Attributes {
-            timestamp: head.sealed().header.timestamp + 1,
-            beneficiary: key.address(),
-            extra_data: extra.encode(Protocol::QBFT, Cover::Everything).into(),
-            mix_hash: MIX_HASH,
-            gas_limit: head.sealed().header.gas_limit,
-            withdrawals: Vec::new(),
-            parent_beacon_block_root: None,
-            until: None,
-        };
+        let attributes = attributes(&head, &extra);
         let first = number * SLOTS_OF_BLOCK;
         let mut transactions = Vec::new();
         if first < SLOTS {
@@ -204,15 +219,28 @@ impl World {
         let parent = head.branch.clone();
         let built = chain.build(&parent, attributes, transactions).unwrap();
         assert!(built.skipped.is_empty(), "{:?}", built.skipped);
-        let header = built.candidate.block.sealed.header.clone();
-        let digest = hash_covering(Protocol::QBFT, &header, &extra, Cover::WithoutSeals);
-        let seals = vec![key.sign(digest).unwrap()];
-        let extra = ExtraData { seals, ..extra }.encode(Protocol::QBFT, Cover::Everything);
-        let header = alloy_consensus::Header { extra_data: extra.into(), ..header };
+        let header = with_seal(built.candidate.block.sealed.header.clone(), extra);
         let sealed = chain.seal(built.candidate, &parent, header).unwrap();
         let encoded = sealed.block.encode().into();
         chain.commit(&[sealed], Durability::Buffered, |_| ()).unwrap();
         encoded
+    }
+
+    /// The next block, with a withdrawal in its body, under the validator's seal; and what a node says that is to build it.
+    pub(crate) fn minting(&self) -> (Bytes, tally_chain::ImportError) {
+        let chain = self.open(self.copy(), History::Blocks(512));
+        let head = chain.head();
+        let withdrawal = Withdrawal { address: account(0), amount: u64::MAX, ..Withdrawal::default() };
+        let extra = ExtraData::of_validators(&[validator().address()]);
+        let attributes = attributes(&head, &extra);
+        let minting = Attributes { withdrawals: vec![withdrawal], ..attributes.clone() };
+        let refused = chain.build(&head.branch, minting, []).unwrap_err();
+        let built = chain.build(&head.branch, attributes, []).unwrap();
+        let mut block = Block::decode(&built.candidate.block.encode()).unwrap();
+        block.body.withdrawals = Some(vec![withdrawal]);
+        block.header.withdrawals_root = block.body.withdrawals_root();
+        block.header = with_seal(block.header, extra);
+        (block.encode().into(), refused)
     }
 
     fn fill(&mut self, contract: Address, first: u64, count: u64) -> Recovered {

@@ -121,6 +121,13 @@ impl Seen {
         self.known.contains(&id)
     }
 
+    /// Lets a message be read again.
+    pub(super) fn remove(&mut self, id: B256) {
+        if self.known.remove(&id) {
+            self.order.retain(|known| *known != id);
+        }
+    }
+
     pub(super) fn insert(&mut self, id: B256) {
         if self.limit == 0 || !self.known.insert(id) {
             return;

@@ -38,6 +38,17 @@ enum Verdict {
     Late,
 }
 
+/// What became of a message that breaks no rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// It was new and good.
+    New,
+    /// It changed nothing: known before, or of a round that is over.
+    Nothing,
+    /// It is of a round so far ahead that there is no room for it yet. It may come again when there is.
+    NoRoom,
+}
+
 /// The agreement on one block.
 pub(super) struct Height {
     head: Head,
@@ -48,7 +59,11 @@ pub(super) struct Height {
     /// Whether round 0 has begun.
     started: bool,
     rounds: BTreeMap<u32, Round>,
-    /// The highest round change of each validator.
+    /// The highest round change of each validator. Those to lower rounds are let go of: EEA's `UponRoundChange` and Besu's
+    /// `RoundChangeManager` keep one for each round, which a liar fills with rounds without end (GHSA-23rh-rrqg-wq82).
+    /// Nothing is lost by it. The highest of a correct validator is to the round that it is in, and it takes no
+    /// proposal of a lower one (`UponProposal`); so a round in which a proposal can still be accepted by a quorum has
+    /// the round changes of that quorum here. A liar that moves on takes away its own only.
     changes: BTreeMap<Address, RoundChange>,
     /// The highest round in which each validator has said anything.
     reached: BTreeMap<Address, u32>,
@@ -63,6 +78,14 @@ pub(super) struct Height {
     round_timer: Option<Timer>,
     repeat_timer: Option<Timer>,
     early_timer: Option<Timer>,
+}
+
+/// The round change that is prepared in the highest round: block and proof of a proposal are both its own. Of several in
+/// one round any will do: their evidence was checked and their bodies are bound to the one digest.
+fn highest(evidence: &[RoundChange]) -> Option<&RoundChange> {
+    let prepared =
+        |change: &&RoundChange| change.signed.payload.prepared.as_ref().map(|prepared| prepared.round);
+    evidence.iter().filter(|change| prepared(change).is_some()).max_by_key(prepared)
 }
 
 impl Height {
@@ -231,6 +254,9 @@ impl Height {
     /// too few of which are so far, would never meet it. As it is, more than `f` correct validators are at
     /// most one round behind the highest correct one, and all others join them as soon as they hear of it.
     /// Nobody waits for ever: for the correct validator in the lowest round, all the others are a quorum.
+    ///
+    /// EEA's `UponRoundTimeout` lets the time of every round run at once. It is a predicate over a node's own clock, with
+    /// `roundTimeout` left to the implementation; to begin it later is one such timeout, and touches no vote.
     fn arm(&mut self, step: &mut Step<'_>, justified: bool) {
         if self.round_timer.is_some() || !self.started {
             return;
@@ -363,10 +389,8 @@ impl Height {
         if self.round > 0 && evidence.len() < self.head.validators.quorum() {
             return;
         }
-        let claims = evidence.iter().filter_map(|change| {
-            Some((change.signed.payload.prepared.as_ref()?.round, change.block.as_ref()?))
-        });
-        let again = claims.max_by_key(|(round, _)| *round).map(|(_, block)| block.with_round(view.round));
+        let again = highest(&evidence).and_then(|change| change.block.as_ref());
+        let again = again.map(|block| block.with_round(view.round));
         // Kept while a block is built: their authors may move on, and others say more, in the meantime.
         self.own.evidence = evidence;
         match again {
@@ -421,7 +445,8 @@ impl Height {
             Ok(block) => block,
             Err(error) => return step.blame(step.shared.me, Misbehaviour::OwnBlock(error)),
         };
-        if let Err(what) = self.check_block(step, view, &block) {
+        let bound = step.shared.bind(&block).map_err(Misbehaviour::Body);
+        if let Err(what) = bound.and_then(|()| self.check_block(step, view, &block)) {
             return step.blame(step.shared.me, what);
         }
         self.verdicts.insert(block.hash(), Verdict::Valid);
@@ -433,10 +458,7 @@ impl Height {
         let view = self.view();
         let Some(seal) = self.sign(step, proposal_hash(protocol, view, &block)) else { return };
         let evidence = std::mem::take(&mut self.own.evidence);
-        let highest = evidence
-            .iter()
-            .max_by_key(|change| change.signed.payload.prepared.as_ref().map(|prepared| prepared.round));
-        let prepares = highest.map(|change| change.prepares.clone()).unwrap_or_default();
+        let prepares = highest(&evidence).map(|change| change.prepares.clone()).unwrap_or_default();
         let prepared = evidence.iter().any(|change| change.signed.payload.prepared.is_some());
         let round_changes = evidence.into_iter().map(|change| change.signed).collect();
         let proposal = Proposal { view, block: block.clone(), seal, round_changes, prepares };
@@ -452,17 +474,17 @@ impl Height {
         step: &mut Step<'_>,
         author: Address,
         proposal: Proposal,
-    ) -> Result<bool, Misbehaviour> {
+    ) -> Result<Heard, Misbehaviour> {
         let view = proposal.view;
         if view.round < self.round || self.is_decided() || self.mute {
-            return Ok(false);
+            return Ok(Heard::Nothing);
         }
         if self.proposer(step.shared, view.round) != Some(author) {
             return Err(Misbehaviour::NotProposer(author));
         }
         if let Some(known) = self.rounds.get(&view.round).and_then(|round| round.proposal.as_ref()) {
             let same = known.block.digest() == proposal.block.digest();
-            return if same { Ok(false) } else { Err(Misbehaviour::Equivocation(view)) };
+            return if same { Ok(Heard::Nothing) } else { Err(Misbehaviour::Equivocation(view)) };
         }
         self.check_block(step, view, &proposal.block)?;
         self.context(step.shared).proposal(&proposal).map_err(Misbehaviour::Unjustified)?;
@@ -477,7 +499,7 @@ impl Height {
         self.arm(step, true);
         self.check_proposal(step);
         self.check_committed(step, view.round);
-        Ok(true)
+        Ok(Heard::New)
     }
 
     fn check_block(&self, step: &Step<'_>, view: View, block: &Block) -> Result<(), Misbehaviour> {
@@ -582,31 +604,31 @@ impl Height {
         step: &mut Step<'_>,
         author: Address,
         prepare: Signed<Prepare>,
-    ) -> Result<bool, Misbehaviour> {
+    ) -> Result<Heard, Misbehaviour> {
         let Prepare { view, digest } = prepare.payload;
         let proposed = self.proposer(step.shared, view.round) == Some(author);
         if view.round < self.round || self.is_decided() || self.mute {
-            return Ok(false);
+            return Ok(Heard::Nothing);
         }
         if self.has_reached(author, view.round) {
             self.check_rounds(step);
         }
-        if view.round < self.round
-            || (proposed && !step.shared.config.protocol.proposer_prepares())
-            || !self.has_room(step.shared, author, view.round)
-        {
-            return Ok(false);
+        if view.round < self.round || (proposed && !step.shared.config.protocol.proposer_prepares()) {
+            return Ok(Heard::Nothing);
+        }
+        if !self.has_room(step.shared, author, view.round) {
+            return Ok(Heard::NoRoom);
         }
         let prepares = &mut self.rounds.entry(view.round).or_default().prepares;
         match prepares.get(&author) {
             Some(known) if known.payload.digest != digest => return Err(Misbehaviour::Equivocation(view)),
-            Some(_) => return Ok(false),
+            Some(_) => return Ok(Heard::Nothing),
             None => {
                 prepares.insert(author, prepare);
                 self.check_prepared(step);
             }
         }
-        Ok(true)
+        Ok(Heard::New)
     }
 
     /// Notes that a validator has spoken in a round; whether it is its highest.
@@ -666,13 +688,13 @@ impl Height {
         step: &mut Step<'_>,
         author: Address,
         commit: Signed<Commit>,
-    ) -> Result<bool, Misbehaviour> {
+    ) -> Result<Heard, Misbehaviour> {
         let Commit { view, digest, commit_seal } = commit.payload;
-        if self.is_decided()
-            || view.round < self.round.saturating_sub(PAST_ROUNDS)
-            || !self.has_room(step.shared, author, view.round)
-        {
-            return Ok(false);
+        if self.is_decided() || view.round < self.round.saturating_sub(PAST_ROUNDS) {
+            return Ok(Heard::Nothing);
+        }
+        if !self.has_room(step.shared, author, view.round) {
+            return Ok(Heard::NoRoom);
         }
         if step.shared.keys.recover(digest, &commit_seal) != Some(author) {
             return Err(Misbehaviour::CommitSeal);
@@ -683,7 +705,7 @@ impl Height {
         let commits = &mut self.rounds.entry(view.round).or_default().commits;
         match commits.get(&author) {
             Some(known) if known.digest != digest => return Err(Misbehaviour::Equivocation(view)),
-            Some(_) => return Ok(false),
+            Some(_) => return Ok(Heard::Nothing),
             None => {
                 commits.insert(author, commit.payload);
                 self.check_committed(step, view.round);
@@ -696,7 +718,7 @@ impl Height {
                 }
             }
         }
-        Ok(true)
+        Ok(Heard::New)
     }
 
     /// Looks whether a quorum has sealed a block in a round, be it the current one or not.
@@ -749,16 +771,16 @@ impl Height {
         step: &mut Step<'_>,
         author: Address,
         change: RoundChange,
-    ) -> Result<bool, Misbehaviour> {
+    ) -> Result<Heard, Misbehaviour> {
         let view = change.signed.payload.view;
         if self.is_decided() || self.mute {
-            return Ok(false);
+            return Ok(Heard::Nothing);
         }
         if view.round == 0 {
             return Err(Misbehaviour::RoundZero);
         }
         if self.changes.get(&author).is_some_and(|known| known.signed.payload.view.round >= view.round) {
-            return Ok(false);
+            return Ok(Heard::Nothing);
         }
         self.context(step.shared).round_change(&change).map_err(Misbehaviour::Unjustified)?;
         if let Some(block) = &change.block {
@@ -770,7 +792,7 @@ impl Height {
             self.repeat_to(step, author);
         }
         self.check_rounds(step);
-        Ok(true)
+        Ok(Heard::New)
     }
 
     /// Sends a peer what this node has said in the current round.

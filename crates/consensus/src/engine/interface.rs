@@ -5,6 +5,7 @@ use thiserror::Error;
 
 use crate::Protocol;
 use crate::block::Block;
+use crate::body::Bodies;
 use crate::extra::Vote;
 use crate::header::{HeaderError, ValidatorsFrom};
 use crate::justify::Unjustified;
@@ -17,6 +18,8 @@ use crate::validators::{ProposerPolicy, ValidatorSet};
 pub struct Config {
     /// The protocol and the form of its messages.
     pub protocol: Protocol,
+    /// The form of bodies. Default: Ethereum's.
+    pub bodies: Bodies,
     /// How proposers follow each other.
     pub policy: ProposerPolicy,
     /// Cap on the request timeout, which doubles from round to round. Default: 60 s.
@@ -40,6 +43,7 @@ impl Config {
     pub fn new(protocol: Protocol) -> Self {
         Self {
             protocol,
+            bodies: Bodies::default(),
             policy: ProposerPolicy::RoundRobin,
             max_request_timeout_ms: 60_000,
             absent_timeout_ms: None,
@@ -258,7 +262,7 @@ pub enum Effect {
     /// Build a block and answer with [`Input::Built`].
     BuildBlock(BuildRequest),
     /// Execute a block on the head and answer with [`Input::Validated`]. The rules of the consensus have been
-    /// checked.
+    /// checked, and that the body is the one that the header stands for: the answer is about the hash.
     Validate(Block),
     /// Tell of [`Input::Timer`] after some time.
     SetTimer {
@@ -324,6 +328,10 @@ pub enum Misbehaviour {
     /// A proposal whose block breaks a rule of the consensus.
     #[error("a proposal whose header breaks a rule")]
     Header(#[source] HeaderError),
+    /// A block whose body is not the one that its header stands for. The header alone is under a validator's
+    /// signature in every message but QBFT's proposal, so it is the sender's, not the author's.
+    #[error("a block whose body is not that of its header")]
+    Body(#[source] DecodeError),
     /// A proposal whose block cannot follow the head.
     #[error("a proposal of the invalid block {0}")]
     InvalidBlock(B256),

@@ -44,6 +44,9 @@ pub enum BlockError {
     /// Ommers, or a nonce, in a block without work.
     #[error("{0} in a block without proof of work")]
     AfterMerge(&'static str),
+    /// A field that a beacon chain fills, in a block that validators seal.
+    #[error("{0} in a block of a chain that has no beacon chain")]
+    NoBeaconChain(&'static str),
     /// The base fee is not what the parent gives.
     #[error("the base fee is {found:?}, expected {expected:?}")]
     BaseFee { expected: Option<u64>, found: Option<u64> },
@@ -121,6 +124,7 @@ impl BlockError {
             Self::Difficulty { .. } => "BlockException.INVALID_DIFFICULTY",
             Self::Merge => "BlockException.IMPORT_IMPOSSIBLE_DIFFICULTY_OVER_PARIS",
             Self::AfterMerge(_) => "BlockException.IMPORT_IMPOSSIBLE_UNCLES_OVER_PARIS",
+            Self::NoBeaconChain(_) => "BlockException.INCORRECT_BLOCK_FORMAT",
             Self::BaseFee { .. } => "BlockException.INVALID_BASEFEE_PER_GAS",
             Self::Presence { .. } => "BlockException.INCORRECT_BLOCK_FORMAT",
             Self::ExcessBlobGas { .. } => "BlockException.INCORRECT_EXCESS_BLOB_GAS",

@@ -1,6 +1,8 @@
 use alloy_consensus::Header;
+use alloy_consensus::constants::EMPTY_WITHDRAWALS;
+use alloy_eips::eip7685::EMPTY_REQUESTS_HASH;
 use alloy_eips::eip7840::BlobParams;
-use alloy_primitives::{Bytes, U256};
+use alloy_primitives::{B256, Bytes, U256};
 
 use super::*;
 use crate::schedule::{Fork, Schedule};
@@ -142,6 +144,92 @@ fn sealed_headers_are_checked_by_the_host() {
     assert!(matches!(refused, Err(BlockError::Seal(_))));
     let work = Header { difficulty: U256::from(2), ..header };
     assert!(validate_header(&schedule, &work, &parent, hash, &Sealing::Validators(take)).is_err());
+}
+
+/// Everything in a header that only a beacon chain can know has one value where validators seal: nobody may choose it.
+#[test]
+fn sealed_headers_have_nothing_of_a_beacon_chain() {
+    let mut schedule = Schedule::named("Prague").unwrap();
+    schedule.sealed = true;
+    schedule.zero_base_fee = true;
+    let parent = Header {
+        base_fee_per_gas: Some(0),
+        difficulty: U256::ONE,
+        blob_gas_used: Some(0),
+        excess_blob_gas: Some(0),
+        ..parent()
+    };
+    let hash = parent.hash_slow();
+    let header = Header {
+        parent_hash: hash,
+        number: 10,
+        timestamp: parent.timestamp + 1,
+        difficulty: U256::ONE,
+        gas_limit: parent.gas_limit,
+        base_fee_per_gas: Some(0),
+        withdrawals_root: Some(EMPTY_WITHDRAWALS),
+        blob_gas_used: Some(0),
+        excess_blob_gas: Some(0),
+        ..Header::default()
+    };
+    let take: &SealCheck<'_> = &|_, _| Ok(());
+    let check = |change: &dyn Fn(&mut Header)| {
+        let mut header = header.clone();
+        change(&mut header);
+        validate_header(&schedule, &header, &parent, hash, &Sealing::Validators(take))
+    };
+    let beacon = |root: B256| {
+        move |header: &mut Header| {
+            header.parent_beacon_block_root = Some(root);
+            header.requests_hash = Some(EMPTY_REQUESTS_HASH);
+        }
+    };
+    // As Besu's validators write them, and with the root that stands for none.
+    assert!(check(&|_| {}).is_ok());
+    assert!(check(&beacon(B256::ZERO)).is_ok());
+    let chosen = check(&beacon(B256::with_last_byte(1)));
+    assert!(matches!(chosen, Err(BlockError::NoBeaconChain(_))), "{chosen:?}");
+    let withdrawal = Withdrawal { amount: u64::MAX, ..Withdrawal::default() };
+    let root = calculate_withdrawals_root(&[withdrawal]);
+    let minted = check(&|header| header.withdrawals_root = Some(root));
+    assert!(matches!(minted, Err(BlockError::NoBeaconChain("withdrawals"))), "{minted:?}");
+    // The form of the fork is demanded all the same, and nothing of a later one is there.
+    assert!(check(&|header| header.withdrawals_root = None).is_err());
+    assert!(check(&|header| header.requests_hash = Some(EMPTY_REQUESTS_HASH)).is_err());
+    assert!(check(&|header| header.slot_number = Some(0)).is_err());
+    assert!(check(&|header| header.block_access_list_hash = Some(B256::ZERO)).is_err());
+    assert!(check(&|header| header.excess_blob_gas = Some(1)).is_err());
+    assert!(check(&|header| header.base_fee_per_gas = Some(1)).is_err());
+    assert!(check(&|header| header.ommers_hash = B256::ZERO).is_err());
+    assert!(check(&|header| header.gas_limit += parent.gas_limit / 1_024).is_err());
+    assert!(check(&|header| header.timestamp = parent.timestamp - 1).is_err());
+    let mut amsterdam = Schedule::named("Amsterdam").unwrap();
+    (amsterdam.sealed, amsterdam.zero_base_fee) = (true, true);
+    let slot = |number| {
+        let header = Header {
+            block_access_list_hash: Some(EMPTY_BLOCK_ACCESS_LIST_HASH),
+            slot_number: Some(number),
+            ..header.clone()
+        };
+        validate_header(&amsterdam, &header, &parent, hash, &Sealing::Validators(take))
+    };
+    assert!(slot(0).is_ok(), "{:?}", slot(0));
+    assert!(matches!(slot(1), Err(BlockError::NoBeaconChain(_))), "{:?}", slot(1));
+    // Where there is a beacon chain it says what it likes.
+    schedule.sealed = false;
+    schedule.zero_base_fee = false;
+    schedule.terminal_total_difficulty = Some(U256::ZERO);
+    let merged = Header {
+        difficulty: U256::ZERO,
+        base_fee_per_gas: next_base_fee(&schedule, &parent, header.timestamp),
+        withdrawals_root: Some(root),
+        parent_beacon_block_root: Some(B256::with_last_byte(1)),
+        requests_hash: Some(EMPTY_REQUESTS_HASH),
+        ..header
+    };
+    let ethereum = Sealing::Ethereum { parent_total_difficulty: Some(U256::ZERO) };
+    let taken = validate_header(&schedule, &merged, &parent, hash, &ethereum);
+    assert!(taken.is_ok(), "{taken:?}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Headers against their parents, bodies against their headers, results against both.
 
 use alloy_consensus::Header;
-use alloy_consensus::constants::EMPTY_OMMER_ROOT_HASH;
+use alloy_consensus::constants::{EMPTY_OMMER_ROOT_HASH, EMPTY_WITHDRAWALS};
 use alloy_eips::eip4844::DATA_GAS_PER_BLOB;
 use alloy_primitives::{B64, B256, U256};
 
@@ -78,7 +78,28 @@ pub fn validate_header(
     if header.base_fee_per_gas != expected {
         return Err(BlockError::BaseFee { expected, found: header.base_fee_per_gas });
     }
-    fork_fields(schedule, header, parent)
+    fork_fields(schedule, header, parent)?;
+    match sealing {
+        Sealing::Validators(_) => without_beacon_chain(header),
+        Sealing::Ethereum { .. } => Ok(()),
+    }
+}
+
+/// What only a beacon chain can say: where validators seal there is none, so these fields have one value. Any other would
+/// be the proposer's choice, and a withdrawal is native currency out of nothing (Besu's GHSA-p4h2-gvh4-pv6j).
+fn without_beacon_chain(header: &Header) -> Result<(), BlockError> {
+    if header.withdrawals_root.is_some_and(|root| root != EMPTY_WITHDRAWALS) {
+        return Err(BlockError::NoBeaconChain("withdrawals"));
+    }
+    // EIP-4788 makes this one readable for contracts.
+    if header.parent_beacon_block_root.is_some_and(|root| root != B256::ZERO) {
+        return Err(BlockError::NoBeaconChain("the root of a beacon block"));
+    }
+    // EIP-7843: so is this one.
+    if header.slot_number.is_some_and(|slot| slot != 0) {
+        return Err(BlockError::NoBeaconChain("the number of a slot"));
+    }
+    Ok(())
 }
 
 fn gas_limit(schedule: &Schedule, header: &Header, parent: &Header) -> Result<(), BlockError> {

@@ -216,8 +216,13 @@ impl<'a, R: Read> Executor<'a, R> {
     /// What the fork does after the last transaction: requests, withdrawals and rewards.
     ///
     /// # Errors
-    /// A system contract failed, a deposit's log is malformed, or the state cannot be read.
+    /// A system contract failed, a deposit's log is malformed, the state cannot be read, or there are
+    /// withdrawals in a block that validators seal.
     pub fn finish(mut self, ommers: &[Header], withdrawals: &[Withdrawal]) -> Result<Executed, BlockError> {
+        // Every header is checked for this as well; here nothing can get round it that changes balances.
+        if self.schedule.sealed && !withdrawals.is_empty() {
+            return Err(BlockError::NoBeaconChain("withdrawals"));
+        }
         let requests = system::requests(&mut self.machine, &self.rules, self.schedule, &self.receipts)?;
         let clear = clears_empty(self.rules.spec);
         let cache = &mut self.machine.ctx.journaled_state.database;

@@ -45,6 +45,28 @@ fn env() -> Env {
     Env { number: 1, gas_limit: 1_000_000, base_fee: 7, ..Env::default() }
 }
 
+/// One validator would otherwise pay itself what it likes in a block that all others agree on.
+#[test]
+fn withdrawals_mint_nothing_where_validators_seal() {
+    let mut schedule = Schedule::named("Shanghai").unwrap();
+    let state = state(&[]);
+    let env = env();
+    let hashes = |_| B256::ZERO;
+    let withdrawal =
+        alloy_eips::eip4895::Withdrawal { address: TARGET, amount: u64::MAX, ..Default::default() };
+    let finish = |schedule: &Schedule| {
+        let mut executor = Executor::new(schedule, &env, &state, &hashes, None);
+        executor.begin().unwrap();
+        executor.finish(&[], &[withdrawal])
+    };
+    let credited = finish(&schedule).unwrap();
+    let account = credited.changes.accounts[&TARGET].account.as_ref().unwrap();
+    assert_eq!(account.balance, U256::from(u64::MAX) * U256::from(1_000_000_000));
+    schedule.sealed = true;
+    let refused = finish(&schedule);
+    assert!(matches!(refused, Err(BlockError::NoBeaconChain("withdrawals"))));
+}
+
 #[test]
 fn a_refused_transaction_leaves_nothing_and_says_why() {
     let schedule = Schedule::named("Shanghai").unwrap();

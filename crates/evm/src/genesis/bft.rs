@@ -188,6 +188,27 @@ impl BftTransition {
                 );
             }
         };
+        let contract = object.address("validatorcontractaddress")?;
+        match validator_selection {
+            // What headers named before the contract did is stale or empty, and a node that starts again after the epoch
+            // began would take something else for it. Besu refuses such a file as well (`QbftForksSchedulesFactory`).
+            Some(ValidatorSelection::BlockHeader) if validators.as_ref().is_none_or(Vec::is_empty) => {
+                return Err(object.error(
+                    "validators",
+                    "a transition to `blockheader` needs a list of at least one validator",
+                ));
+            }
+            Some(ValidatorSelection::Contract) if contract.is_none() => {
+                return Err(object.error(
+                    "validatorcontractaddress",
+                    "a transition to `contract` needs the address of the contract",
+                ));
+            }
+            _ if validators.as_ref().is_some_and(Vec::is_empty) => {
+                return Err(object.error("validators", "a chain needs at least one validator"));
+            }
+            _ => {}
+        }
         Ok(Self {
             block,
             block_period_seconds: object.number("blockperiodseconds")?,
@@ -198,7 +219,7 @@ impl BftTransition {
             mining_beneficiary: beneficiary(object)?,
             validators,
             validator_selection,
-            validator_contract_address: object.address("validatorcontractaddress")?,
+            validator_contract_address: contract,
         })
     }
 

@@ -127,6 +127,22 @@ fn errors_name_the_field() {
         r#"{{{base},"config":{{"qbft":{{}},"transitions":{{"qbft":[{{"block":1}},{{}}]}}}}}}"#
     ));
     assert!(in_transition.contains("`config.transitions.qbft[1].block`"), "{in_transition}");
+    let transition = |options: &str| {
+        error(&format!(
+            r#"{{{base},"config":{{"qbft":{{}},"transitions":{{"qbft":[{{"block":1,{options}}}]}}}}}}"#
+        ))
+    };
+    // As Besu, which starts with neither: the validators before a contract's are nobody's choice.
+    for options in [
+        r#""validatorselectionmode":"blockheader""#,
+        r#""validatorselectionmode":"blockheader","validators":[]"#,
+        r#""validators":[]"#,
+    ] {
+        let refused = transition(options);
+        assert!(refused.contains("`config.transitions.qbft[0].validators`"), "{refused}");
+    }
+    let nowhere = transition(r#""validatorselectionmode":"contract""#);
+    assert!(nowhere.contains("`config.transitions.qbft[0].validatorcontractaddress`"), "{nowhere}");
     let address = error(&format!(r#"{{{base},"alloc":{{"0x12":{{}}}}}}"#));
     assert!(address.contains("`alloc.0x12`"), "{address}");
     let order = error(&format!(r#"{{{base},"config":{{"berlinBlock":5,"londonBlock":4}}}}"#));

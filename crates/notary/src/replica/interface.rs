@@ -1,7 +1,9 @@
 //! What goes into a replica and comes out of it.
 
 use alloy_primitives::Address;
-use tally_consensus::{Config as RoundConfig, Limits, Misbehaviour, ProposerPolicy, Protocol, RestoreError};
+use tally_consensus::{
+    Bodies, Config as RoundConfig, Limits, Misbehaviour, ProposerPolicy, Protocol, RestoreError,
+};
 use tally_contracts::TransactionId;
 use thiserror::Error;
 
@@ -78,6 +80,7 @@ impl Config {
                 future_bytes: self.message_bytes().saturating_mul(2).saturating_mul(members),
                 ..Limits::default()
             },
+            bodies: Bodies::OneString,
             ..RoundConfig::new(Protocol::QBFT)
         }
     }

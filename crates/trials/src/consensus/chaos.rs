@@ -14,7 +14,7 @@ use tally_consensus::{Block, BuildRequest, Cover, ExtraData, Head, Keys, Message
 use tally_sim::Rng;
 
 use super::check::INVALID;
-use super::host::build;
+use super::host::{build, with_other_body};
 use super::keys::{PlainKeys, address, seal};
 use super::plan::Plan;
 use super::world::Mail;
@@ -32,14 +32,22 @@ pub(super) struct Chaos {
     blocks: Vec<(Block, tally_consensus::Seal)>,
     round: u32,
     quiet_until_ms: u64,
+    /// Draws what is done with bodies; `None` for one that leaves them as they are.
+    bodies: Option<Rng>,
+    /// Whether it has proposed a header with two bodies at this height: it commits nothing then, so that those that are
+    /// prepared need who had the wrong one.
+    withholds: bool,
 }
 
 type Letters = Vec<(usize, Mail)>;
 
 impl Chaos {
     pub(super) fn new(node: usize, rng: Rng) -> Self {
+        let mut bodies = Rng::new(rng.clone().next_u64() ^ 0xb0d1_e5);
         Self {
             me: address(node),
+            bodies: bodies.chance(1, 2).then_some(bodies),
+            withholds: false,
             rng,
             heard: Vec::new(),
             height: 0,
@@ -59,6 +67,7 @@ impl Chaos {
             self.changes.clear();
             self.blocks.clear();
             self.round = 0;
+            self.withholds = false;
         }
         let Mail::Packet(packet) = mail else { return Letters::new() };
         if self.heard.len() < MEMORY {
@@ -114,12 +123,24 @@ impl Chaos {
             _ => {
                 if let Some(mail) = self.heard.get(self.rng.clone().index(self.heard.len().max(1))).cloned() {
                     let to = self.rng.index(plan.nodes());
-                    letters.push((to, mail));
+                    let swap = self.bodies.as_mut().is_some_and(|bodies| bodies.chance(1, 4));
+                    letters.push((to, if swap { other_body(plan.protocol, mail) } else { mail }));
                 }
                 None
             }
         };
-        let Some(message) = message else { return };
+        let Some(mut message) = message else { return };
+        let drawn = self.bodies.as_mut().map(|bodies| (bodies.below(6), bodies.next_u64()));
+        match (&mut message, drawn) {
+            (Message::Proposal(proposal), Some((0 | 1, victims))) => {
+                self.split(plan, proposal, victims, letters);
+                return;
+            }
+            (Message::RoundChange(change), Some((0, _))) => {
+                change.block = change.block.as_ref().map(|block| with_other_body(plan.protocol, block));
+            }
+            _ => {}
+        }
         let mail = Mail::Packet(message.encode(plan.protocol));
         // To some only: the others hear something else.
         let to = self.rng.next_u64();
@@ -129,6 +150,23 @@ impl Chaos {
                 .filter(|node| everybody || to >> node & 1 == 1)
                 .map(|node| (node, mail.clone())),
         );
+    }
+
+    /// Shows some its proposal with another body, prepares it, and commits nothing.
+    fn split(&mut self, plan: &Plan, proposal: &Proposal, victims: u64, letters: &mut Letters) {
+        self.withholds = true;
+        let protocol = plan.protocol;
+        let (view, digest) = (proposal.view, proposal.block.digest());
+        let mut other = proposal.clone();
+        other.block = with_other_body(protocol, &proposal.block);
+        other.seal = self.sign(proposal_hash(protocol, view, &other.block));
+        let payload = Prepare { view, digest };
+        let prepare = Signed { payload, seal: self.sign(prepare_hash(protocol, &payload)) };
+        for node in 0..plan.nodes() {
+            let shown = if victims >> node & 1 == 1 { &other } else { proposal };
+            letters.push((node, Mail::Packet(Message::Proposal(Box::new(shown.clone())).encode(protocol))));
+            letters.push((node, Mail::Packet(Message::Prepare(prepare.clone()).encode(protocol))));
+        }
     }
 
     fn sign(&self, hash: B256) -> tally_consensus::Seal {
@@ -141,7 +179,7 @@ impl Chaos {
         let round = if self.rng.chance(3, 4) { block.round() } else { self.round };
         let view = View { height: self.height, round };
         let digest = block.with_round(round).digest();
-        if self.rng.chance(1, 2) {
+        if self.rng.chance(1, 2) || self.withholds {
             let payload = Prepare { view, digest };
             return Some(Message::Prepare(Signed {
                 payload,
@@ -250,5 +288,21 @@ impl Chaos {
             extra_data: extra.encode(plan.protocol, Cover::Everything).into(),
         };
         Block::decode(plan.protocol, build(&request, salt)).ok()
+    }
+}
+
+/// A heard message with another body in its block, where nobody's signature covers that.
+fn other_body(protocol: Protocol, mail: Mail) -> Mail {
+    let Mail::Packet(packet) = &mail else { return mail };
+    match Message::decode(protocol, packet) {
+        Ok(Message::Proposal(mut proposal)) if protocol == Protocol::Ibft2 => {
+            proposal.block = with_other_body(protocol, &proposal.block);
+            Mail::Packet(Message::Proposal(proposal).encode(protocol))
+        }
+        Ok(Message::RoundChange(mut change)) => {
+            change.block = change.block.as_ref().map(|block| with_other_body(protocol, block));
+            Mail::Packet(Message::RoundChange(change).encode(protocol))
+        }
+        _ => mail,
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use alloy_consensus::proofs::ordered_trie_root_encoded;
 use alloy_consensus::{EMPTY_OMMER_ROOT_HASH, Header};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_rlp::Encodable;
@@ -10,6 +11,7 @@ use tally_consensus::{
     ValidatorsFrom, View, Vote,
 };
 
+use super::check::INVALID;
 use super::keys::{PlainKeys, address};
 use super::plan::{Broken, Plan};
 
@@ -32,10 +34,18 @@ pub(super) struct Host {
     transactions: bool,
 }
 
+/// The transactions of the block with this state root: none to three.
+fn transactions(salt: B256) -> Vec<Bytes> {
+    let transaction = |index: u8| [&[2, index], &salt.0[..]].concat().into();
+    (0..salt.0[31] % 4).map(transaction).collect()
+}
+
 /// Makes the block that was asked for; `salt` makes it differ from others.
 pub(super) fn build(request: &BuildRequest, salt: B256) -> Bytes {
+    let transactions = transactions(salt);
     let header = Header {
         parent_hash: request.parent,
+        transactions_root: ordered_trie_root_encoded(&transactions),
         ommers_hash: EMPTY_OMMER_ROOT_HASH,
         beneficiary: request.proposer,
         state_root: salt,
@@ -46,13 +56,32 @@ pub(super) fn build(request: &BuildRequest, salt: B256) -> Bytes {
         mix_hash: MIX_HASH,
         ..Header::default()
     };
-    block_bytes(&header)
+    block_bytes(&header, &transactions)
 }
 
-fn block_bytes(header: &Header) -> Bytes {
+/// What a host finds that executes the block: whether it is right, header and body.
+pub(super) fn is_right(block: &Block) -> bool {
+    let state_root = block.header().state_root;
+    let right = block_bytes(block.header(), &transactions(state_root));
+    state_root.0[0] != INVALID && *block.bytes() == right
+}
+
+/// The same header with one transaction more, or with none.
+pub(super) fn with_other_body(protocol: Protocol, block: &Block) -> Block {
+    let mut other = transactions(block.header().state_root);
+    if other.len() == 3 {
+        other.clear();
+    } else {
+        other.push(Bytes::from_static(&[2, 0xee]));
+    }
+    Block::decode(protocol, block_bytes(block.header(), &other)).expect("a header and a body")
+}
+
+fn block_bytes(header: &Header, transactions: &[Bytes]) -> Bytes {
     let mut payload = Vec::new();
     header.encode(&mut payload);
-    payload.extend_from_slice(&[0xc0, 0xc0]);
+    alloy_rlp::encode_list::<_, Bytes>(transactions, &mut payload);
+    payload.push(alloy_rlp::EMPTY_LIST_CODE);
     let mut bytes = Vec::new();
     alloy_rlp::Header { list: true, payload_length: payload.len() }.encode(&mut bytes);
     bytes.extend_from_slice(&payload);
@@ -63,7 +92,7 @@ fn genesis(plan: &Plan) -> Block {
     let founders: Vec<Address> = (0..plan.founders).map(address).collect();
     let extra = ExtraData::of_validators(&founders).encode(plan.protocol, tally_consensus::Cover::Everything);
     let header = Header { timestamp: GENESIS_S, extra_data: extra.into(), ..Header::default() };
-    Block::decode(plan.protocol, block_bytes(&header)).expect("the genesis can be read")
+    Block::decode(plan.protocol, block_bytes(&header, &[])).expect("the genesis can be read")
 }
 
 impl Host {

@@ -7,8 +7,8 @@ use tally_consensus::{Block, Effect, Input, Packet, Timer, View};
 use tally_sim::{Rng, Trace};
 
 use super::chaos::Chaos;
-use super::check::{Check, INVALID};
-use super::host::{GENESIS_S, Host, build};
+use super::check::Check;
+use super::host::{GENESIS_S, Host, build, is_right};
 use super::keys::{address, node_of};
 use super::plan::{Kind, Plan};
 
@@ -318,6 +318,7 @@ impl World {
                             earliest_s: self.hosts[host].earliest_s(&self.plan),
                         };
                         if block.number() == self.hosts[host].height() + 1
+                            && is_right(&block)
                             && expectation.check_seals(block.header(), block.extra(), &keys).is_ok()
                         {
                             self.import(host, &block);
@@ -428,7 +429,7 @@ impl World {
                 self.after(after_ms, Event::Built { host, life, view: request.view, block });
             }
             Effect::Validate(block) => {
-                let valid = block.header().state_root.0[0] != INVALID;
+                let valid = is_right(&block);
                 let after_ms = self.late(50);
                 self.after(after_ms, Event::Validated { host, life, hash: block.hash(), valid });
             }
