@@ -48,6 +48,11 @@ pub struct Limits {
     pub price_bump: u32,
     /// The least gas price, in wei.
     pub min_gas_price: u128,
+    /// Whether legacy transactions without a chain id are refused (EIP-155): another chain's can be sent here too.
+    pub replay_protection: bool,
+    /// For how long a transaction is refused after which no validators could be told, in milliseconds. The contract
+    /// may be another by then.
+    pub unfit_ms: u64,
 }
 
 impl Default for Limits {
@@ -61,6 +66,8 @@ impl Default for Limits {
             gap_ms: 3 * 3_600_000,
             price_bump: 10,
             min_gas_price: 0,
+            replay_protection: true,
+            unfit_ms: 600_000,
         }
     }
 }
@@ -273,6 +280,15 @@ impl Pool {
     fn admit(&self, transaction: Recovered, account: &Account, now_ms: u64) -> Result<Pooled, Refusal> {
         if self.hashes.contains_key(&transaction.hash()) {
             return Err(Refusal::Known);
+        }
+        if self.limits.replay_protection && transaction.chain_id().is_none() {
+            return Err(Refusal::Unprotected);
+        }
+        if let Some(Fate::NoValidators { reason, at_ms }) = self.fates.get(&transaction.hash()) {
+            let again_ms = at_ms.saturating_add(self.limits.unfit_ms).saturating_sub(now_ms);
+            if again_ms > 0 {
+                return Err(Refusal::NoValidators { reason: reason.clone(), again_ms });
+            }
         }
         let bytes = transaction.encode_2718_len();
         if bytes > self.limits.transaction_bytes {

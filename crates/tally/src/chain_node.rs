@@ -193,6 +193,7 @@ fn pool_limits(settings: &Settings) -> pool::Limits {
         sender: settings.pool.max_by_sender.unwrap_or(defaults.sender),
         price_bump: u32::try_from(settings.pool.price_bump_percent).unwrap_or(u32::MAX),
         min_gas_price: u128::from(settings.min_gas_price),
+        replay_protection: settings.replay_protection,
         ..defaults
     }
 }

@@ -7,9 +7,9 @@ use alloy_primitives::{B256, Bytes};
 use tally_consensus::{Block as Proposed, BuildRequest, MIX_HASH, Settings, View};
 use tally_evm::{Block, Refusal};
 
-use super::{Node, driver};
+use super::{Node, Notice, driver};
 use crate::branch::{Branch, Candidate};
-use crate::chain::{Attributes, Skipped};
+use crate::chain::{Attributes, Reason, Skipped};
 use crate::error::ImportError;
 use crate::pool::Fate;
 use crate::sealed::Seals;
@@ -105,7 +105,20 @@ fn build(
 
 /// Lets go of what no later block can take either.
 fn settle(node: &Node, skipped: &Skipped) {
-    match &skipped.reason {
+    let refusal = match &skipped.reason {
+        Reason::Refused(refusal) => refusal,
+        Reason::Validators(error) => {
+            let reason = error.to_string();
+            node.notice(Notice::LeftOut {
+                transaction: skipped.hash,
+                sender: skipped.sender,
+                reason: reason.clone(),
+            });
+            node.drop_transaction(skipped.hash, Fate::NoValidators { reason, at_ms: super::now_ms() });
+            return;
+        }
+    };
+    match refusal {
         // Its turn comes in a later block, or the pool learns from one that it never will.
         Refusal::BlockGas { .. }
         | Refusal::BlobGas { .. }

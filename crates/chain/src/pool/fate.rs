@@ -36,6 +36,13 @@ pub enum Fate {
         /// What execution said.
         reason: String,
     },
+    /// After it the contract that names the validators would name none.
+    NoValidators {
+        /// What the contract did.
+        reason: String,
+        /// When it was found, in milliseconds since 1970. It is not taken again soon.
+        at_ms: u64,
+    },
     /// The rules for accounts no longer permit its sender.
     NotPermitted,
 }
@@ -51,6 +58,7 @@ impl fmt::Display for Fate {
             }
             Self::GapNeverFilled => write!(out, "the transaction with the nonce before it never came"),
             Self::Invalid { reason } => write!(out, "could not be applied: {reason}"),
+            Self::NoValidators { reason, .. } => write!(out, "no block could follow one with it: {reason}"),
             Self::NotPermitted => write!(out, "its sender is no longer permitted"),
         }
     }

@@ -10,6 +10,22 @@ pub enum Refusal {
     /// It is here already.
     #[error("already known")]
     Known,
+    /// A legacy transaction without a chain id, which every chain takes on which its sender has an account (EIP-155).
+    #[error(
+        "only replay-protected (EIP-155) transactions are allowed: this one names no chain id; \
+         strict-tx-replay-protection-enabled = false allows it"
+    )]
+    Unprotected,
+    /// No block could follow one with it, when it was last tried.
+    #[error(
+        "transaction rejected: no block could follow one with it: {reason}; tried again in {again_ms} ms"
+    )]
+    NoValidators {
+        /// What the contract that names the validators did.
+        reason: String,
+        /// Until it is taken again.
+        again_ms: u64,
+    },
     /// Longer than one transaction may be.
     #[error("oversized data: transaction of {bytes} bytes, limit {limit}")]
     TooLarge {

@@ -219,3 +219,28 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_names_no_chain_is_refused_unless_the_operator_allows_it() {
+    let unprotected = || {
+        let body = alloy_consensus::TxLegacy { gas_limit: 21_000, ..Default::default() };
+        let signed = body.into_signed(Signature::new(U256::from(1), U256::from(1), false));
+        Recovered::new_unchecked(Transaction::from(signed), sender(1))
+    };
+    let refused = pool(Limits::default()).add(unprotected(), &rich(0), 0).unwrap_err();
+    assert_eq!(refused, Refusal::Unprotected);
+    let limits = Limits { replay_protection: false, ..Limits::default() };
+    pool(limits).add(unprotected(), &rich(0), 0).unwrap();
+}
+
+#[test]
+fn what_no_block_could_follow_is_refused_for_a_while_and_then_tried_again() {
+    let mut pool = pool(Limits { unfit_ms: 100, ..Limits::default() });
+    let unfit = || transaction(1, 0, 1, 1);
+    pool.add(unfit(), &rich(0), 0).unwrap();
+    let reason = "it names nobody".to_owned();
+    pool.remove(&unfit().hash(), Fate::NoValidators { reason: reason.clone(), at_ms: 10 });
+    let refused = pool.add(unfit(), &rich(0), 60).unwrap_err();
+    assert_eq!(refused, Refusal::NoValidators { reason, again_ms: 50 });
+    pool.add(unfit(), &rich(0), 110).unwrap();
+}

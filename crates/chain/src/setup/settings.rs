@@ -52,6 +52,9 @@ pub struct Settings {
     pub rpc_gas_cap: u64,
     /// Options of `tx-pool-`.
     pub pool: PoolSettings,
+    /// `strict-tx-replay-protection-enabled`: refuse transactions that name no chain id (before EIP-155), which can
+    /// be replayed from another chain. Unlike Besu's it is on unless it is switched off.
+    pub replay_protection: bool,
     /// Options of `permissions-`.
     pub permissions: PermissionFiles,
     /// Options of `metrics-`.
@@ -336,6 +339,7 @@ impl Settings {
                 )?),
                 price_bump_percent: options.number("tx-pool-price-bump", 10, 0..=1000)?,
             },
+            replay_protection: options.flag("strict-tx-replay-protection-enabled", true)?,
             permissions: PermissionFiles {
                 nodes: permissions_file(
                     options,

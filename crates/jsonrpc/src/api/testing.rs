@@ -83,6 +83,9 @@ fn build(api: &Api, params: Params<'_>, out: &mut Vec<u8>, context: &CallContext
             skipped.hash, skipped.reason
         )));
     }
+    if given.as_ref().is_some_and(|given| built.candidate.block.transactions.len() < given.len()) {
+        return Err(RpcError::server("the block has not gas enough for all transactions"));
+    }
     if built.candidate.block.sealed.header.requests_hash.is_some_and(|hash| hash != EMPTY_REQUESTS_HASH) {
         return Err(RpcError::server("the block has requests for the beacon chain, which are not kept"));
     }

@@ -23,6 +23,12 @@ pub(super) fn log_notices(node: &Node, name: &str) {
                 Ok(Notice::Misbehaviour { peer, what }) => {
                     tracing::warn!(node = name, %peer, "a peer misbehaves: {what}");
                 }
+                Ok(Notice::LeftOut { transaction, sender, reason }) => {
+                    tracing::warn!(
+                        node = name, %transaction, %sender,
+                        "a transaction was dropped, no block could follow one with it: {reason}"
+                    );
+                }
                 Ok(Notice::Failure { doing, reason }) => {
                     tracing::warn!(node = name, "{doing} failed: {reason}");
                 }
