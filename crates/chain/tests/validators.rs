@@ -1,4 +1,5 @@
-//! A contract names the validators, and one of those who may write to it makes it name nobody.
+//! What a builder leaves out of a block and what it finds room for, under a contract that names the validators: one of those
+//! who may write to it makes it name nobody, others ask for more gas than they use.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -87,11 +88,15 @@ fn genesis() -> Genesis {
 }
 
 fn signed(from: u8, nonce: u64, to: Address, input: Bytes) -> Recovered {
+    asking_for(100_000, from, nonce, to, input)
+}
+
+fn asking_for(gas_limit: u64, from: u8, nonce: u64, to: Address, input: Bytes) -> Recovered {
     let body = TxLegacy {
         chain_id: Some(CHAIN_ID),
         nonce,
         gas_price: 0,
-        gas_limit: 100_000,
+        gas_limit,
         to: TxKind::Call(to),
         value: U256::ZERO,
         input,
@@ -257,5 +262,32 @@ fn blocks_go_on_without_a_members_transaction_that_would_end_them() {
     let height = node.chain().head().number();
     await_that("blocks go on", || node.chain().head().number() >= height + 2);
     assert!(node.chain().reader().header(BlockId::Number(height)).unwrap().is_some());
+    node.stop();
+}
+
+#[test]
+fn those_who_ask_for_all_the_gas_of_a_block_hold_nobody_up() {
+    let node = start(&Database::in_memory());
+    let encoded = |of: &Recovered| tally_evm::transaction::encode(of.transaction());
+    let block_gas = node.chain().head().sealed().header.gas_limit;
+    let begin = node.chain().head().number();
+    for nonce in 0..20 {
+        for hog in 201..=204 {
+            let greedy = asking_for(block_gas, hog, nonce, Address::repeat_byte(9), Bytes::new());
+            node.submit(&encoded(&greedy)).unwrap();
+        }
+    }
+    let modest: Vec<Recovered> =
+        (0..50).map(|nonce| signed(200, nonce, Address::repeat_byte(9), Bytes::new())).collect();
+    for transaction in &modest {
+        node.submit(&encoded(transaction)).unwrap();
+    }
+    let submitted = node.chain().head().number();
+    await_that("the modest ones are committed", || {
+        let pool = node.pool();
+        modest.iter().all(|transaction| pool.fate(&transaction.hash()).is_some())
+    });
+    let committed = node.chain().head().number();
+    assert!(committed <= submitted + 3, "from {begin}, {submitted} to {committed}");
     node.stop();
 }

@@ -68,6 +68,16 @@ impl Node {
         Ok(hash)
     }
 
+    /// Takes a transaction out of the pool because the operator says so, and gives whether it was there. It is not taken
+    /// from peers again as long as the pool remembers its fate.
+    pub fn drop_from_pool(&self, hash: B256) -> bool {
+        let was_there = self.pool().remove(&hash, Fate::Dropped).is_some();
+        if was_there {
+            let _ = self.shared.keeper.send(keeper::Told::Forget(hash));
+        }
+        was_there
+    }
+
     /// Puts a transaction into the pool, over the state of the newest block.
     pub(super) fn accept(&self, transaction: Recovered) -> Result<Arc<Pooled>, SubmitError> {
         let sender = transaction.sender();

@@ -69,6 +69,18 @@ pub enum Refusal {
         /// The most it can take, in wei.
         cost: U256,
     },
+    /// The sender could not pay for it beside what it has here already.
+    #[error(
+        "insufficient funds for gas * price + value: balance {balance}, {held} of it for what waits, tx cost {cost}"
+    )]
+    Overdraft {
+        /// The sender's, in wei.
+        balance: U256,
+        /// The most that what waits can take, in wei.
+        held: U256,
+        /// The most that this one can take, in wei.
+        cost: U256,
+    },
     /// Another with this nonce waits, and this one does not pay enough more.
     #[error(
         "replacement transaction underpriced: fee {fee} against {waiting} of the one that waits, both fees must rise by {bump} %"
@@ -96,6 +108,12 @@ pub enum Refusal {
         nonce: u64,
         /// The first that is missing.
         next: u64,
+        /// What is allowed.
+        limit: usize,
+    },
+    /// The pool has as many that wait for a nonce before them as it may, and no sender has more of them than this one.
+    #[error("txpool is full: {limit} transactions wait for a nonce before them; send the missing one first")]
+    TooManyDormant {
         /// What is allowed.
         limit: usize,
     },
