@@ -6,7 +6,7 @@ use std::sync::mpsc::channel;
 use alloy_primitives::{Address, B256, Bytes};
 use tally_evm::transaction::decode_pooled;
 use tally_evm::{Recovered, Transaction, TransactionError, recover};
-use tally_state::{Error as StateError, Read, StoreError};
+use tally_state::{Batch, Durability, Error as StateError, Read, StoreError};
 
 use super::{Node, gossip, keeper, now_ms};
 use crate::pool::{Fate, Pooled, Refusal};
@@ -76,6 +76,16 @@ impl Node {
             let _ = self.shared.keeper.send(keeper::Told::Forget(hash));
         }
         was_there
+    }
+
+    /// Writes a few bytes to the store, durably.
+    ///
+    /// # Errors
+    /// What the store says; blocks and transactions fare the same.
+    pub fn check_store(&self) -> Result<(), StoreError> {
+        let mut batch = Batch::new();
+        batch.put(self.shared.consensus_table, b"checked", now_ms().to_be_bytes());
+        self.chain().database().commit(batch, Durability::Synced)
     }
 
     /// Puts a transaction into the pool, over the state of the newest block.
