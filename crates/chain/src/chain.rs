@@ -26,7 +26,7 @@ use crate::recent::RecentBlocks;
 use crate::sealed::Sealed;
 
 pub use ahead::{Ahead, Unexecuted};
-pub use build::{Attributes, Built, Skipped};
+pub use build::{Attributes, Built, Reason, Skipped};
 pub use commit::Commit;
 pub use execute::Prepared;
 pub use open::Options;

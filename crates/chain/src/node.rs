@@ -79,6 +79,15 @@ pub enum Notice {
         /// What it did.
         what: String,
     },
+    /// A transaction was left out of a block and dropped: after it nobody could have sealed another.
+    LeftOut {
+        /// The transaction.
+        transaction: B256,
+        /// Its sender.
+        sender: Address,
+        /// What the contract that names the validators did.
+        reason: String,
+    },
     /// Something failed, and is tried again.
     Failure {
         /// What was being done.

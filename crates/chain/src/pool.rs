@@ -6,7 +6,12 @@
 //! Within a sender, nonces come in order. Between senders the higher tip goes first, then whoever came first. When the
 //! pool is full a newcomer must pay more than what it would push out, else it is refused: where every fee is
 //! zero, as on most private networks, what was accepted stays.
+//!
+//! What no block can take as things are is dormant: what waits for a nonce before it, and all of a sender that can no longer
+//! pay for its next one. It costs its sender nothing, so it has a share of the pool of its own and makes room for anything
+//! else, those first whose sender has most of it.
 
+mod draw;
 mod fate;
 mod queue;
 mod refusal;
@@ -14,7 +19,7 @@ mod refusal;
 mod tests;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use alloy_consensus::Transaction as _;
@@ -24,6 +29,7 @@ use alloy_primitives::{Address, B256, Bytes, U256};
 use tally_evm::Recovered;
 use tally_state::Account;
 
+pub use draw::Draw;
 pub use fate::{Fate, Fates};
 use queue::Queue;
 pub use refusal::Refusal;
@@ -39,15 +45,22 @@ pub struct Limits {
     pub sender: usize,
     /// Transactions of one sender beyond a gap in its nonces.
     pub gapped: usize,
+    /// Dormant transactions in all.
+    pub dormant: usize,
     /// Bytes of one transaction, as other clients limit it.
     pub transaction_bytes: usize,
-    /// How long one may wait for a nonce before it to come, in milliseconds.
+    /// How long one may be dormant, in milliseconds.
     pub gap_ms: u64,
     /// By how many percent a replacement must raise both fees; on networks without fees any replacement
     /// is refused, since nothing tells which is wanted.
     pub price_bump: u32,
     /// The least gas price, in wei.
     pub min_gas_price: u128,
+    /// Whether legacy transactions without a chain id are refused (EIP-155): another chain's can be sent here too.
+    pub replay_protection: bool,
+    /// For how long a transaction is refused after which no validators could be told, in milliseconds. The contract
+    /// may be another by then.
+    pub unfit_ms: u64,
 }
 
 impl Default for Limits {
@@ -57,10 +70,13 @@ impl Default for Limits {
             bytes: 64 << 20,
             sender: 10_000,
             gapped: 200,
+            dormant: 5_000,
             transaction_bytes: 128 << 10,
             gap_ms: 3 * 3_600_000,
             price_bump: 10,
             min_gas_price: 0,
+            replay_protection: true,
+            unfit_ms: 600_000,
         }
     }
 }
@@ -151,6 +167,10 @@ pub struct Added {
 /// A sender's place among those that could be pushed out: the least tip first, then whoever came last.
 type Weakest = (Price, Reverse<u64>, Address);
 
+/// A sender's place among those with dormant transactions: how many, and how late the first of them came. Who has most
+/// makes room first, and among those with as many who has waited longest.
+type Dormant = (usize, Reverse<u64>, Address);
+
 /// The pool; see the module.
 #[derive(Debug)]
 pub struct Pool {
@@ -160,6 +180,8 @@ pub struct Pool {
     senders: AddressMap<Queue>,
     /// The last transaction of each sender: pushing out any other would strand those after it.
     weakest: BTreeSet<Weakest>,
+    dormant: BTreeSet<Dormant>,
+    dormant_count: usize,
     bytes: usize,
     arrivals: u64,
     fates: Fates,
@@ -174,6 +196,8 @@ impl Pool {
             hashes: B256Map::default(),
             senders: AddressMap::default(),
             weakest: BTreeSet::new(),
+            dormant: BTreeSet::new(),
+            dormant_count: 0,
             bytes: 0,
             arrivals: 0,
             fates: Fates::new(limits.transactions.saturating_mul(2).max(1_000)),
@@ -209,6 +233,11 @@ impl Pool {
     pub fn status(&self) -> (usize, usize) {
         let pending = self.senders.values().map(|queue| queue.pending().count()).sum();
         (pending, self.hashes.len() - pending)
+    }
+
+    /// Dormant transactions of all senders; see the module.
+    pub fn dormant(&self) -> usize {
+        self.dormant_count
     }
 
     /// The transaction with this hash.
@@ -255,7 +284,8 @@ impl Pool {
             Some(old) => self.must_outbid(old, &pooled)?,
             None => self.must_fit(&pooled, account)?,
         }
-        self.make_room(&pooled, replaced.as_deref())?;
+        self.must_cover(&pooled, account, replaced.as_deref())?;
+        self.make_room(&pooled, account, replaced.as_deref())?;
 
         if let Some(old) = &replaced {
             self.remove(&old.hash(), Fate::Replaced { by: pooled.hash() });
@@ -265,7 +295,10 @@ impl Pool {
         self.bytes += pooled.bytes;
         self.fates.forget(&pooled.hash());
         self.hashes.insert(pooled.hash(), Arc::clone(&pooled));
-        self.change(sender, account.nonce, |queue| queue.insert(Arc::clone(&pooled)));
+        self.change(sender, account.nonce, |queue| {
+            queue.insert(Arc::clone(&pooled));
+            queue.fund(account.balance);
+        });
         let pending = self.senders.get(&sender).is_some_and(|queue| nonce < queue.next_nonce());
         Ok(Added { transaction: pooled, pending, replaced: replaced.map(|old| old.hash()) })
     }
@@ -273,6 +306,15 @@ impl Pool {
     fn admit(&self, transaction: Recovered, account: &Account, now_ms: u64) -> Result<Pooled, Refusal> {
         if self.hashes.contains_key(&transaction.hash()) {
             return Err(Refusal::Known);
+        }
+        if self.limits.replay_protection && transaction.chain_id().is_none() {
+            return Err(Refusal::Unprotected);
+        }
+        if let Some(Fate::NoValidators { reason, at_ms }) = self.fates.get(&transaction.hash()) {
+            let again_ms = at_ms.saturating_add(self.limits.unfit_ms).saturating_sub(now_ms);
+            if again_ms > 0 {
+                return Err(Refusal::NoValidators { reason: reason.clone(), again_ms });
+            }
         }
         let bytes = transaction.encode_2718_len();
         if bytes > self.limits.transaction_bytes {
@@ -330,37 +372,85 @@ impl Pool {
         Ok(())
     }
 
-    /// Pushes out what pays less, where the pool is full.
-    fn make_room(&mut self, new: &Pooled, replaced: Option<&Pooled>) -> Result<(), Refusal> {
+    /// What waits of one sender may not cost more than it has, all together: what it cannot pay for costs it nothing.
+    fn must_cover(&self, new: &Pooled, account: &Account, replaced: Option<&Pooled>) -> Result<(), Refusal> {
+        let held = self.senders.get(&new.transaction.sender()).map_or(U256::ZERO, Queue::cost);
+        let held = held.saturating_sub(replaced.map_or(U256::ZERO, |old| old.cost));
+        if held.saturating_add(new.cost) > account.balance {
+            return Err(Refusal::Overdraft { balance: account.balance, held, cost: new.cost });
+        }
+        Ok(())
+    }
+
+    /// Pushes out what is dormant, and then what pays less, where the pool is full. A newcomer that is dormant itself pushes
+    /// out nothing but what senders have that have more of it.
+    fn make_room(
+        &mut self,
+        new: &Pooled,
+        account: &Account,
+        replaced: Option<&Pooled>,
+    ) -> Result<(), Refusal> {
         let freed = replaced.map_or(0, |old| old.bytes);
         let count = self.hashes.len() - usize::from(replaced.is_some());
-        let mut over_count = (count + 1).saturating_sub(self.limits.transactions);
-        let mut over_bytes = (self.bytes - freed + new.bytes).saturating_sub(self.limits.bytes);
-        if over_count == 0 && over_bytes == 0 {
+        let sender = new.transaction.sender();
+        let queue = self.senders.get(&sender);
+        let next = queue.map_or(account.nonce, |queue| queue.next_nonce().max(account.nonce));
+        let is_dormant = replaced.is_none() && new.transaction.nonce() > next;
+        let own = queue.map_or(0, |queue| queue.dormant().count());
+        let mut over = Over {
+            count: (count + 1).saturating_sub(self.limits.transactions),
+            bytes: (self.bytes - freed + new.bytes).saturating_sub(self.limits.bytes),
+            dormant: if is_dormant {
+                (self.dormant_count + 1).saturating_sub(self.limits.dormant)
+            } else {
+                0
+            },
+        };
+        if over.is_nothing() {
             return Ok(());
         }
-        let full = Refusal::Full { transactions: self.hashes.len(), bytes: self.bytes };
-        let mut leaving = Vec::new();
-        let sender = new.transaction.sender();
+        let mut leaving: Vec<(B256, Fate)> = Vec::new();
+        for (most, _, other) in self.dormant.iter().rev() {
+            let Some(queue) = self.senders.get(other) else { continue };
+            if over.is_nothing() || is_dormant && *most <= own {
+                break;
+            }
+            // Of a newcomer's own, those before it must stay.
+            if *other == sender {
+                continue;
+            }
+            let may_leave = if is_dormant { most - own } else { *most };
+            for pooled in queue.dormant().rev().take(may_leave) {
+                if over.is_nothing() {
+                    break;
+                }
+                over.leaves(pooled, true);
+                leaving.push((pooled.hash(), Fate::GaveWay { to: new.hash() }));
+            }
+        }
+        if over.dormant > 0 {
+            return Err(Refusal::TooManyDormant { limit: self.limits.dormant });
+        }
         for (price, _, weakest) in &self.weakest {
-            if over_count == 0 && over_bytes == 0 {
+            if over.is_nothing() {
                 break;
             }
             // Its own sender's last would leave a gap before it.
             if *price >= new.price() || *weakest == sender {
                 continue;
             }
-            if let Some(last) = self.senders.get(weakest).and_then(Queue::last) {
-                over_count = over_count.saturating_sub(1);
-                over_bytes = over_bytes.saturating_sub(last.bytes);
-                leaving.push(last.hash());
+            if let Some(last) = self.senders.get(weakest).and_then(Queue::last)
+                && !leaving.iter().any(|(hash, _)| *hash == last.hash())
+            {
+                over.leaves(last, false);
+                leaving.push((last.hash(), Fate::PushedOut { by: new.hash() }));
             }
         }
-        if over_count > 0 || over_bytes > 0 {
-            return Err(full);
+        if !over.is_nothing() {
+            return Err(Refusal::Full { transactions: self.hashes.len(), bytes: self.bytes });
         }
-        for hash in leaving {
-            self.remove(&hash, Fate::PushedOut { by: new.hash() });
+        for (hash, fate) in leaving {
+            self.remove(&hash, fate);
         }
         Ok(())
     }
@@ -401,13 +491,22 @@ impl Pool {
         }
     }
 
-    /// Lets go of what waited too long for a nonce before it, and gives how many those were.
+    /// What senders have at the head: all of one that cannot pay for its next transaction is dormant.
+    pub fn fund(&mut self, balances: impl IntoIterator<Item = (Address, U256)>) {
+        for (sender, balance) in balances {
+            if let Some(queue) = self.senders.get(&sender) {
+                self.change(sender, queue.state_nonce(), |queue| queue.fund(balance));
+            }
+        }
+    }
+
+    /// Lets go of what was dormant for too long, and gives how many those were.
     pub fn expire(&mut self, now_ms: u64) -> usize {
         let gap_ms = self.limits.gap_ms;
         let late: Vec<B256> = self
             .senders
             .values()
-            .flat_map(Queue::waiting)
+            .flat_map(Queue::dormant)
             .filter(|pooled| now_ms.saturating_sub(pooled.arrived_ms) > gap_ms)
             .map(|pooled| pooled.hash())
             .collect();
@@ -415,46 +514,6 @@ impl Pool {
             self.remove(hash, Fate::GapNeverFilled);
         }
         late.len()
-    }
-
-    /// What a block would take, best first, until their gas limits add up to `gas`. The caller executes them in this
-    /// order and leaves out the rest of a sender once one of its transactions fails to apply.
-    pub fn best(&self, base_fee: u128, gas: u64) -> Vec<Arc<Pooled>> {
-        struct Next<'a, I> {
-            first: &'a Arc<Pooled>,
-            rest: I,
-        }
-        let mut heads = Vec::with_capacity(self.senders.len());
-        let mut heap = BinaryHeap::with_capacity(self.senders.len());
-        let key = |pooled: &Pooled, at: usize| {
-            pooled.price().effective_tip(base_fee).map(|tip| (tip, Reverse(pooled.arrival), at))
-        };
-        for queue in self.senders.values() {
-            let mut rest = queue.pending();
-            if let Some(first) = rest.next()
-                && let Some(place) = key(first, heads.len())
-            {
-                heap.push(place);
-                heads.push(Next { first, rest });
-            }
-        }
-        let mut taken = Vec::new();
-        let mut left = gas;
-        while let Some((_, _, at)) = heap.pop() {
-            let Some(next) = heads.get_mut(at) else { continue };
-            let pooled = next.first;
-            // One that does not fit holds back those after it of the same sender, and nobody else.
-            let Some(rest) = left.checked_sub(pooled.transaction.gas_limit()) else { continue };
-            left = rest;
-            taken.push(Arc::clone(pooled));
-            if let Some(following) = next.rest.next() {
-                next.first = following;
-                if let Some(place) = key(following, at) {
-                    heap.push(place);
-                }
-            }
-        }
-        taken
     }
 
     /// Applies a change to a sender's queue and keeps its place among the weakest right.
@@ -467,8 +526,20 @@ impl Pool {
         if let Some(last) = queue.last() {
             self.weakest.remove(&(last.price(), Reverse(last.arrival), sender));
         }
+        let dormant = |queue: &Queue| -> Option<Dormant> {
+            let first = queue.dormant().next()?;
+            Some((queue.dormant().count(), Reverse(first.arrival), sender))
+        };
+        if let Some(before) = dormant(queue) {
+            self.dormant.remove(&before);
+            self.dormant_count -= before.0;
+        }
         queue.advance(state_nonce);
         change(queue);
+        if let Some(after) = dormant(queue) {
+            self.dormant.insert(after);
+            self.dormant_count += after.0;
+        }
         match queue.last() {
             Some(last) => {
                 self.weakest.insert((last.price(), Reverse(last.arrival), sender));
@@ -477,6 +548,25 @@ impl Pool {
                 entry.remove();
             }
         }
+    }
+}
+
+/// By how much the pool would be too full.
+struct Over {
+    count: usize,
+    bytes: usize,
+    dormant: usize,
+}
+
+impl Over {
+    fn is_nothing(&self) -> bool {
+        self.count == 0 && self.bytes == 0 && self.dormant == 0
+    }
+
+    fn leaves(&mut self, pooled: &Pooled, is_dormant: bool) {
+        self.count = self.count.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(pooled.bytes);
+        self.dormant = self.dormant.saturating_sub(usize::from(is_dormant));
     }
 }
 

@@ -59,6 +59,9 @@ pub enum ValidatorsError {
         /// What it gave.
         reason: String,
     },
+    /// The contract could not be asked, because this node could not read the state: nothing is said about the block.
+    #[error("the state cannot be read")]
+    State(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// There would be none.
     #[error("block {number} would have no validators")]
     None {

@@ -15,5 +15,5 @@ pub use genesis::{GenesisPlan, genesis_json};
 pub use init::{Account, Init, InitError, Made, MadeNode, Plan, init};
 pub use options::{SettingsError, SettingsFault};
 pub use settings::{
-    Api, Metrics, P2p, PermissionFiles, PoolSettings, RpcServer, Settings, StateHistory, SyncMode,
+    Api, Metrics, P2p, PermissionFiles, PoolSettings, RpcServer, RpcSocket, Settings, StateHistory, SyncMode,
 };

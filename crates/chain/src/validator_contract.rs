@@ -3,7 +3,7 @@
 use alloy_consensus::Header;
 use alloy_primitives::{Address, TxKind};
 use alloy_rpc_types_eth::TransactionRequest;
-use tally_evm::call::{self, Limits, Place};
+use tally_evm::call::{self, CallError, Limits, Place};
 use tally_state::View;
 
 use crate::chain::Chain;
@@ -36,7 +36,10 @@ pub(crate) fn call(
         input: GET_VALIDATORS.to_vec().into(),
         ..TransactionRequest::default()
     };
-    let called = call::call(&place, &request, None, None).map_err(|error| wrong(error.to_string()))?;
+    let called = call::call(&place, &request, None, None).map_err(|error| match error {
+        CallError::State(source) => ValidatorsError::State(source),
+        error => wrong(error.to_string()),
+    })?;
     match called.failure {
         Some(failure) => Err(wrong(format!("the call failed: {failure}"))),
         None => read_validators(contract, &called.output),

@@ -28,7 +28,6 @@ mod payments;
 mod reading;
 mod refusals;
 mod reports;
-mod slots;
 mod transactions;
 mod turns;
 

@@ -5,7 +5,7 @@
 //! sends is held without a bound: heads, bodies, batches, answers, calls under way, subscriptions and what
 //! a slow reader has not read yet.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ pub mod authentication;
 pub mod configuration;
 mod connection;
 mod http;
+mod listener;
 mod meters;
 pub mod pool;
 mod rate;
@@ -30,20 +31,21 @@ mod tests;
 
 pub use access::{Hosts, Origins};
 pub use authentication::{Authenticator, Permissions};
-pub use configuration::{Endpoint, Limits, Namespaces, Options};
+pub use configuration::{Endpoint, Limits, Listen, Namespaces, Options};
 pub use registry::{CallContext, Lane, Place, Registry};
 pub use subscription::{Sink, Subscriptions};
 
 use connection::{Pools, Service};
+use listener::Listener;
 
 /// Why a server does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
     /// An address cannot be listened on.
-    #[error("cannot listen on {address}")]
+    #[error("cannot listen on {listen}")]
     Listen {
         /// The address.
-        address: SocketAddr,
+        listen: Listen,
         /// Why.
         #[source]
         source: std::io::Error,
@@ -92,12 +94,10 @@ impl Server {
         let mut services = Vec::new();
         let _inside = runtime.enter();
         for endpoint in endpoints {
-            let address = endpoint.listen;
-            let fault = |source| ServerError::Listen { address, source };
-            let listener = TcpListener::bind(address).map_err(fault)?;
-            listener.set_nonblocking(true).map_err(fault)?;
-            let listener = tokio::net::TcpListener::from_std(listener).map_err(fault)?;
-            addresses.push(listener.local_addr().map_err(fault)?);
+            let listen = endpoint.listen.clone();
+            let (listener, address) = Listener::bind(&listen)
+                .map_err(|source| ServerError::Listen { listen: listen.clone(), source })?;
+            addresses.extend(address);
             let service = Service::new(endpoint, registry.clone(), pools.clone(), meters.clone(), options);
             services.push(service.clone());
             runtime.spawn(connection::accept(listener, service, stopped.clone()));
@@ -106,7 +106,7 @@ impl Server {
         Ok(Self { runtime: Some(runtime), stop, addresses, services })
     }
 
-    /// Where it listens, in the order of the endpoints; the port is the one chosen where 0 was asked for.
+    /// Where it listens, in the order of the endpoints that have an address; the port is the one chosen where 0 was asked for.
     #[must_use]
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses

@@ -1,6 +1,8 @@
 //! One node of a chain: its directory's settings, made into what runs.
 
 mod telemetry;
+#[cfg(test)]
+mod tests;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -115,6 +117,11 @@ impl ChainNode {
                 listening.push(endpoint(settings, server, websocket)?);
             }
         }
+        if settings.socket.enabled {
+            let mut own = Endpoint::at(&settings.socket.path);
+            own.namespaces = namespaces(&settings.socket.apis)?;
+            listening.push(own);
+        }
         let server = if listening.is_empty() {
             None
         } else {
@@ -193,6 +200,7 @@ fn pool_limits(settings: &Settings) -> pool::Limits {
         sender: settings.pool.max_by_sender.unwrap_or(defaults.sender),
         price_bump: u32::try_from(settings.pool.price_bump_percent).unwrap_or(u32::MAX),
         min_gas_price: u128::from(settings.min_gas_price),
+        replay_protection: settings.replay_protection,
         ..defaults
     }
 }
@@ -201,8 +209,14 @@ fn endpoint(settings: &Settings, server: &RpcServer, websocket: bool) -> anyhow:
     let mut endpoint = Endpoint::new(server.listen);
     endpoint.http = !websocket;
     endpoint.websocket = websocket;
-    let names = Api::ALL.into_iter().filter(|(_, api)| server.apis.contains(api)).map(|(name, _)| name);
-    endpoint.namespaces = Namespaces::parse(names)?;
+    endpoint.namespaces = namespaces(&server.apis)?;
+    if server.jwt_public_key_file.is_none() && server.apis.iter().any(|api| api.is_operators()) {
+        tracing::warn!(
+            listen = %server.listen,
+            "ADMIN, DEBUG, IBFT, QBFT and TXPOOL are for whoever reaches this address, without a token: \
+             see rpc-http-authentication-enabled, rpc-socket-enabled"
+        );
+    }
     endpoint.origins = Origins::parse(server.cors_origins.iter().map(String::as_str));
     endpoint.hosts = Hosts::parse(settings.host_allowlist.iter().map(String::as_str));
     if let Some(file) = &server.jwt_public_key_file {
@@ -214,6 +228,11 @@ fn endpoint(settings: &Settings, server: &RpcServer, websocket: bool) -> anyhow:
     endpoint.limits.request_bytes = server.max_request_bytes;
     endpoint.limits.batch_calls = server.max_batch_size;
     Ok(endpoint)
+}
+
+fn namespaces(apis: &[Api]) -> anyhow::Result<Namespaces> {
+    let names = Api::ALL.into_iter().filter(|(_, api)| apis.contains(api)).map(|(name, _)| name);
+    Ok(Namespaces::parse(names)?)
 }
 
 /// `name/version/system/language`, as clients of Ethereum say it.

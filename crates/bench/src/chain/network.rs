@@ -131,6 +131,13 @@ impl Network {
                 "rpc-http-max-active-connections = {}\n",
                 layout.connections.max(80) + 16
             ))?;
+            // What `chain init` leaves to the operator's socket is asked over HTTP here. The directory may be deeper than the name
+            // of a socket may be long.
+            node.reconfigure(
+                r#"rpc-http-api = ["ETH", "NET", "WEB3"]"#,
+                r#"rpc-http-api = ["ETH", "NET", "WEB3", "TXPOOL"]"#,
+            )?;
+            node.reconfigure("rpc-socket-enabled = true", "rpc-socket-enabled = false")?;
             nodes.push(node);
         }
         Ok(Self { nodes, genesis: made.genesis_file, layout: layout.clone(), _directory: directory })

@@ -185,7 +185,9 @@ impl Chain {
             receipts(&executed.receipts),
         ));
         let view = parent.view.on(&[Arc::clone(&layer)])?;
-        let validators = self.validators_after(parent.validators.as_ref(), &full.sealed.header, &view)?;
+        let validators = self
+            .validators_after(parent.validators.as_ref(), &full.sealed.header, &view)
+            .map_err(|error| self.classify_validators(full.sealed.header.number, hash, error))?;
         let branch = Branch {
             sealed: Arc::new(full.sealed.clone()),
             view,
@@ -200,10 +202,19 @@ impl Chain {
         before: Option<&Validators>,
         header: &alloy_consensus::Header,
         view: &View,
-    ) -> Result<Option<Validators>, ChainError> {
+    ) -> Result<Option<Validators>, ValidatorsError> {
         let (Some(sealed), Some(before)) = (self.sealed(), before) else { return Ok(None) };
         let contract = |address| self.call_validators(view, header, address);
-        Ok(Some(sealed.after(before, header, contract)?))
+        sealed.after(before, header, contract).map(Some)
+    }
+
+    /// A block after which no validators can be told is invalid: no block could follow it. Who sent the transaction that
+    /// made the contract fail is at fault, or who proposed the block, and never this node's store.
+    fn classify_validators(&self, number: u64, hash: B256, error: ValidatorsError) -> ImportError {
+        match error {
+            ValidatorsError::State(source) => ImportError::Chain(ChainError::Unreadable(source)),
+            error => invalid(number, hash, BlockError::Validators(Box::new(error))),
+        }
     }
 
     /// What the block's header tells the code that runs in it.

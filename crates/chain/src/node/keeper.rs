@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use alloy_consensus::Transaction as _;
-use alloy_primitives::{B256, Bytes};
+use alloy_primitives::{Address, B256, Bytes, U256};
 use tally_evm::transaction::decode;
 use tally_evm::{Recovered, recover_all};
 use tally_state::{Batch, Durability, Read, StoreError};
@@ -99,7 +99,22 @@ fn keep(node: &Node, all: Vec<Told>) {
 }
 
 fn expire(node: &Node) {
-    node.pool().expire(now_ms());
+    // The accounts are read without the pool's lock.
+    let senders: Vec<Address> = node.pool().senders().collect();
+    let head = node.shared.chain.head();
+    // An account that cannot be read now is looked at the next time.
+    let balances: Vec<(Address, U256)> = senders
+        .into_iter()
+        .filter_map(|sender| {
+            let account = head.branch.view.account(sender).ok()?;
+            Some((sender, account.unwrap_or_default().balance))
+        })
+        .collect();
+    {
+        let mut pool = node.pool();
+        pool.fund(balances);
+        pool.expire(now_ms());
+    }
     // What expired is no longer of use to keep; what the pool had no room for when the node started is tried again.
     let (gone, outside) = {
         let kept = lock(&node.shared.kept);

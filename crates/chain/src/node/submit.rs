@@ -6,7 +6,7 @@ use std::sync::mpsc::channel;
 use alloy_primitives::{Address, B256, Bytes};
 use tally_evm::transaction::decode_pooled;
 use tally_evm::{Recovered, Transaction, TransactionError, recover};
-use tally_state::{Error as StateError, Read, StoreError};
+use tally_state::{Batch, Durability, Error as StateError, Read, StoreError};
 
 use super::{Node, gossip, keeper, now_ms};
 use crate::pool::{Fate, Pooled, Refusal};
@@ -66,6 +66,26 @@ impl Node {
         }
         let _ = self.shared.gossip.send(gossip::Told::Own { encoded });
         Ok(hash)
+    }
+
+    /// Takes a transaction out of the pool because the operator says so, and gives whether it was there. It is not taken
+    /// from peers again as long as the pool remembers its fate.
+    pub fn drop_from_pool(&self, hash: B256) -> bool {
+        let was_there = self.pool().remove(&hash, Fate::Dropped).is_some();
+        if was_there {
+            let _ = self.shared.keeper.send(keeper::Told::Forget(hash));
+        }
+        was_there
+    }
+
+    /// Writes a few bytes to the store, durably.
+    ///
+    /// # Errors
+    /// What the store says; blocks and transactions fare the same.
+    pub fn check_store(&self) -> Result<(), StoreError> {
+        let mut batch = Batch::new();
+        batch.put(self.shared.consensus_table, b"checked", now_ms().to_be_bytes());
+        self.chain().database().commit(batch, Durability::Synced)
     }
 
     /// Puts a transaction into the pool, over the state of the newest block.

@@ -1,17 +1,18 @@
 //! Builds blocks and validates those of others, one at a time, beside the driver.
 
+use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use alloy_primitives::{B256, Bytes};
 use tally_consensus::{Block as Proposed, BuildRequest, MIX_HASH, Settings, View};
-use tally_evm::{Block, Refusal};
+use tally_evm::{Block, Recovered, Refusal};
 
-use super::{Node, driver};
+use super::{Node, Notice, driver};
 use crate::branch::{Branch, Candidate};
-use crate::chain::{Attributes, Skipped};
+use crate::chain::{Attributes, Reason, Skipped};
 use crate::error::ImportError;
-use crate::pool::Fate;
+use crate::pool::{Draw, Fate, Pooled};
 use crate::sealed::Seals;
 
 /// How long after a fault of the store a block is validated again.
@@ -79,11 +80,6 @@ fn build(
     let gas_limit = next_gas_limit(header.gas_limit, node.shared.target_gas_limit);
     let base_fee =
         tally_evm::block::next_base_fee(node.chain().schedule(), header, request.timestamp_s).unwrap_or(0);
-    let waiting = {
-        let pool = node.pool();
-        // Most transactions use less gas than they may.
-        pool.best(u128::from(base_fee), gas_limit.saturating_mul(4))
-    };
     let attributes = Attributes {
         timestamp: request.timestamp_s,
         beneficiary: request.proposer,
@@ -94,8 +90,8 @@ fn build(
         parent_beacon_block_root: None,
         until: Some(Instant::now() + time_to_build(&settings)),
     };
-    let transactions = waiting.iter().map(|pooled| pooled.transaction().clone());
-    let built = node.chain().build(parent, attributes, transactions)?;
+    let drawn = Drawn::new(node, u128::from(base_fee));
+    let built = node.chain().build(parent, attributes, drawn)?;
     for skipped in &built.skipped {
         settle(node, skipped);
     }
@@ -103,9 +99,55 @@ fn build(
     Ok((bytes, built.candidate))
 }
 
+/// Transactions of the pool for a block, drawn as they are needed: how many a block takes shows when they are executed.
+struct Drawn<'a> {
+    node: &'a Node,
+    draw: Draw,
+    ready: std::vec::IntoIter<Arc<Pooled>>,
+}
+
+impl<'a> Drawn<'a> {
+    /// As many as most blocks take: the pool is locked for each draw.
+    const AT_ONCE: usize = 8_192;
+
+    fn new(node: &'a Node, base_fee: u128) -> Self {
+        let mut draw = Draw::new(base_fee);
+        let ready = node.pool().draw(&mut draw, Self::AT_ONCE).into_iter();
+        Self { node, draw, ready }
+    }
+}
+
+impl Iterator for Drawn<'_> {
+    type Item = Recovered;
+
+    fn next(&mut self) -> Option<Recovered> {
+        if self.ready.len() == 0 {
+            self.ready = self.node.pool().draw(&mut self.draw, Self::AT_ONCE).into_iter();
+        }
+        self.ready.next().map(|pooled| pooled.transaction().clone())
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.ready.len(), None)
+    }
+}
+
 /// Lets go of what no later block can take either.
 fn settle(node: &Node, skipped: &Skipped) {
-    match &skipped.reason {
+    let refusal = match &skipped.reason {
+        Reason::Refused(refusal) => refusal,
+        Reason::Validators(error) => {
+            let reason = error.to_string();
+            node.notice(Notice::LeftOut {
+                transaction: skipped.hash,
+                sender: skipped.sender,
+                reason: reason.clone(),
+            });
+            node.drop_transaction(skipped.hash, Fate::NoValidators { reason, at_ms: super::now_ms() });
+            return;
+        }
+    };
+    match refusal {
         // Its turn comes in a later block, or the pool learns from one that it never will.
         Refusal::BlockGas { .. }
         | Refusal::BlobGas { .. }

@@ -24,17 +24,31 @@ pub enum Fate {
         /// What paid more.
         by: B256,
     },
+    /// It waited for a nonce before it, or for funds, and the pool had to make room.
+    GaveWay {
+        /// For what.
+        to: B256,
+    },
+    /// The node's operator dropped it.
+    Dropped,
     /// A block holds another transaction with its nonce.
     NonceUsed {
         /// The block's number.
         block: u64,
     },
-    /// The transaction before it never came.
+    /// The transaction before it never came, or the funds for it.
     GapNeverFilled,
     /// It could not be applied when its turn came.
     Invalid {
         /// What execution said.
         reason: String,
+    },
+    /// After it the contract that names the validators would name none.
+    NoValidators {
+        /// What the contract did.
+        reason: String,
+        /// When it was found, in milliseconds since 1970. It is not taken again soon.
+        at_ms: u64,
     },
     /// The rules for accounts no longer permit its sender.
     NotPermitted,
@@ -46,11 +60,18 @@ impl fmt::Display for Fate {
             Self::Committed { block } => write!(out, "committed in block {block}"),
             Self::Replaced { by } => write!(out, "replaced by its sender's transaction {by}"),
             Self::PushedOut { by } => write!(out, "pushed out of a full pool by {by}, which pays more"),
+            Self::GaveWay { to } => {
+                write!(out, "made room for {to} in a full pool, since no block could take it as things were")
+            }
+            Self::Dropped => write!(out, "dropped by this node's operator"),
             Self::NonceUsed { block } => {
                 write!(out, "block {block} holds another transaction with its nonce")
             }
-            Self::GapNeverFilled => write!(out, "the transaction with the nonce before it never came"),
+            Self::GapNeverFilled => {
+                write!(out, "the transaction with the nonce before it, or the funds for it, never came")
+            }
             Self::Invalid { reason } => write!(out, "could not be applied: {reason}"),
+            Self::NoValidators { reason, .. } => write!(out, "no block could follow one with it: {reason}"),
             Self::NotPermitted => write!(out, "its sender is no longer permitted"),
         }
     }

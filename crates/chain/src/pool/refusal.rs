@@ -10,6 +10,22 @@ pub enum Refusal {
     /// It is here already.
     #[error("already known")]
     Known,
+    /// A legacy transaction without a chain id, which every chain takes on which its sender has an account (EIP-155).
+    #[error(
+        "only replay-protected (EIP-155) transactions are allowed: this one names no chain id; \
+         strict-tx-replay-protection-enabled = false allows it"
+    )]
+    Unprotected,
+    /// No block could follow one with it, when it was last tried.
+    #[error(
+        "transaction rejected: no block could follow one with it: {reason}; tried again in {again_ms} ms"
+    )]
+    NoValidators {
+        /// What the contract that names the validators did.
+        reason: String,
+        /// Until it is taken again.
+        again_ms: u64,
+    },
     /// Longer than one transaction may be.
     #[error("oversized data: transaction of {bytes} bytes, limit {limit}")]
     TooLarge {
@@ -53,6 +69,18 @@ pub enum Refusal {
         /// The most it can take, in wei.
         cost: U256,
     },
+    /// The sender could not pay for it beside what it has here already.
+    #[error(
+        "insufficient funds for gas * price + value: balance {balance}, {held} of it for what waits, tx cost {cost}"
+    )]
+    Overdraft {
+        /// The sender's, in wei.
+        balance: U256,
+        /// The most that what waits can take, in wei.
+        held: U256,
+        /// The most that this one can take, in wei.
+        cost: U256,
+    },
     /// Another with this nonce waits, and this one does not pay enough more.
     #[error(
         "replacement transaction underpriced: fee {fee} against {waiting} of the one that waits, both fees must rise by {bump} %"
@@ -80,6 +108,12 @@ pub enum Refusal {
         nonce: u64,
         /// The first that is missing.
         next: u64,
+        /// What is allowed.
+        limit: usize,
+    },
+    /// The pool has as many that wait for a nonce before them as it may, and no sender has more of them than this one.
+    #[error("txpool is full: {limit} transactions wait for a nonce before them; send the missing one first")]
+    TooManyDormant {
         /// What is allowed.
         limit: usize,
     },

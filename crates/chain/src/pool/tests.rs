@@ -35,6 +35,10 @@ fn pool(limits: Limits) -> Pool {
     Pool::new(limits, CONDITIONS)
 }
 
+fn best(pool: &Pool, base_fee: u128, most: usize) -> Vec<Arc<Pooled>> {
+    pool.draw(&mut Draw::new(base_fee), most)
+}
+
 fn nonces(of: &[Arc<Pooled>]) -> Vec<(u8, u64)> {
     of.iter().map(|pooled| (pooled.transaction().sender()[0], pooled.transaction().nonce())).collect()
 }
@@ -45,12 +49,15 @@ fn nonces_come_in_order_and_the_higher_tip_first() {
     for (from, nonce, tip) in [(1, 1, 9), (1, 0, 1), (2, 0, 5), (3, 0, 5)] {
         pool.add(transaction(from, nonce, 100, tip), &rich(0), 0).unwrap();
     }
-    assert_eq!(nonces(&pool.best(0, u64::MAX)), [(2, 0), (3, 0), (1, 0), (1, 1)]);
+    assert_eq!(nonces(&best(&pool, 0, usize::MAX)), [(2, 0), (3, 0), (1, 0), (1, 1)]);
     // A base fee above what it offers leaves a transaction, and those after it, for later.
-    assert_eq!(nonces(&pool.best(96, u64::MAX)), [(2, 0), (3, 0), (1, 0), (1, 1)]);
-    assert!(pool.best(101, u64::MAX).is_empty());
-    // Gas for two.
-    assert_eq!(nonces(&pool.best(0, 42_000)), [(2, 0), (3, 0)]);
+    assert_eq!(nonces(&best(&pool, 96, usize::MAX)), [(2, 0), (3, 0), (1, 0), (1, 1)]);
+    assert!(best(&pool, 101, usize::MAX).is_empty());
+    // Some at a time.
+    let mut draw = Draw::new(0);
+    assert_eq!(nonces(&pool.draw(&mut draw, 3)), [(2, 0), (3, 0), (1, 0)]);
+    assert_eq!(nonces(&pool.draw(&mut draw, 3)), [(1, 1)]);
+    assert!(pool.draw(&mut draw, 3).is_empty());
 }
 
 #[test]
@@ -105,7 +112,7 @@ fn a_full_pool_pushes_out_whoever_pays_least() {
     pool.add(transaction(2, 0, 7, 7), &rich(0), 0).unwrap();
     let added = pool.add(transaction(3, 0, 6, 6), &rich(0), 0).unwrap();
     assert_eq!(pool.fate(&last), Some(&Fate::PushedOut { by: added.transaction.hash() }));
-    assert_eq!(nonces(&pool.best(0, u64::MAX)), [(2, 0), (3, 0), (1, 0)]);
+    assert_eq!(nonces(&best(&pool, 0, usize::MAX)), [(2, 0), (3, 0), (1, 0)]);
 }
 
 #[test]
@@ -148,7 +155,7 @@ fn a_block_takes_out_what_it_holds_and_what_it_made_impossible() {
     pool.committed(7, [mine, B256::ZERO], [(sender(1), 1), (sender(2), 3)], CONDITIONS);
     assert_eq!(pool.fate(&mine), Some(&Fate::Committed { block: 7 }));
     assert_eq!(pool.fate(&stale), Some(&Fate::NonceUsed { block: 7 }));
-    assert_eq!(nonces(&pool.best(0, u64::MAX)), [(1, 1)]);
+    assert_eq!(nonces(&best(&pool, 0, usize::MAX)), [(1, 1)]);
     assert_eq!(pool.next_nonce(&sender(1)), Some(2));
 }
 
@@ -174,7 +181,7 @@ proptest! {
     /// order without a gap, and limits hold.
     #[test]
     fn what_was_accepted_is_here_or_has_a_fate(acts in prop::collection::vec(act(), 1..120)) {
-        let limits = Limits { transactions: 12, sender: 6, gapped: 3, gap_ms: 5, ..Limits::default() };
+        let limits = Limits { transactions: 12, sender: 6, gapped: 3, dormant: 4, gap_ms: 5, ..Limits::default() };
         let mut pool = pool(limits);
         let mut state = [0_u64; 8];
         let mut accepted = Vec::new();
@@ -188,7 +195,7 @@ proptest! {
                     }
                 }
                 Act::Commit { take } => {
-                    let block = pool.best(0, 21_000 * take as u64);
+                    let block = best(&pool, 0, take);
                     let mut changed = Vec::new();
                     for pooled in &block {
                         let from = pooled.transaction().sender();
@@ -213,9 +220,86 @@ proptest! {
             prop_assert_eq!(listed.len(), pool.len());
             prop_assert_eq!(listed.iter().map(|pooled| pooled.bytes).sum::<usize>(), pool.bytes());
             prop_assert_eq!(pool.weakest.len(), pool.senders().count());
+            prop_assert!(pool.dormant() <= limits.dormant, "{}", pool.dormant());
+            prop_assert_eq!(pool.status().1, pool.dormant());
             for hash in &accepted {
                 prop_assert!(pool.get(hash).is_some() != pool.fate(hash).is_some());
             }
         }
     }
+}
+
+#[test]
+fn what_names_no_chain_is_refused_unless_the_operator_allows_it() {
+    let unprotected = || {
+        let body = alloy_consensus::TxLegacy { gas_limit: 21_000, ..Default::default() };
+        let signed = body.into_signed(Signature::new(U256::from(1), U256::from(1), false));
+        Recovered::new_unchecked(Transaction::from(signed), sender(1))
+    };
+    let refused = pool(Limits::default()).add(unprotected(), &rich(0), 0).unwrap_err();
+    assert_eq!(refused, Refusal::Unprotected);
+    let limits = Limits { replay_protection: false, ..Limits::default() };
+    pool(limits).add(unprotected(), &rich(0), 0).unwrap();
+}
+
+#[test]
+fn what_no_block_could_follow_is_refused_for_a_while_and_then_tried_again() {
+    let mut pool = pool(Limits { unfit_ms: 100, ..Limits::default() });
+    let unfit = || transaction(1, 0, 1, 1);
+    pool.add(unfit(), &rich(0), 0).unwrap();
+    let reason = "it names nobody".to_owned();
+    pool.remove(&unfit().hash(), Fate::NoValidators { reason: reason.clone(), at_ms: 10 });
+    let refused = pool.add(unfit(), &rich(0), 60).unwrap_err();
+    assert_eq!(refused, Refusal::NoValidators { reason, again_ms: 50 });
+    pool.add(unfit(), &rich(0), 110).unwrap();
+}
+
+#[test]
+fn strangers_gapped_transactions_leave_room_for_everybody() {
+    let limits = Limits { transactions: 1_000, gapped: 50, dormant: 200, ..Limits::default() };
+    let mut pool = pool(limits);
+    let mut refused = 0;
+    for from in 1..=100 {
+        for nonce in 1..=50 {
+            refused += usize::from(pool.add(transaction(from, nonce, 0, 0), &rich(0), 0).is_err());
+        }
+    }
+    assert_eq!((pool.len(), pool.dormant()), (200, 200));
+    assert!(refused > 0);
+    // Who waits for one nonce finds a place, and whoever waits for none as many as there are.
+    let waiting = pool.add(transaction(200, 1, 0, 0), &rich(0), 0).unwrap().transaction.hash();
+    for from in 101..=180 {
+        for nonce in 0..10 {
+            pool.add(transaction(from, nonce, 0, 0), &rich(0), 0).unwrap();
+        }
+    }
+    assert_eq!(pool.len(), 1_000);
+    assert!(pool.get(&waiting).is_some(), "those go first that have most");
+    // Those who pay nothing push out what is dormant, as soon as there is no other room, and nothing else.
+    for nonce in 10..209 {
+        pool.add(transaction(180, nonce, 0, 0), &rich(0), 0).unwrap();
+    }
+    assert_eq!((pool.len(), pool.dormant()), (1_000, 1));
+    pool.add(transaction(181, 0, 0, 0), &rich(0), 0).unwrap();
+    assert!(matches!(pool.fate(&waiting), Some(Fate::GaveWay { .. })));
+    assert!(matches!(pool.add(transaction(182, 0, 0, 0), &rich(0), 0), Err(Refusal::Full { .. })));
+}
+
+#[test]
+fn nobody_has_more_waiting_than_it_can_pay_for() {
+    let mut pool = pool(Limits::default());
+    let account = |balance: u64| Account { balance: U256::from(balance), ..Account::default() };
+    // Each takes 21,000 wei and the value of 1.
+    pool.add(transaction(1, 0, 1, 1), &account(50_000), 0).unwrap();
+    pool.add(transaction(1, 1, 1, 1), &account(50_000), 0).unwrap();
+    let refused = pool.add(transaction(1, 2, 1, 1), &account(50_000), 0).unwrap_err();
+    assert!(matches!(refused, Refusal::Overdraft { .. }), "{refused}");
+    // The money goes elsewhere: what waits is dormant, and goes in its time.
+    assert_eq!(pool.dormant(), 0);
+    pool.fund([(sender(1), U256::from(20_000))]);
+    assert_eq!(pool.dormant(), 2);
+    pool.fund([(sender(1), U256::from(50_000))]);
+    assert_eq!((pool.dormant(), pool.expire(u64::MAX)), (0, 0));
+    pool.fund([(sender(1), U256::ZERO)]);
+    assert_eq!((pool.expire(u64::MAX), pool.len()), (2, 0));
 }

@@ -52,7 +52,7 @@ pub struct Plan {
     pub accounts: usize,
     /// What each of them has, in wei.
     pub balance: U256,
-    /// The address at which all nodes are reached and listen.
+    /// The address at which all nodes are reached by each other. Clients are served on the loopback interface alone.
     pub host: IpAddr,
     /// The first node's port for peers; the next node has the next port.
     pub p2p_port: u16,
@@ -267,11 +267,6 @@ impl Init {
 
     fn config(&self, node: &MadeNode) -> String {
         let plan = &self.plan;
-        let consensus = match plan.protocol {
-            Protocol::Ibft2 => "IBFT",
-            Protocol::Qbft(_) => "QBFT",
-        };
-        let apis = format!(r#"["ETH", "NET", "WEB3", "TXPOOL", "DEBUG", "ADMIN", "{consensus}"]"#);
         let host = plan.host;
         format!(
             r#"# Options have Besu's names; paths start from this directory.
@@ -287,16 +282,21 @@ p2p-port = {p2p_port}
 permissions-nodes-config-file-enabled = true
 permissions-nodes-config-file = "permissions_config.toml"
 
+# For clients on this machine. For others, put the address and the names by which they call into these.
 rpc-http-enabled = true
-rpc-http-host = "{host}"
+rpc-http-host = "127.0.0.1"
 rpc-http-port = {http_port}
-rpc-http-api = {apis}
-rpc-http-cors-origins = ["*"]
+rpc-http-api = ["ETH", "NET", "WEB3"]
+rpc-http-cors-origins = []
 rpc-ws-enabled = true
-rpc-ws-host = "{host}"
+rpc-ws-host = "127.0.0.1"
 rpc-ws-port = {ws_port}
-rpc-ws-api = {apis}
-host-allowlist = ["*"]
+rpc-ws-api = ["ETH", "NET", "WEB3"]
+host-allowlist = ["localhost", "127.0.0.1"]
+
+# For the operator: votes, peers, traces and the pool, by HTTP over a socket that this process's user alone can open.
+rpc-socket-enabled = true
+rpc-socket-path = "rpc.sock"
 "#,
             gas_limit = plan.gas_limit,
             p2p_port = node.enode.port,

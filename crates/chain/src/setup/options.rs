@@ -207,6 +207,11 @@ impl<'a> Options<'a> {
         }
     }
 
+    /// The options that were asked for.
+    pub(super) fn asked(&self) -> Vec<&'static str> {
+        self.asked.clone()
+    }
+
     /// Refuses what nobody asked for.
     pub(super) fn refuse_the_rest(&self) -> Result<(), SettingsFault> {
         // The first in the file, not in the alphabet.

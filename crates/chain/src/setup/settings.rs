@@ -44,6 +44,8 @@ pub struct Settings {
     pub http: RpcServer,
     /// Options of `rpc-ws-`.
     pub ws: RpcServer,
+    /// Options of `rpc-socket-`, which Besu does not have: a socket of the file system for this node's operator.
+    pub socket: RpcSocket,
     /// `host-allowlist`: names by which clients may call this node; `*` stands for any.
     pub host_allowlist: Vec<String>,
     /// `rpc-max-logs-range`: blocks that `eth_getLogs` may look at; 0 for any number.
@@ -52,6 +54,9 @@ pub struct Settings {
     pub rpc_gas_cap: u64,
     /// Options of `tx-pool-`.
     pub pool: PoolSettings,
+    /// `strict-tx-replay-protection-enabled`: refuse transactions that name no chain id (before EIP-155), which can
+    /// be replayed from another chain. Unlike Besu's it is on unless it is switched off.
+    pub replay_protection: bool,
     /// Options of `permissions-`.
     pub permissions: PermissionFiles,
     /// Options of `metrics-`.
@@ -96,6 +101,17 @@ pub struct RpcServer {
     pub jwt_public_key_file: Option<PathBuf>,
 }
 
+/// A socket of the file system that the owner of the process alone can open. It speaks HTTP; no web page reaches it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RpcSocket {
+    /// `-enabled`
+    pub enabled: bool,
+    /// `-path`; by default `rpc.sock` in the data path.
+    pub path: PathBuf,
+    /// `-api`: all groups by default.
+    pub apis: Vec<Api>,
+}
+
 /// A group of methods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Api {
@@ -129,6 +145,17 @@ impl Api {
         ("TXPOOL", Self::TxPool),
         ("WEB3", Self::Web3),
     ];
+
+    /// Those for everybody: what an endpoint serves that is not told more.
+    pub const PUBLIC: [Self; 3] = [Self::Eth, Self::Net, Self::Web3];
+
+    /// Whether the group changes how the node takes part in the chain, or costs as much as a trace.
+    pub fn is_operators(self) -> bool {
+        match self {
+            Self::Admin | Self::Debug | Self::Ibft | Self::Qbft | Self::TxPool => true,
+            Self::Eth | Self::Net | Self::Web3 => false,
+        }
+    }
 
     fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(text)).map(|(_, api)| api)
@@ -205,7 +232,23 @@ impl Settings {
     /// # Errors
     /// [`SettingsFault`], with the line and the option.
     pub fn parse(text: &str, base: &Path) -> Result<Self, SettingsFault> {
-        let options = &mut Options::parse(text)?;
+        let mut options = Options::parse(text)?;
+        let settings = Self::take(&mut options, base)?;
+        options.refuse_the_rest()?;
+        Ok(settings)
+    }
+
+    /// The names of all options.
+    ///
+    /// # Errors
+    /// None but for a fault of this program.
+    pub fn names() -> Result<Vec<&'static str>, SettingsFault> {
+        let mut options = Options::parse("genesis-file = \"genesis.json\"")?;
+        Self::take(&mut options, Path::new(""))?;
+        Ok(options.asked())
+    }
+
+    fn take(options: &mut Options<'_>, base: &Path) -> Result<Self, SettingsFault> {
         let path =
             |options: &mut Options<'_>, key| options.text(key).map(|text| text.map(|text| base.join(text)));
         let data_path = path(options, "data-path")?.unwrap_or_else(|| base.to_owned());
@@ -282,7 +325,7 @@ impl Settings {
                     address(options, "rpc-http-host", Ipv4Addr::LOCALHOST)?,
                     options.number("rpc-http-port", 8545, 0..=u16::MAX)?,
                 ),
-                apis: apis(options, "rpc-http-api")?,
+                apis: apis(options, "rpc-http-api", &Api::PUBLIC)?,
                 cors_origins: options.list("rpc-http-cors-origins", "origins", origin)?.unwrap_or_default(),
                 max_active_connections: options
                     .number("rpc-http-max-active-connections", 80_u64, 1..=100_000)
@@ -306,7 +349,7 @@ impl Settings {
                     address(options, "rpc-ws-host", Ipv4Addr::LOCALHOST)?,
                     options.number("rpc-ws-port", 8546, 0..=u16::MAX)?,
                 ),
-                apis: apis(options, "rpc-ws-api")?,
+                apis: apis(options, "rpc-ws-api", &Api::PUBLIC)?,
                 cors_origins: Vec::new(),
                 max_active_connections: options
                     .number("rpc-ws-max-active-connections", 80_u64, 1..=100_000)
@@ -322,6 +365,11 @@ impl Settings {
                     "rpc-ws-authentication-jwt-public-key-file",
                 )?,
             },
+            socket: RpcSocket {
+                enabled: options.flag("rpc-socket-enabled", false)?,
+                path: path(options, "rpc-socket-path")?.unwrap_or_else(|| in_data("rpc.sock")),
+                apis: apis(options, "rpc-socket-api", &Api::ALL.map(|(_, api)| api))?,
+            },
             host_allowlist: options
                 .list("host-allowlist", "host names", |text| (!text.is_empty()).then(|| text.to_owned()))?
                 .unwrap_or_else(|| vec!["localhost".to_owned(), "127.0.0.1".to_owned()]),
@@ -336,6 +384,7 @@ impl Settings {
                 )?),
                 price_bump_percent: options.number("tx-pool-price-bump", 10, 0..=1000)?,
             },
+            replay_protection: options.flag("strict-tx-replay-protection-enabled", true)?,
             permissions: PermissionFiles {
                 nodes: permissions_file(
                     options,
@@ -358,7 +407,6 @@ impl Settings {
             data_path,
             genesis_file,
         };
-        options.refuse_the_rest()?;
         let max_batch_size = settings.http.max_batch_size;
         Ok(Self { ws: RpcServer { max_batch_size, ..settings.ws }, ..settings })
     }
@@ -389,10 +437,9 @@ fn host(text: &str) -> Option<Host> {
     text.parse::<IpAddr>().map(Host::Ip).ok().or_else(|| text.parse().ok())
 }
 
-fn apis(options: &mut Options<'_>, key: &'static str) -> Result<Vec<Api>, SettingsFault> {
+fn apis(options: &mut Options<'_>, key: &'static str, default: &[Api]) -> Result<Vec<Api>, SettingsFault> {
     let names = "ADMIN, DEBUG, ETH, IBFT, NET, QBFT, TXPOOL and WEB3";
-    let mut apis =
-        options.list(key, names, Api::parse)?.unwrap_or_else(|| vec![Api::Eth, Api::Net, Api::Web3]);
+    let mut apis = options.list(key, names, Api::parse)?.unwrap_or_else(|| default.to_vec());
     apis.sort_unstable();
     apis.dedup();
     Ok(apis)

@@ -65,6 +65,9 @@ pub enum BlockError {
     /// What seals the header is wrong.
     #[error("the seal is wrong")]
     Seal(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// After the block nobody could seal the next one.
+    #[error("no validators could be told after the block")]
+    Validators(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The body is not the one that the header has the root of.
     #[error("the {part} of the body do not match the header: {found}, expected {expected}")]
     Body { part: &'static str, expected: B256, found: B256 },
@@ -129,7 +132,7 @@ impl BlockError {
             Self::Presence { .. } => "BlockException.INCORRECT_BLOCK_FORMAT",
             Self::ExcessBlobGas { .. } => "BlockException.INCORRECT_EXCESS_BLOB_GAS",
             Self::BlobGasUsed { .. } | Self::BlobGasLimit { .. } => "BlockException.INCORRECT_BLOB_GAS_USED",
-            Self::Seal(_) => "BlockException.INVALID_SEAL",
+            Self::Seal(_) | Self::Validators(_) => "BlockException.INVALID_SEAL",
             Self::Body { part: "transactions", .. } => "BlockException.INVALID_TRANSACTIONS_ROOT",
             Self::Body { part: "withdrawals", .. } => "BlockException.INVALID_WITHDRAWALS_ROOT",
             Self::Body { .. } => "BlockException.INVALID_UNCLES_HASH",

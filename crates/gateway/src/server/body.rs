@@ -2,7 +2,6 @@
 
 use super::App;
 use super::failure::Failure;
-use super::slots::Slot;
 use axum::body::HttpBody as _;
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, header};
@@ -10,6 +9,7 @@ use http_body_util::BodyExt as _;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use std::time::Duration;
+use tally_slots::Slot;
 use tokio::sync::OwnedSemaphorePermit;
 
 /// The body of a request.

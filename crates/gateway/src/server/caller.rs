@@ -1,7 +1,6 @@
 //! Who sends a request: each handler says by its argument which role it wants.
 
 use super::failure::Failure;
-use super::slots::Slot;
 use super::{App, Peer};
 use crate::access::{Access, Denied, Role, User};
 use axum::extract::FromRequestParts;
@@ -13,6 +12,7 @@ use std::time::Instant;
 use tally_crypto::verify;
 use tally_ledger::{AccountId, AccountRole, Kind, Leg, ParticipantId, Timestamp, Transaction};
 use tally_settlement::recent::Reference;
+use tally_slots::Slot;
 
 /// A role as a type.
 pub(super) trait Right: Send {

@@ -1,6 +1,5 @@
 //! Connections from accept to close: limits, TLS, which version of HTTP, an orderly end.
 
-use super::slots::{Slot, Slots};
 use super::{GRACE, Peer, ServeError, descriptors};
 use crate::settings::HttpSection;
 use axum::Router;
@@ -16,6 +15,7 @@ use std::net::TcpListener;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tally_ops::shutdown::Shutdown;
+use tally_slots::{Slot, Slots};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::watch;

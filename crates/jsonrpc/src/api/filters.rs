@@ -1,10 +1,12 @@
 //! Filters that clients poll: `eth_newFilter`, `eth_getFilterChanges` and the like.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use alloy_primitives::B256;
+use ring::rand::{SecureRandom as _, SystemRandom};
 use tally_chain::BlockId;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::TryRecvError;
@@ -30,7 +32,6 @@ pub(super) struct Filters {
 
 #[derive(Debug, Default)]
 struct Inner {
-    next: u64,
     filters: HashMap<u64, Kept>,
 }
 
@@ -67,10 +68,21 @@ impl Filters {
         if inner.filters.len() >= self.most {
             return Err(RpcError::limit(format!("limit exceeded: there are {} filters already", self.most)));
         }
-        inner.next += 1;
-        let id = inner.next;
-        inner.filters.insert(id, Kept { kind, asked: Instant::now() });
-        Ok(id)
+        loop {
+            let id = self.random_id()?;
+            if let Entry::Vacant(free) = inner.filters.entry(id) {
+                free.insert(Kept { kind, asked: Instant::now() });
+                return Ok(id);
+            }
+        }
+    }
+
+    /// Nobody can tell from its own filter's identifier what another's is: who knows it can read and remove the filter.
+    fn random_id(&self) -> Result<u64, RpcError> {
+        let mut bytes = [0; 8];
+        let drawn = SystemRandom::new().fill(&mut bytes);
+        drawn.map_err(|_| RpcError::internal("the system gave no random number"))?;
+        Ok(u64::from_le_bytes(bytes))
     }
 }
 
@@ -187,5 +199,19 @@ fn numbered(name: Option<BlockName>) -> Option<u64> {
         Some(BlockName::Number(number)) => Some(number),
         Some(BlockName::Earliest) => Some(0),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identifiers_follow_from_no_other() {
+        let filters = Filters::new(100, Duration::from_secs(60));
+        let mut ids: Vec<u64> = (0..100).map(|_| filters.add(Kind::Blocks { seen: 0 }).unwrap()).collect();
+        ids.sort_unstable();
+        assert!(ids.windows(2).all(|pair| pair[1] - pair[0] > 1));
+        assert!(filters.add(Kind::Blocks { seen: 0 }).is_err());
     }
 }

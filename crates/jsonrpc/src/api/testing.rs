@@ -6,7 +6,7 @@ use alloy_eips::eip7685::EMPTY_REQUESTS_HASH;
 use alloy_primitives::{Address, B256, Bytes};
 use serde::Deserialize;
 use tally_chain::chain::{Attributes, Built};
-use tally_chain::pool::Pooled;
+use tally_chain::pool::{Draw, Pooled};
 use tally_evm::{Recovered, recover};
 
 use super::fees::next_fee;
@@ -62,7 +62,7 @@ fn build(api: &Api, params: Params<'_>, out: &mut Vec<u8>, context: &CallContext
             .collect::<Result<_, _>>()?,
         None => {
             let base_fee = u128::from(next_fee(api, before).unwrap_or(0));
-            let best = api.node.pool().best(base_fee, gas_limit);
+            let best = api.node.pool().draw(&mut Draw::new(base_fee), usize::MAX);
             best.iter().map(|pooled: &std::sync::Arc<Pooled>| pooled.transaction().clone()).collect()
         }
     };
@@ -82,6 +82,9 @@ fn build(api: &Api, params: Params<'_>, out: &mut Vec<u8>, context: &CallContext
             "transaction {} cannot be applied: {}",
             skipped.hash, skipped.reason
         )));
+    }
+    if given.as_ref().is_some_and(|given| built.candidate.block.transactions.len() < given.len()) {
+        return Err(RpcError::server("the block has not gas enough for all transactions"));
     }
     if built.candidate.block.sealed.header.requests_hash.is_some_and(|hash| hash != EMPTY_REQUESTS_HASH) {
         return Err(RpcError::server("the block has requests for the beacon chain, which are not kept"));

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use alloy_consensus::Transaction as _;
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::{Address, B256, Bytes, U256};
 use tally_chain::pool::Pooled;
 
 use super::client::write_bool;
 use super::{Api, Methods};
-use crate::error::RpcError;
+use crate::error::{INVALID_PARAMS, RpcError};
 use crate::server::CallContext;
 use crate::write::{self, Object};
 
@@ -67,6 +67,27 @@ pub(super) fn register(methods: &mut Methods<'_>) {
             write_bool(out, false);
             object.close(out);
         });
+        Ok(())
+    });
+    methods.add("txpool_drop", |api, params, out, _| {
+        // A transaction's hash, or a sender for all that it has here.
+        let [what] = params.take::<1>()?;
+        let what = what.required::<Bytes>()?;
+        let hashes: Vec<B256> = match what.len() {
+            32 => vec![B256::from_slice(&what)],
+            20 => {
+                let (pending, queued) = api.node.pool().of(&Address::from_slice(&what));
+                // The last first: none of them waits for a nonce meanwhile.
+                let all = pending.iter().chain(&queued).rev();
+                all.map(|pooled| pooled.transaction().hash()).collect()
+            }
+            length => {
+                let text = format!("invalid argument 0: a hash has 32 bytes, an address 20, not {length}");
+                return Err(RpcError::new(INVALID_PARAMS, text));
+            }
+        };
+        let dropped: Vec<B256> = hashes.into_iter().filter(|hash| api.node.drop_from_pool(*hash)).collect();
+        write::array(out, &dropped, |out, hash| write::data(out, hash.as_slice()));
         Ok(())
     });
     methods.add("txpool_fate", |api, params, out, _| {

@@ -27,6 +27,8 @@ const INLINE_BATCH: usize = 16;
 pub(super) enum Caller {
     /// Nobody asks.
     Anyone,
+    /// Nobody asks, and a web page calls: whatever page is open in the browser of somebody who reaches this node.
+    Page,
     /// Whoever holds a token with these permissions.
     Holder(Arc<Permissions>),
     /// Somebody without a token, who may call what needs none.
@@ -273,6 +275,7 @@ impl Answering<'_> {
     fn may_call(&self, method: &str) -> bool {
         match self.caller {
             Caller::Anyone => true,
+            Caller::Page => is_public(method) || self.service.free_methods.contains(method),
             Caller::Holder(permissions) => {
                 (permissions.allow(method) && permissions.hold(SystemTime::now()))
                     || self.service.free_methods.contains(method)
@@ -280,6 +283,12 @@ impl Answering<'_> {
             Caller::Nobody => self.service.free_methods.contains(method),
         }
     }
+}
+
+/// Whether a method neither changes how this node takes part in the chain, nor costs as much as a trace.
+fn is_public(method: &str) -> bool {
+    matches!(method.split('_').next(), Some("eth" | "net" | "web3" | "rpc" | "txpool"))
+        && method != "txpool_drop"
 }
 
 /// The call is costly and was not made.

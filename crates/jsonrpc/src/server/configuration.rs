@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::access::{Hosts, Origins};
@@ -30,11 +31,29 @@ impl Default for Options {
     }
 }
 
+/// Where an endpoint listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Listen {
+    /// An address; port 0 takes any free one.
+    Tcp(SocketAddr),
+    /// A socket in the file system (`unix(7)`), which speaks HTTP as well.
+    Unix(PathBuf),
+}
+
+impl std::fmt::Display for Listen {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(out),
+            Self::Unix(path) => path.display().fmt(out),
+        }
+    }
+}
+
 /// One address to listen on.
 #[derive(Debug, Clone)]
 pub struct Endpoint {
-    /// Where; port 0 takes any free one.
-    pub listen: SocketAddr,
+    /// Where.
+    pub listen: Listen,
     /// Whether POST requests are answered.
     pub http: bool,
     /// Whether a connection may become a WebSocket.
@@ -58,6 +77,17 @@ impl Endpoint {
     /// browser pages, `localhost` only, no authentication.
     #[must_use]
     pub fn new(listen: SocketAddr) -> Self {
+        Self::with(Listen::Tcp(listen))
+    }
+
+    /// The same at a socket of the file system that its owner alone can open: with no regard to names of hosts, which say
+    /// nothing there.
+    #[must_use]
+    pub fn at(path: &Path) -> Self {
+        Self { hosts: Hosts::Any, ..Self::with(Listen::Unix(path.to_owned())) }
+    }
+
+    fn with(listen: Listen) -> Self {
         Self {
             listen,
             http: true,
@@ -75,7 +105,8 @@ impl Endpoint {
 /// How much one endpoint and one connection of it may ask for. Bytes and counts; 0 calls a second means any.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Connections at a time (`rpc-http-max-active-connections`); one more is closed at once.
+    /// Connections at a time (`rpc-http-max-active-connections`); for one more the one is closed whose client has been waited
+    /// for longest, those without a token first.
     pub connections: usize,
     /// Bytes of a request's body, or of a WebSocket message (`rpc-http-max-request-content-length`).
     pub request_bytes: usize,

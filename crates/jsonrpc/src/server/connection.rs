@@ -1,7 +1,6 @@
 //! Connections: accepting them, and what each knows.
 
 use std::collections::HashSet;
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
@@ -10,13 +9,15 @@ use bytes::Bytes;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::{TcpListener, TcpStream};
+use tally_slots::{Slot, Slots};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{oneshot, watch};
 
 use super::access::{Hosts, Origins};
 use super::answer::{Answering, Caller, Outcome, calls_in, write_error};
 use super::authentication::{Authenticator, Permissions, Refused};
 use super::configuration::{Endpoint, Limits, Namespaces, Options};
+use super::listener::{Listener, Peer, Stream};
 use super::meters::Meters;
 use super::pool::Pool;
 use super::rate::Bucket;
@@ -47,6 +48,7 @@ pub(super) struct Service {
     pub(super) authentication: Option<Authenticator>,
     pub(super) free_methods: HashSet<String>,
     pub(super) limits: Limits,
+    slots: Arc<Slots>,
     call: Duration,
     open: AtomicUsize,
 }
@@ -76,6 +78,7 @@ impl Service {
             hosts: endpoint.hosts,
             authentication: endpoint.authentication,
             free_methods: endpoint.free_methods,
+            slots: Slots::new(endpoint.limits.connections),
             limits: endpoint.limits,
             call: options.call,
             open: AtomicUsize::new(0),
@@ -91,19 +94,28 @@ impl Service {
 /// One connection.
 pub(super) struct Connection {
     pub(super) service: Arc<Service>,
-    pub(super) peer: SocketAddr,
+    pub(super) peer: Peer,
     pub(super) stopped: watch::Receiver<bool>,
+    /// Its place among the connections; a newcomer's when its client has been waited for longest.
+    pub(super) slot: Arc<Slot>,
     bucket: Mutex<Bucket>,
     token: Mutex<Option<(Box<str>, Arc<Permissions>)>>,
 }
 
 impl Connection {
-    fn new(service: Arc<Service>, peer: SocketAddr, stopped: watch::Receiver<bool>) -> Self {
+    fn new(service: Arc<Service>, peer: Peer, stopped: watch::Receiver<bool>, slot: Arc<Slot>) -> Self {
         let limits = &service.limits;
         let bucket = Bucket::new(limits.calls_per_second, limits.burst, Instant::now());
         service.open.fetch_add(1, Ordering::Relaxed);
         service.meters.connections.add(1);
-        Self { bucket: Mutex::new(bucket), token: Mutex::new(None), service, peer, stopped }
+        Self { bucket: Mutex::new(bucket), token: Mutex::new(None), service, peer, stopped, slot }
+    }
+
+    /// Ends when the connection's slot is a newcomer's.
+    pub(super) async fn given_up(&self) {
+        self.slot.given_up().await;
+        self.service.meters.refused_connections.increment();
+        tracing::debug!(peer = %self.peer, "a connection gave its slot up to a newcomer");
     }
 
     /// Whether the request may be answered now, by the rate of this connection.
@@ -116,9 +128,11 @@ impl Connection {
         may
     }
 
-    /// Who calls with this `Authorization` header.
-    pub(super) fn caller(&self, header: Option<&str>) -> Result<Caller, Refused> {
-        let Some(authenticator) = &self.service.authentication else { return Ok(Caller::Anyone) };
+    /// Who calls with this `Authorization` header; `is_page` when a browser says that a page of some origin does.
+    pub(super) fn caller(&self, header: Option<&str>, is_page: bool) -> Result<Caller, Refused> {
+        let Some(authenticator) = &self.service.authentication else {
+            return Ok(if is_page { Caller::Page } else { Caller::Anyone });
+        };
         let token = header.and_then(|header| header.strip_prefix("Bearer ")).map(str::trim);
         let Some(token) = token else {
             return if self.service.free_methods.is_empty() {
@@ -133,9 +147,11 @@ impl Connection {
             && text.as_ref() == token
             && !permissions.expired(now)
         {
+            self.slot.is_users();
             return Ok(Caller::Holder(permissions.clone()));
         }
         let permissions = Arc::new(authenticator.verify(token, now)?);
+        self.slot.is_users();
         *known = Some((token.into(), permissions.clone()));
         Ok(Caller::Holder(permissions))
     }
@@ -223,7 +239,7 @@ impl Drop for Told {
 }
 
 /// Accepts connections until told to stop.
-pub(super) async fn accept(listener: TcpListener, service: Arc<Service>, mut stopped: watch::Receiver<bool>) {
+pub(super) async fn accept(listener: Listener, service: Arc<Service>, mut stopped: watch::Receiver<bool>) {
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -231,12 +247,15 @@ pub(super) async fn accept(listener: TcpListener, service: Arc<Service>, mut sto
         };
         match accepted {
             Ok((stream, peer)) => {
-                if service.open() >= service.limits.connections {
-                    service.meters.refused_connections.increment();
-                    continue;
-                }
-                let connection = Arc::new(Connection::new(service.clone(), peer, stopped.clone()));
-                tokio::spawn(serve(stream, connection));
+                let slot = tokio::select! {
+                    slot = service.slots.enter() => slot,
+                    () = told(&mut stopped) => return,
+                };
+                let connection = Arc::new(Connection::new(service.clone(), peer, stopped.clone(), slot));
+                match stream {
+                    Stream::Tcp(stream) => tokio::spawn(serve(stream, connection)),
+                    Stream::Unix(stream) => tokio::spawn(serve(stream, connection)),
+                };
             }
             Err(error) => {
                 // Out of descriptors, mostly: what is open must get the time to close.
@@ -253,10 +272,7 @@ pub(super) async fn told(stopped: &mut watch::Receiver<bool>) {
     let _ = stopped.wait_for(|stopped| *stopped).await;
 }
 
-async fn serve(stream: TcpStream, connection: Arc<Connection>) {
-    if stream.set_nodelay(true).is_err() {
-        return;
-    }
+async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, connection: Arc<Connection>) {
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
@@ -273,6 +289,7 @@ async fn serve(stream: TcpStream, connection: Arc<Connection>) {
             served.as_mut().graceful_shutdown();
             served.await
         }
+        () = connection.given_up() => return,
     };
     if let Err(error) = ended {
         tracing::debug!(peer = %connection.peer, %error, "a connection ended early");

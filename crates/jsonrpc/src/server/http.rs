@@ -37,12 +37,16 @@ pub(super) async fn handle(
     let mut answer = if request.method() == Method::OPTIONS {
         preflight(&request)
     } else if request.method() == Method::POST && service.http {
-        // Without the answer's permission a browser still sends what it calls a simple request; asking for
-        // JSON makes it ask first.
-        if origin.is_some() && !is_json(request.headers()) {
-            plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, br#"{"message":"Send application/json."}"#)
+        // Without the answer's permission a browser still sends what it calls a simple request, and not each says that it is
+        // one; asking for JSON makes it ask first.
+        if is_json(request.headers()) {
+            call(&connection, request, origin.is_some()).await
         } else {
-            call(&connection, request).await
+            service.meters.unauthorized.increment();
+            plain(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                br#"{"message":"Send the header Content-Type: application/json."}"#,
+            )
         }
     } else if websocket::wants(&request) && service.websocket {
         // Browsers do not ask before they open a WebSocket, so its origin is checked here.
@@ -50,7 +54,7 @@ pub(super) async fn handle(
             service.meters.unauthorized.increment();
             return Ok(plain(StatusCode::FORBIDDEN, br#"{"message":"Origin not authorized."}"#));
         }
-        websocket::accept(&connection, request)
+        websocket::accept(&connection, request, origin.is_some())
     } else if request.method() == Method::GET && matches!(request.uri().path(), "/liveness" | "/readiness") {
         plain(StatusCode::OK, br#"{"status":"UP"}"#)
     } else {
@@ -66,9 +70,9 @@ pub(super) async fn handle(
     Ok(answer)
 }
 
-async fn call(connection: &Arc<Connection>, request: Request<Incoming>) -> Answer {
+async fn call(connection: &Arc<Connection>, request: Request<Incoming>, is_page: bool) -> Answer {
     let service = &connection.service;
-    let caller = match connection.caller(text(request.headers(), header::AUTHORIZATION)) {
+    let caller = match connection.caller(text(request.headers(), header::AUTHORIZATION), is_page) {
         Ok(caller) => caller,
         Err(error) => {
             service.meters.unauthorized.increment();
@@ -85,7 +89,10 @@ async fn call(connection: &Arc<Connection>, request: Request<Incoming>) -> Answe
             RpcError::new(LIMIT_EXCEEDED, "limit exceeded: too many calls a second on this connection");
         return refusal(StatusCode::TOO_MANY_REQUESTS, &error);
     }
+    // The body came, and the answer is read, at the client's pace.
+    let working = connection.slot.working().await;
     let (out, outcome) = connection.answer(body, caller, None).await;
+    drop(working);
     let status = match outcome {
         Outcome::Malformed => StatusCode::BAD_REQUEST,
         Outcome::Nothing => StatusCode::NO_CONTENT,
@@ -155,8 +162,7 @@ fn preflight(request: &Request<Incoming>) -> Answer {
 
 fn is_json(headers: &HeaderMap) -> bool {
     text(headers, header::CONTENT_TYPE).is_some_and(|kind| {
-        let kind = kind.split(';').next().unwrap_or_default().trim();
-        kind.eq_ignore_ascii_case("application/json") || kind.eq_ignore_ascii_case("application/json-rpc")
+        kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
     })
 }
 

@@ -158,9 +158,11 @@ impl Fixture {
     }
 }
 
+const JSON: &str = "Content-Type: application/json\r\n";
+
 fn send(stream: &mut TcpStream, method: &str, headers: &str, body: &str) {
     let text = format!(
-        "{method} / HTTP/1.1\r\nHost: localhost\r\n{headers}Content-Length: {}\r\n\r\n{body}",
+        "{method} / HTTP/1.1\r\nHost: localhost\r\n{JSON}{headers}Content-Length: {}\r\n\r\n{body}",
         body.len()
     );
     stream.write_all(text.as_bytes()).unwrap();

@@ -107,9 +107,13 @@ pub(super) fn wants(request: &Request<Incoming>) -> bool {
 }
 
 /// Answers the handshake, and serves the socket that comes of it.
-pub(super) fn accept(connection: &Arc<Connection>, mut request: Request<Incoming>) -> Response<Full<Bytes>> {
+pub(super) fn accept(
+    connection: &Arc<Connection>,
+    mut request: Request<Incoming>,
+    is_page: bool,
+) -> Response<Full<Bytes>> {
     let headers = request.headers();
-    let caller = match connection.caller(text(headers, header::AUTHORIZATION)) {
+    let caller = match connection.caller(text(headers, header::AUTHORIZATION), is_page) {
         Ok(caller) => caller,
         Err(_) => {
             connection.service.meters.unauthorized.increment();
@@ -194,7 +198,7 @@ async fn serve(stream: hyper::upgrade::Upgraded, connection: Arc<Connection>, ca
             }
         }
     };
-    let writing = write(&session.outbox, &mut writer, limits.stall);
+    let writing = write(&connection, &session.outbox, &mut writer, limits.stall);
     let mut stopped = connection.stopped.clone();
     tokio::select! {
         () = reading => {}
@@ -202,6 +206,7 @@ async fn serve(stream: hyper::upgrade::Upgraded, connection: Arc<Connection>, ca
         // More waits than may.
         () = session.outbox.gone() => {}
         () = told(&mut stopped) => {}
+        () = connection.given_up() => {}
     }
     if session.outbox.overflown() {
         service.meters.slow_readers.increment();
@@ -237,6 +242,7 @@ async fn take(
     // A place among the concurrent calls is taken before the next message is read: who sends without an end
     // waits, and holds nothing.
     let Ok(place) = free.clone().acquire_owned().await else { return };
+    let working = connection.slot.working().await;
     let answering = {
         let (connection, session, caller) = (connection.clone(), session.clone(), caller.clone());
         async move {
@@ -244,7 +250,7 @@ async fn take(
             if outcome != Outcome::Nothing {
                 session.answered(out);
             }
-            drop(place);
+            drop((place, working));
         }
     };
     let mut answering = Box::pin(answering);
@@ -263,6 +269,7 @@ async fn take(
 }
 
 async fn write(
+    connection: &Connection,
     outbox: &Outbox,
     writer: &mut futures_util::stream::SplitSink<WebSocketStream<TokioIo<hyper::upgrade::Upgraded>>, Message>,
     stall: Duration,
@@ -284,6 +291,8 @@ async fn write(
             if !matches!(tokio::time::timeout(stall, writer.flush()).await, Ok(Ok(()))) {
                 return;
             }
+            // Who takes what it subscribed to is not who has been waited for longest.
+            drop(connection.slot.try_working());
         }
         if outbox.closed() {
             return;

@@ -23,6 +23,12 @@ pub(super) fn log_notices(node: &Node, name: &str) {
                 Ok(Notice::Misbehaviour { peer, what }) => {
                     tracing::warn!(node = name, %peer, "a peer misbehaves: {what}");
                 }
+                Ok(Notice::LeftOut { transaction, sender, reason }) => {
+                    tracing::warn!(
+                        node = name, %transaction, %sender,
+                        "a transaction was dropped, no block could follow one with it: {reason}"
+                    );
+                }
                 Ok(Notice::Failure { doing, reason }) => {
                     tracing::warn!(node = name, "{doing} failed: {reason}");
                 }
@@ -45,6 +51,7 @@ struct Watched {
     peers: Gauge,
     round: Gauge,
     store_bytes: Gauge,
+    ready: Gauge,
 }
 
 impl Watched {
@@ -63,10 +70,29 @@ impl Watched {
         self.peers.set(small(node.network().map_or(0, |network| network.peer_count() as u64)));
         self.round.set(node.consensus().view.map_or(0, |view| i64::from(view.round)));
         self.store_bytes.set(small(node.chain().database().memory_bytes()));
+        self.ready.set(i64::from(unready(node).is_none()));
     }
 }
 
-/// Serves `/health` (the process lives), `/ready` (it has peers enough to go on, and is not behind) and `/metrics`
+/// What keeps a node from serving its clients as it should.
+fn unready(node: &Node) -> Option<String> {
+    if let Err(error) = node.check_store() {
+        return Some(format!("the store cannot be written: {error}"));
+    }
+    if node.fast_sync().is_some() {
+        return Some("taking the state of the chain from peers".to_owned());
+    }
+    if let Some(block) = node.behind() {
+        return Some(format!("catching up with block {block}"));
+    }
+    // Alone, a node does not know that it is behind; a chain of one validator has nobody to miss.
+    let is_alone = node.network().is_some_and(|network| network.peer_count() == 0);
+    let validators = node.chain().head().branch.validators.as_ref().map_or(0, |known| known.set.len());
+    let is_everybody = validators == 1 && node.consensus().validator;
+    (is_alone && !is_everybody).then(|| "no peer is connected".to_owned())
+}
+
+/// Serves `/health` (the process lives), `/ready` (it is not behind, has peers, and its store takes writes) and `/metrics`
 /// (OpenMetrics); answers where it listens.
 pub(super) async fn serve(
     address: SocketAddr,
@@ -80,9 +106,10 @@ pub(super) async fn serve(
         pending: gauge("tally_chain_pool_pending", "transactions that could go into a block")?,
         queued: gauge("tally_chain_pool_queued", "transactions that wait for a nonce before them")?,
         pool_bytes: gauge("tally_chain_pool_bytes", "bytes of the transactions that wait")?,
-        peers: gauge("tally_chain_peers", "sessions with peers")?,
-        round: gauge("tally_chain_round", "round of consensus at the height that is worked on")?,
+        peers: gauge("tally_chain_connected_peers", "sessions with peers")?,
+        round: gauge("tally_chain_consensus_round", "round of consensus at the height that is worked on")?,
         store_bytes: gauge("tally_chain_store_memory_bytes", "memory that the store holds")?,
+        ready: gauge("tally_chain_node_ready", "1 while the node serves clients as it should")?,
         registry,
     });
     let listener = tokio::net::TcpListener::bind(address)
@@ -103,14 +130,19 @@ pub(super) async fn serve(
 }
 
 async fn ready(State(watched): State<Arc<Watched>>) -> impl IntoResponse {
-    match watched.node.behind() {
+    // It may wait for a disk.
+    let found = tokio::task::spawn_blocking(move || unready(&watched.node)).await;
+    match found.unwrap_or_else(|error| Some(format!("the check failed: {error}"))) {
         None => (StatusCode::OK, "ready\n".to_owned()),
-        Some(block) => (StatusCode::SERVICE_UNAVAILABLE, format!("catching up with block {block}\n")),
+        Some(reason) => (StatusCode::SERVICE_UNAVAILABLE, format!("{reason}\n")),
     }
 }
 
 async fn metrics(State(watched): State<Arc<Watched>>) -> impl IntoResponse {
-    watched.measure();
+    let measured = Arc::clone(&watched);
+    if let Err(error) = tokio::task::spawn_blocking(move || measured.measure()).await {
+        tracing::error!(%error, "the node could not be measured");
+    }
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     ([(header::CONTENT_TYPE, kind)], watched.registry.render())
 }

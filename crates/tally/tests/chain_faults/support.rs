@@ -100,7 +100,17 @@ impl Network {
             genesis["alloc"][name] = json!({ "balance": "0xffffffffffffffffffff" });
         }
         std::fs::write(&file, genesis.to_string()).unwrap();
-        Self { home: Some(home), directory, nodes: validators + followers }
+        let network = Self { home: Some(home), directory, nodes: validators + followers };
+        for at in 0..network.nodes {
+            // What `chain init` leaves to the operator's socket is asked over HTTP here.
+            let file = network.node(at).join("config.toml");
+            let text = std::fs::read_to_string(&file).unwrap();
+            let public = r#"rpc-http-api = ["ETH", "NET", "WEB3"]"#;
+            assert!(text.contains(public));
+            let all = r#"rpc-http-api = ["ETH", "NET", "WEB3", "TXPOOL", "QBFT"]"#;
+            std::fs::write(&file, text.replace(public, all)).unwrap();
+        }
+        network
     }
 
     pub(crate) fn genesis(&self) -> PathBuf {

@@ -1,11 +1,11 @@
 use super::*;
-use crate::setup::Settings;
+use crate::setup::{Api, Settings};
 use std::os::unix::fs::PermissionsExt;
 use tally_evm::genesis::{Consensus, Genesis};
 use tally_peers::{Permissions, keystore};
 
 fn plan() -> Plan {
-    Plan { followers: 1, accounts: 2, ..Plan::new(1_700_000_000) }
+    Plan { followers: 1, accounts: 2, host: [10, 0, 0, 5].into(), ..Plan::new(1_700_000_000) }
 }
 
 #[test]
@@ -45,6 +45,13 @@ fn a_network_is_complete_and_its_parts_fit() {
         assert_eq!(settings.p2p.listen.port(), node.enode.port);
         assert_eq!((settings.http.listen.port(), settings.ws.listen.port()), (node.http_port, node.ws_port));
         assert!(settings.http.enabled && settings.ws.enabled && settings.min_gas_price == 0);
+        // No web page and no other machine votes, adds peers or traces.
+        for server in [&settings.http, &settings.ws] {
+            assert!(server.listen.ip().is_loopback() && server.cors_origins.is_empty());
+            assert_eq!(server.apis, Api::PUBLIC);
+        }
+        assert_eq!(settings.host_allowlist, ["localhost", "127.0.0.1"]);
+        assert!(settings.socket.enabled && settings.socket.apis.contains(&Api::Qbft));
         assert_eq!(
             fs::canonicalize(&settings.genesis_file).unwrap(),
             fs::canonicalize(&made.genesis_file).unwrap()

@@ -3,10 +3,10 @@
 
 use super::super::connection::Lease;
 use super::super::failure::Failure;
-use super::super::slots::{Slot, Working};
 use axum::http::Extensions;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use tally_slots::{Slot, Working};
 
 /// Streams of one user at once.
 const MAX_OF_USER: usize = 32;

@@ -188,6 +188,12 @@ fn filters_tell_of_what_is_new_and_no_more() {
     let waiting = client.ok("eth_getTransactionByHash", &json!([hash]));
     assert_eq!((&waiting["blockHash"], &waiting["hash"]), (&Value::Null, &hash));
     assert_eq!(client.ok("txpool_fate", &json!([hash])), "waiting");
+    // The operator drops it, by its hash or for its sender.
+    assert_eq!(client.code("txpool_drop", &json!(["0x01"])), -32602);
+    assert_eq!(client.ok("txpool_drop", &json!(["0x7dcd17433742f4c0ca53122ab541d0ba67fc27df"])), json!([]));
+    assert_eq!(client.ok("txpool_drop", &json!([hash])), json!([hash]));
+    assert_eq!(client.ok("txpool_fate", &json!([hash])), "dropped by this node's operator");
+    assert_eq!(client.ok("txpool_drop", &json!([hash])), json!([]));
     assert_eq!(client.ok("eth_uninstallFilter", &json!([pending])), true);
     assert_eq!(client.ok("eth_uninstallFilter", &json!([pending])), false);
 }

@@ -110,10 +110,10 @@ fn only_known_hosts_and_allowed_pages_are_served() {
         stream.write_all(head.as_bytes()).unwrap();
         receive_all(&mut stream)
     };
-    assert_eq!(ask("NODE.example:8545", "").0, 200);
+    assert_eq!(ask("NODE.example:8545", JSON).0, 200);
     let (status, _, body) = ask("evil.example", "");
     assert_eq!((status, body.as_str()), (403, r#"{"message":"Host not authorized."}"#));
-    let json = "Content-Type: application/json\r\n";
+    let json = JSON;
     let (status, head, _) = ask("localhost", &format!("Origin: https://wallet.example\r\n{json}"));
     assert_eq!(status, 200);
     assert!(head.contains("access-control-allow-origin: https://wallet.example"), "{head}");
@@ -121,6 +121,13 @@ fn only_known_hosts_and_allowed_pages_are_served() {
     assert!(!head.contains("access-control"), "{head}");
     // What a browser sends without asking is not taken for a call.
     assert_eq!(ask("localhost", "Origin: https://evil.example\r\nContent-Type: text/plain\r\n").0, 415);
+    // Not each browser says for which page.
+    for kind in ["", "Content-Type: text/plain\r\n", "Content-Type: application/json-rpc\r\n"] {
+        let (status, _, body) = ask("localhost", kind);
+        assert_eq!(status, 415, "{kind}");
+        assert!(body.contains("Content-Type: application/json"), "it says what: {body}");
+    }
+    assert_eq!(ask("localhost", "Content-Type: Application/JSON; charset=utf-8\r\n").0, 200);
 
     let mut stream = fixture.connect();
     send(
@@ -166,4 +173,74 @@ fn what_is_under_way_is_finished_at_the_end_and_nothing_more_is_accepted() {
     assert_eq!(receive(&mut stream).0, 200);
     stopping.join().unwrap();
     assert!(TcpStream::connect(address).is_err());
+}
+
+#[test]
+fn a_page_without_a_token_calls_nothing_that_is_the_operators() {
+    let mut open = endpoint();
+    open.namespaces = Namespaces::parse(["ETH", "DEBUG"]).unwrap();
+    open.origins = Origins::Any;
+    let fixture = start(open);
+    let code = |headers: &str, method: &str| {
+        let mut stream = fixture.connect();
+        send(&mut stream, "POST", headers, &request(method, &json!([])).to_string());
+        let (_, text) = receive(&mut stream);
+        let answer: Value = serde_json::from_str(&text).unwrap();
+        answer["error"]["code"].as_i64().unwrap_or(0)
+    };
+    let page = "Origin: https://evil.example\r\n";
+    assert_eq!(code(page, "eth_blockNumber"), 0);
+    assert_eq!(code(page, "debug_secret"), -40100);
+    assert_eq!(code("Origin: null\r\n", "debug_secret"), -40100, "a page of no origin is one as well");
+    assert_eq!(code("", "debug_secret"), 0, "no page calls");
+
+    let url = format!("ws://localhost:{}/", fixture.address().port());
+    let mut asked =
+        tokio_tungstenite::tungstenite::client::IntoClientRequest::into_client_request(url).unwrap();
+    asked.headers_mut().insert("origin", "https://evil.example".parse().unwrap());
+    let mut socket = tokio_tungstenite::tungstenite::client(asked, fixture.connect()).unwrap().0;
+    socket.send(Message::text(request("debug_secret", &json!([])).to_string())).unwrap();
+    assert_eq!(text(&mut socket)["error"]["code"], -40100);
+}
+
+#[test]
+fn a_socket_of_the_file_system_is_its_owners_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::net::UnixStream;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("rpc.sock");
+    let mut own = Endpoint::at(&path);
+    own.namespaces = Namespaces::parse(["DEBUG"]).unwrap();
+    for _ in 0..2 {
+        // What an earlier process left is no obstacle.
+        let fixture = start(own.clone());
+        assert!(fixture.server.addresses().is_empty());
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let mut stream = UnixStream::connect(&path).unwrap();
+        let body = request("debug_secret", &json!([])).to_string();
+        let length = body.len();
+        let head = format!(
+            "POST / HTTP/1.1\r\nHost: any\r\n{JSON}Connection: close\r\nContent-Length: {length}\r\n\r\n"
+        );
+        stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("\"result\":1}"), "{answer}");
+        // Another process is in the way as long as it listens.
+        let error = Server::start(
+            vec![own.clone()],
+            Registry::new(),
+            &Options::default(),
+            &tally_ops::metrics::Registry::new(),
+        );
+        assert!(error.unwrap_err().to_string().contains("rpc.sock"));
+    }
+    // A file that is no socket is nobody's to remove.
+    let file = directory.path().join("mine");
+    std::fs::write(&file, "x").unwrap();
+    let metrics = tally_ops::metrics::Registry::new();
+    let error = Server::start(vec![Endpoint::at(&file)], Registry::new(), &Options::default(), &metrics);
+    assert!(error.is_err());
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "x");
 }

@@ -10,12 +10,14 @@ fn a_request_that_says_it_is_long_is_refused_before_it_is_read() {
     small.limits.request_bytes = 1000;
     let fixture = start(small);
     let mut stream = fixture.connect();
-    stream.write_all(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1001\r\n\r\n").unwrap();
+    let head = format!("POST / HTTP/1.1\r\nHost: localhost\r\n{JSON}Content-Length: 1001\r\n\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
     let (status, text) = receive(&mut stream);
     assert_eq!((status, error_of(&text)), (413, -32005));
     // Without a length, by what has come.
     let mut stream = fixture.connect();
-    stream.write_all(b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n").unwrap();
+    let head = format!("POST / HTTP/1.1\r\nHost: localhost\r\n{JSON}Transfer-Encoding: chunked\r\n\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
     for _ in 0..3 {
         let chunk = format!("190\r\n{}\r\n", " ".repeat(400));
         stream.write_all(chunk.as_bytes()).unwrap();
@@ -132,17 +134,36 @@ fn a_connection_that_calls_too_often_is_told_so() {
 }
 
 #[test]
-fn one_connection_more_than_allowed_is_closed() {
+fn idle_connections_keep_nobody_out_and_who_is_worked_for_stays() {
     let mut few = endpoint();
-    few.limits.connections = 1;
+    few.limits.connections = 4;
     let fixture = start(few);
-    let mut first = fixture.connect();
-    send(&mut first, "POST", "", &request("eth_blockNumber", &json!([])).to_string());
-    assert_eq!(receive(&mut first).0, 200);
-    let mut second = fixture.connect();
-    assert_eq!(second.read(&mut [0]).unwrap_or(0), 0, "closed without a word");
-    send(&mut first, "POST", "", &request("eth_blockNumber", &json!([])).to_string());
-    assert_eq!(receive(&mut first).0, 200);
+    let mut worked_for = fixture.connect();
+    send(&mut worked_for, "POST", "", &request("eth_slow", &json!([7])).to_string());
+    fixture.door.until_inside(1);
+    let mut idle: Vec<TcpStream> = (0..3).map(|_| fixture.connect()).collect();
+    // All places are taken; each newcomer gets that of the one who was silent for longest.
+    for _ in 0..3 {
+        assert_eq!(fixture.post(&request("eth_blockNumber", &json!([])).to_string()).0, 200);
+    }
+    assert_eq!(idle[0].read(&mut [0]).unwrap_or(0), 0, "closed without a word");
+    fixture.door.open();
+    assert_eq!(receive(&mut worked_for).0, 200);
+}
+
+#[test]
+fn who_has_a_token_outlasts_strangers_and_a_websocket_gives_way_as_well() {
+    let mut few = endpoint();
+    few.limits.connections = 2;
+    let fixture = start(few);
+    let mut socket = fixture.websocket();
+    let mut idle = fixture.connect();
+    send(&mut idle, "POST", "", &request("eth_blockNumber", &json!([])).to_string());
+    assert_eq!(receive(&mut idle).0, 200);
+    assert_eq!(fixture.post(&request("eth_blockNumber", &json!([])).to_string()).0, 200);
+    assert!(socket.read().is_ok_and(|message| message.is_close()) || socket.read().is_err());
+    send(&mut idle, "POST", "", &request("eth_blockNumber", &json!([])).to_string());
+    assert_eq!(receive(&mut idle).0, 200, "it was waited for less long");
 }
 
 #[test]

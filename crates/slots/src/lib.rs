@@ -1,8 +1,9 @@
-//! Slots of connections: a client keeps its own against newcomers only while the gateway works for it.
+//! Slots of connections: a client keeps its own against newcomers only while the server works for it.
 //!
 //! Handshake, head, body, and reading the answer go at the client's pace. When all slots are taken, the connection whose client
 //! has been waited for longest gives its slot up to a newcomer, strangers before users, so that whoever opens connections
-//! and says nothing keeps nobody out.
+//! and says nothing keeps nobody out. The gateway of settlement and the JSON-RPC server of a chain's node have their
+//! connections in such slots.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +15,7 @@ use tokio::time::{Instant, sleep_until};
 const SPARED: Duration = Duration::from_millis(100);
 
 /// The slots there are.
-pub(super) struct Slots {
+pub struct Slots {
     most: usize,
     held: Mutex<Held>,
     left: Notify,
@@ -41,7 +42,7 @@ struct Waiting {
 }
 
 /// The slot of one connection.
-pub(super) struct Slot {
+pub struct Slot {
     slots: Arc<Slots>,
     given_up: Arc<Notify>,
     standing: Mutex<Standing>,
@@ -49,23 +50,24 @@ pub(super) struct Slot {
 
 struct Standing {
     is_user: bool,
-    /// How many of its requests the gateway works for; over HTTP/2 there are many at once.
+    /// How many of its requests the server works for; over HTTP/2 there are many at once.
     working: usize,
-    /// None while the gateway works for it.
+    /// None while the server works for it.
     turn: Option<Turn>,
 }
 
-/// The gateway works for a request as long as there is this.
-pub(super) struct Working(Arc<Slot>);
+/// The server works for a request as long as there is this.
+pub struct Working(Arc<Slot>);
 
 impl Slots {
-    pub(super) fn new(most: usize) -> Arc<Self> {
+    /// So many, at least one.
+    pub fn new(most: usize) -> Arc<Self> {
         Arc::new(Self { most: most.max(1), held: Mutex::default(), left: Notify::new() })
     }
 
-    /// A slot for a newcomer: a free one, or that of the connection whose client is waited for longest. Waits while the gateway
+    /// A slot for a newcomer: a free one, or that of the connection whose client is waited for longest. Waits while the server
     /// works for all of them.
-    pub(super) async fn enter(self: &Arc<Self>) -> Arc<Slot> {
+    pub async fn enter(self: &Arc<Self>) -> Arc<Slot> {
         loop {
             let left = self.left.notified();
             match self.try_enter(Instant::now()) {
@@ -115,36 +117,36 @@ impl Held {
 
 impl Slot {
     /// Ends when the slot is another's.
-    pub(super) async fn given_up(&self) {
+    pub async fn given_up(&self) {
         self.given_up.notified().await;
     }
 
     /// The client belongs to a user.
-    pub(super) fn is_users(&self) {
+    pub fn is_users(&self) {
         self.standing().is_user = true;
     }
 
-    /// From now on the gateway works for one request more. Does not end when the slot is another's: the connection is closed
+    /// From now on the server works for one request more. Does not end when the slot is another's: the connection is closed
     /// in a moment.
-    pub(super) async fn works(&self) {
+    pub async fn works(&self) {
         if !self.try_work() {
             std::future::pending::<()>().await;
         }
     }
 
-    /// The gateway works for a request until what is returned is gone; as [`Self::works`].
-    pub(super) async fn working(self: &Arc<Self>) -> Working {
+    /// The server works for a request until what is returned is gone; as [`Self::works`].
+    pub async fn working(self: &Arc<Self>) -> Working {
         self.works().await;
         Working(Arc::clone(self))
     }
 
     /// As [`Self::working`], if the slot is still the connection's.
-    pub(super) fn try_working(self: &Arc<Self>) -> Option<Working> {
+    pub fn try_working(self: &Arc<Self>) -> Option<Working> {
         self.try_work().then(|| Working(Arc::clone(self)))
     }
 
-    /// From now on the gateway works for one request less, and when there is none more, the client's pace counts.
-    pub(super) fn waits(&self) {
+    /// From now on the server works for one request less, and when there is none more, the client's pace counts.
+    pub fn waits(&self) {
         let mut standing = self.standing();
         standing.working = standing.working.saturating_sub(1);
         if standing.working == 0 && standing.turn.is_none() {
@@ -207,7 +209,7 @@ mod tests {
             !first.try_work() && second.try_work() && third.try_work(),
             "the first one's is the third one's"
         );
-        assert_eq!(slots.try_enter(soon(soon(now))).err(), Some(None), "the gateway works for both");
+        assert_eq!(slots.try_enter(soon(soon(now))).err(), Some(None), "the server works for both");
         second.waits();
         drop(first);
         assert_eq!(slots.lock().count, 2, "a slot that was given up is not left once more");
