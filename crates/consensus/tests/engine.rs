@@ -665,7 +665,7 @@ fn a_vote_without_room_is_read_when_it_comes_again() {
         Validator { engine: Engine::new(config, Arc::new(network.keys[3].clone())), out: Vec::new() };
     validator.step(Input::Head(network.head.clone()));
     validator.step(Input::Timer(Timer(1)));
-    let mut is_new = |validator: &mut Validator, round: u32| {
+    let is_new = |validator: &mut Validator, round: u32| {
         let payload = tally_consensus::message::Prepare {
             view: View { height: 1, round },
             digest: B256::repeat_byte(1),

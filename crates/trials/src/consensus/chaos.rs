@@ -43,7 +43,7 @@ type Letters = Vec<(usize, Mail)>;
 
 impl Chaos {
     pub(super) fn new(node: usize, rng: Rng) -> Self {
-        let mut bodies = Rng::new(rng.clone().next_u64() ^ 0xb0d1_e5);
+        let mut bodies = Rng::new(rng.clone().next_u64() ^ 0x00b0_d1e5);
         Self {
             me: address(node),
             bodies: bodies.chance(1, 2).then_some(bodies),
