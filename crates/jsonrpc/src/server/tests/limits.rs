@@ -183,7 +183,8 @@ fn a_connection_that_dawdles_is_closed() {
     assert!(rest.is_empty() || rest.starts_with(b"HTTP/1.1 408"), "{}", String::from_utf8_lossy(&rest));
     // A body that never ends.
     let mut slow = fixture.connect();
-    slow.write_all(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{").unwrap();
+    let head = format!("POST / HTTP/1.1\r\nHost: localhost\r\n{JSON}Content-Length: 10\r\n\r\n{{");
+    slow.write_all(head.as_bytes()).unwrap();
     assert_eq!(receive(&mut slow).0, 408);
     assert_eq!(slow.read(&mut [0]).unwrap_or(0), 0);
 }
