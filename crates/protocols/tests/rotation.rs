@@ -8,7 +8,7 @@ mod evil;
 
 use serde_json::{Value, json};
 use tally_contracts::cash::CashState;
-use tally_contracts::{Name, Party, StateRef, cash};
+use tally_contracts::{Name, Party, StateRef, TransactionId, cash};
 use tally_flows::FlowError;
 use tally_protocols::testing::{Ledger, Network};
 
@@ -385,16 +385,26 @@ fn nobody_takes_a_state_of_a_former_key() {
         vault.iter().find(|(_, summary)| summary.kind == kind).unwrap().0.reference
     };
     let (coin, holding) = (state("cash"), state("bond"));
+    // A coin of Bob's own, which Mallory gave back.
+    world.run(&bob, "CashIssue", json!({ "amount": "2.00 USD" }));
+    world.run(&bob, "CashPay", json!({ "amount": "2.00 USD", "to": mallory, "issuer": bob }));
+    let back = json!({ "amount": "2.00 USD", "to": bob, "issuer": bob });
+    let back = world.run(&mallory, "CashPay", back);
+    let back: TransactionId = serde_json::from_value(back["transaction"].clone()).unwrap();
+    let own = StateRef { transaction: back, index: 0 };
+    let former = world.network.identity(&bob).key.to_string();
     for _ in 0..2 {
         world.network.rotate(&bob);
         let coin = json!({ "victim": bob, "state": coin });
-        // As a bond's transfer, as the agent's witness, as an exit of the victim's own cash.
-        for session in ["BondTransfer", "BondWitness", "CashExit", "BondIssue"] {
+        for session in ["BondTransfer", "BondWitness", "BondIssue"] {
             world.network.set_policy(&bob, |policy| policy.registers_of = vec![mallory.clone()]);
             let mut taken = coin.clone();
             taken["session"] = json!(session);
             refuses(&mut world, &mallory, "TakeAsTransfer", taken);
         }
+        let exit = json!({ "victim": bob, "state": own, "session": "CashExit" });
+        refuses(&mut world, &mallory, "TakeAsTransfer", exit);
+        refuses(&mut world, &mallory, "IssueAsTransfer", json!({ "victim": bob, "how": former }));
         for session in ["BondTransfer", "BondWitness"] {
             let taken = json!({ "victim": bob, "state": holding, "session": session });
             refuses(&mut world, &mallory, "TakeBond", taken);

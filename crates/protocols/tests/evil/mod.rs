@@ -420,10 +420,18 @@ impl Flow for TakeAsTransfer {
         let found =
             context.transactions(vec![state.transaction]).await?.remove(0).expect("it was handed over");
         let coin = Coin::try_from(found.transaction().output(state.index).unwrap()).unwrap();
+        let me = context.me().key;
         let builder = TransactionBuilder::new(context.network(), found.transaction().notary().clone())
-            .input(coin.state.clone())
-            .output(&CashState { owner: context.me().key, ..coin.cash.clone() })
-            .command(&CashCommand::Move, [coin.cash.owner, context.me().key]);
+            .input(coin.state.clone());
+        let builder = if session.as_deref() == Some("CashExit") {
+            let left = CashState { owner: me, amount: usd(1), ..coin.cash.clone() };
+            let signers = [coin.cash.owner, coin.cash.issuer.key, me];
+            builder.output(&left).command(&CashCommand::Exit, signers)
+        } else {
+            builder
+                .output(&CashState { owner: me, ..coin.cash.clone() })
+                .command(&CashCommand::Move, [coin.cash.owner, me])
+        };
         let transaction = signed(&context, build(&context, builder)).await;
         propose(&context, &victim, flow(session.as_deref()), transaction).await
     }
@@ -459,9 +467,13 @@ impl Flow for IssueAsTransfer {
     type Arguments = Victim;
     type Output = Final;
 
-    async fn run(context: Context, Victim { victim, .. }: Victim) -> Result<Final, FlowError> {
+    async fn run(context: Context, Victim { victim, how }: Victim) -> Result<Final, FlowError> {
         let victim = context.party(&victim).await?;
         let me = context.me().key;
+        let victim = match how.parse() {
+            Ok(key) => Party { key, ..victim },
+            Err(_) => victim,
+        };
         let conjured = CashState { amount: usd(1_000_000), issuer: victim.clone(), owner: me };
         let builder = TransactionBuilder::new(context.network(), notary(&context).await)
             .output(&conjured)
