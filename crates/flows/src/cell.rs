@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use tally_contracts::{Name, NetworkId, Party, Timestamp};
 
+use crate::bearer::Bearer;
 use crate::journal::{Arrival, Mark, Origin, Start, Step};
 use crate::message::Body;
 use crate::registry::Running;
@@ -19,7 +20,9 @@ pub(crate) struct Cell {
     pub(crate) origin: Origin,
     pub(crate) at: Timestamp,
     pub(crate) seed: [u8; 32],
+    /// What the node was when the flow began, whose journal names it so.
     pub(crate) me: Arc<Party>,
+    pub(crate) bearer: Arc<Bearer>,
     pub(crate) network: NetworkId,
     pub(crate) host: Arc<dyn Host>,
     /// See `engine::schedule`.
@@ -229,7 +232,8 @@ pub(crate) enum Next {
 }
 
 impl Cell {
-    pub(crate) fn new(start: Start, me: Arc<Party>, network: NetworkId, host: Arc<dyn Host>) -> Self {
+    pub(crate) fn new(start: Start, bearer: Arc<Bearer>, network: NetworkId, host: Arc<dyn Host>) -> Self {
+        let me = bearer.at(bearer.place(start.at)).clone();
         let mut sessions = Vec::new();
         if let Origin::Session { peer, session } = &start.origin {
             sessions.push(SessionState::new(*session, &me, peer.clone(), None));
@@ -242,6 +246,7 @@ impl Cell {
             at: start.at,
             seed: start.seed,
             me,
+            bearer,
             network,
             host,
             schedule: AtomicU8::new(0),

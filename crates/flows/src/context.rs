@@ -46,9 +46,29 @@ enum First {
 }
 
 impl Context {
-    /// The party that this node is.
+    /// The party that this node is, or was when this flow began. What a flow makes, it makes for this one.
     pub fn me(&self) -> &Party {
         &self.0.me
+    }
+
+    /// Is this a key of the node's legal identity, the present one or a former one? The node signs with each of them, so
+    /// that what a flow agrees to has to be looked at for all of them.
+    ///
+    /// A flow that runs again after the key was rotated knows one key more than before. It gets the same answers all the
+    /// same: nobody had seen the new key when it ran first.
+    pub fn owns(&self, key: &PublicKey) -> bool {
+        self.0.bearer.owns(key)
+    }
+
+    /// Is this party the node, under its present key or a former one?
+    pub fn is_me(&self, party: &Party) -> bool {
+        party.name == self.me().name && self.owns(&party.key)
+    }
+
+    /// Those of these keys that are the node's, oldest first.
+    pub fn own_among<'a>(&self, keys: impl IntoIterator<Item = &'a PublicKey>) -> Vec<PublicKey> {
+        let among: Vec<&PublicKey> = keys.into_iter().collect();
+        self.0.bearer.keys().filter(|own| among.contains(own)).copied().collect()
     }
 
     /// The network that this node is part of. Transactions of others mean nothing here.
@@ -340,12 +360,12 @@ impl Context {
         }
     }
 
-    /// Recorded transactions in which this key takes part, those after a place of the ledger.
+    /// Recorded transactions in which this party takes part, those after a place of the ledger.
     ///
     /// # Errors
     /// What the node refuses.
-    pub async fn shared(&self, with: &PublicKey, after: u64) -> Result<Shared, FlowError> {
-        match self.ask(Request::Shared { with: *with, after }).await? {
+    pub async fn shared(&self, with: &Name, after: u64) -> Result<Shared, FlowError> {
+        match self.ask(Request::Shared { with: with.clone(), after }).await? {
             Response::Shared(shared) => Ok(shared),
             other => self.confused(&other).await,
         }

@@ -12,8 +12,9 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use tally_contracts::{Name, NetworkId, Party, Timestamp};
+use tally_contracts::{Name, NetworkId, Timestamp};
 
+use crate::bearer::Bearer;
 use crate::cell::{Cell, SessionState, State, Status, Waiting};
 use crate::journal::{Arrival, Origin, Outcome, Saved, Start, Step, Unit};
 use crate::message::Body;
@@ -147,7 +148,7 @@ pub enum RestoreError {
 pub struct Engine {
     registry: Registry,
     limits: Limits,
-    me: Arc<Party>,
+    me: Arc<Bearer>,
     network: NetworkId,
     host: Arc<dyn Host>,
     flows: Mutex<Flows>,
@@ -182,18 +183,19 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Engine {
-    /// An engine without flows, for the node `me` of `network`.
+    /// An engine without flows, for the node `me` of `network`. Each flow has the key that the node had when the flow
+    /// began, and acts for all its keys.
     pub fn new(
         registry: Registry,
         limits: Limits,
-        me: Party,
+        me: impl Into<Bearer>,
         network: NetworkId,
         host: Arc<dyn Host>,
     ) -> Self {
         Self {
             registry,
             limits,
-            me: Arc::new(me),
+            me: Arc::new(me.into()),
             network,
             host,
             flows: Mutex::default(),
@@ -428,7 +430,7 @@ impl Engine {
             return Some(FlowError::Refused { reason });
         }
         let shares = lock(&self.shares);
-        if session.peer != self.me.name && !shares.has_room(&session.peer, bytes, limits.peer_bytes) {
+        if session.peer != *self.me.name() && !shares.has_room(&session.peer, bytes, limits.peer_bytes) {
             let held = shares.of(&session.peer).1.saturating_add(bytes);
             return too_large("what is kept of a peer's messages", held, limits.peer_bytes);
         }
@@ -462,7 +464,7 @@ impl Engine {
             seed,
             at: now,
         };
-        let own = *from == self.me.name;
+        let own = *from == *self.me.name();
         let mut flows = lock(&self.flows);
         if flows.by_id.contains_key(&flow) || flows.ending.contains_key(&flow) {
             return Ok(Delivered::Late);
@@ -484,7 +486,7 @@ impl Engine {
             return Ok(Delivered::Taken(flow));
         }
         let cell = self.cell(start);
-        let waits = flows.draining.begins_nothing() && *from != self.me.name;
+        let waits = flows.draining.begins_nothing() && *from != *self.me.name();
         {
             let mut state = cell.state();
             if waits {
@@ -527,7 +529,7 @@ impl Engine {
     fn charge(&self, state: &mut State) {
         for session in &mut state.sessions {
             let kept = session.kept_bytes();
-            if session.charged_bytes != kept && session.peer != self.me.name {
+            if session.charged_bytes != kept && session.peer != *self.me.name() {
                 lock(&self.shares).keep(&session.peer, session.charged_bytes, kept);
                 session.charged_bytes = kept;
             }
@@ -537,7 +539,7 @@ impl Engine {
     /// The other node that started a flow, if one did.
     fn starter<'a>(&self, cell: &'a Cell) -> Option<&'a Name> {
         match &cell.origin {
-            Origin::Session { peer, .. } if *peer != self.me.name => Some(peer),
+            Origin::Session { peer, .. } if *peer != *self.me.name() => Some(peer),
             _ => None,
         }
     }

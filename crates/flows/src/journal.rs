@@ -282,7 +282,7 @@ const VERBS: [&str; 30] = [
     "note who has a transaction",
     "note that a transaction's fate is known",
     "list the parties",
-    "find transactions of a key",
+    "find transactions of a party",
     "say by what states are consumed",
     "list unconsumed states",
     "consume states elsewhere",

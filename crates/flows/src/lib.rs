@@ -5,6 +5,7 @@
 //! | [`Flow`], [`Responder`], [`Registry`] | what can run here, in which versions |
 //! | [`Context`], [`Session`] | what a flow's code sees of the world |
 //! | [`Request`], [`Host`] | what a flow asks of its node |
+//! | [`Bearer`] | who the node is, now and before |
 //! | [`Engine`] | which flow runs when; starts, messages, timers, hospital |
 //! | [`Unit`], [`Saved`] | what becomes durable, and what a flow is taken up from |
 //!
@@ -16,6 +17,7 @@
 //!
 //! Nothing here reads a clock, draws randomness, does input or output, or starts a thread.
 
+mod bearer;
 mod cell;
 mod context;
 mod engine;
@@ -29,6 +31,7 @@ mod service;
 #[cfg(test)]
 mod tests;
 
+pub use bearer::{Bearer, FormerKey};
 pub use context::{Context, Session};
 pub use engine::{
     Begun, ControlError, Delivered, DeliveryError, Drain, Engine, FlowState, Limits, RestoreError,

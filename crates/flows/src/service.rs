@@ -25,8 +25,8 @@ pub enum Request {
     Sign {
         /// The public half of the key.
         by: PublicKey,
-        /// In which role. A node has a key of its own for each: for the roles of a party and of an oracle that of its
-        /// legal identity, for that of a notary its notary service's.
+        /// In which role. A node has keys of its own for each: for the roles of a party and of an oracle those of
+        /// its legal identity, the former ones too, for that of a notary its notary service's.
         role: Role,
         /// What is signed.
         transaction: TransactionId,
@@ -66,11 +66,11 @@ pub enum Request {
     KeepPart(AttachmentPart),
     /// Who is on the network map? Answered by [`Response::Names`].
     Parties,
-    /// In which recorded transactions does a key take part? Some of the ledger at a time, from the place `after` on.
-    /// Answered by [`Response::Shared`].
+    /// In which recorded transactions does a party take part, under any key that the network ever certified it with?
+    /// Some of the ledger at a time, from the place `after` on. Answered by [`Response::Shared`].
     Shared {
-        /// The key.
-        with: PublicKey,
+        /// The party's name.
+        with: Name,
         /// Where the page before ended; 0 at first.
         after: u64,
     },
@@ -321,7 +321,7 @@ impl Notaries {
     }
 }
 
-/// Recorded transactions in which a key takes part: it has to sign, or is a participant of an output.
+/// Recorded transactions in which a party takes part: one of its keys has to sign, or is a participant of an output.
 #[derive(Clone, Debug, Default, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub struct Shared {
     /// The transactions; there may be none in a page that is not the last.

@@ -166,6 +166,26 @@ fn store(
         .map_err(FileError::io(path, "flush the directory of"))
 }
 
+/// Gives a file another name in its directory, in place of what bears that; durably.
+pub(crate) fn rename(from: &Path, to: &Path) -> Result<(), FileError> {
+    std::fs::rename(from, to).map_err(FileError::io(from, "rename"))?;
+    let directory = match to.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    };
+    File::open(directory)
+        .and_then(|directory| directory.sync_all())
+        .map_err(FileError::io(to, "flush the directory of"))
+}
+
+/// The names in a directory that are text.
+pub(crate) fn names(directory: &Path) -> Result<Vec<String>, FileError> {
+    let entries = std::fs::read_dir(directory).map_err(FileError::io(directory, "list"))?;
+    let names = entries.map(|entry| Ok(entry?.file_name().into_string().ok()));
+    let names: io::Result<Vec<_>> = names.collect();
+    Ok(names.map_err(FileError::io(directory, "list"))?.into_iter().flatten().collect())
+}
+
 /// Makes a directory, mode 0700, and those above it.
 pub(crate) fn create_directory(path: &Path) -> Result<(), FileError> {
     use std::os::unix::fs::DirBuilderExt;

@@ -55,7 +55,7 @@ pub use issue::{IssueError, Lifetimes};
 pub use map::{Changes, IndexError, MapError, NetworkFolder, NetworkMap, Refused, Snapshot};
 pub use moment::system_now;
 pub use name::{NameError, server_name};
-pub use node::{Identity, IdentityError, NodeKeys};
+pub use node::{Former, Identity, IdentityError, NodeKeys};
 pub use parameters::{
     BESIDE_A_TRANSACTION, MAX_PARAMETERS_BYTES, NetworkParameters, Notary, ParametersError, SignedParameters,
 };

@@ -197,6 +197,12 @@ impl NetworkMap {
         self.snapshot.load().is_certified(party)
     }
 
+    /// Every key that the network certified this name with as a legal identity, as far as this map has seen: the
+    /// present one first where the node is on the map, and at most 64.
+    pub fn keys_of(&self, name: &Name) -> Vec<PublicKey> {
+        self.snapshot.load().keys_of(name)
+    }
+
     /// Whether name and key are those of the service of a notary that the network trusts, or
     /// trusted in the past; [`NetworkMap::notaries`] are those of now alone. A key that is a legal
     /// identity's is none, whatever the parameters say: one key has one role.

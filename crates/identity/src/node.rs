@@ -6,6 +6,8 @@
 //! | `request.csr` | what the identity manager is asked to sign |
 //! | `node-authority.key`, `.pem` | the node's own authority, needed to make or renew the other two only |
 //! | `identity.key`, `.pem` | the legal identity: signs transactions |
+//! | `identity-next.key`, `.pem` | the next one, while it is rotated |
+//! | `former-MS.key`, `.pem` | a former one, and until when it was the present one, in milliseconds |
 //! | `tls.key`, `.pem` | connections |
 //! | `notary.key`, `.pem` | the notary's service, where the node has one: signs as a notary |
 //! | `voter.key` | votes in a clustered notary, where the node is a member of one |
@@ -29,10 +31,16 @@ use tally_crypto::derive_key;
 use tally_crypto::keystore::{KeyFile, KeyFileError, ScryptCost};
 use zeroize::Zeroizing;
 
+mod rotation;
+
+pub use rotation::Former;
+
 const ROOT: &str = "root.pem";
 const REQUEST: &str = "request.csr";
 const AUTHORITY: &str = "node-authority";
 const LEGAL_IDENTITY: &str = "identity";
+const NEXT: &str = "identity-next";
+const FORMER: &str = "former-";
 const TLS: &str = "tls";
 const NOTARY: &str = "notary";
 const VOTER: &str = "voter";
@@ -77,6 +85,17 @@ pub enum IdentityError {
     /// rustls does not take the key.
     #[error("the TLS library does not take the node's key")]
     Tls(#[source] rustls::Error),
+    /// A rotation of the legal identity's key has begun and has not ended.
+    #[error(
+        "the key of the node's legal identity is being rotated: run `tally node rotate` again, which completes it"
+    )]
+    Unfinished,
+    /// A file that is named as a former key's, and is none.
+    #[error("{file} is no certificate of a former key of the node")]
+    Former {
+        /// The file's name.
+        file: String,
+    },
     /// The identity manager has not answered yet.
     #[error("the node has no certificate yet; have request.csr signed by the identity manager")]
     NotAccepted,
@@ -213,6 +232,7 @@ impl NodeKeys {
         path: &CertificatePath,
         now: Timestamp,
     ) -> Result<(), IdentityError> {
+        complete(directory)?;
         let trust = Trust::new(root)?;
         let request =
             Request::parse(&files::read(&directory.join(REQUEST), MAX_REQUEST_BYTES, Access::Public)?)?;
@@ -273,6 +293,7 @@ pub struct Identity {
     tls_path: CertificatePath,
     tls: Arc<CertifiedKey>,
     notary: Option<NotaryService>,
+    former: Vec<Former>,
     trust: Trust,
 }
 
@@ -283,6 +304,7 @@ impl Identity {
     /// [`IdentityError`]: when a file is missing, damaged or open to others, when the passphrase is
     /// wrong, when a certificate is not valid at `now`.
     pub fn load(directory: &Path, passphrase: &[u8], now: Timestamp) -> Result<Self, IdentityError> {
+        complete(directory)?;
         let read = |file: &str| authority::read_path(&directory.join(format!("{file}.pem")));
         let path = match read(LEGAL_IDENTITY) {
             Err(AuthorityError::File(error)) if error.is_missing() => return Err(IdentityError::NotAccepted),
@@ -317,12 +339,13 @@ impl Identity {
         let tls = CertifiedKey::new(tls_path.to_der(), tls.to_rustls().map_err(IdentityError::Tls)?);
         tls.keys_match().map_err(IdentityError::Tls)?;
         Ok(Self {
-            party: Party { name: verified.name, key: verified.key },
+            party: Party { name: verified.name.clone(), key: verified.key },
             key: SigningKey::from(key),
             path,
             tls_path,
             tls: Arc::new(tls),
             notary,
+            former: rotation::load(directory, passphrase, &verified.name)?,
             trust,
         })
     }
@@ -340,6 +363,11 @@ impl Identity {
     /// The legal identity's key.
     pub const fn key(&self) -> &SigningKey {
         &self.key
+    }
+
+    /// The keys that the legal identity had before, oldest first.
+    pub fn former(&self) -> &[Former] {
+        &self.former
     }
 
     /// The legal identity's certificate, the node's authority's and the identity manager's.
@@ -382,6 +410,13 @@ impl Identity {
         let own = self.path.not_after().min(self.tls_path.not_after());
         self.notary_path().map_or(own, |path| own.min(path.not_after()))
     }
+}
+
+/// # Errors
+/// [`IdentityError::Unfinished`].
+fn complete(directory: &Path) -> Result<(), IdentityError> {
+    let is_there = |ending: &str| directory.join(format!("{NEXT}.{ending}")).exists();
+    if is_there("key") || is_there("pem") { Err(IdentityError::Unfinished) } else { Ok(()) }
 }
 
 /// The voting key that follows from a key of the key store.

@@ -172,9 +172,10 @@ impl Core {
     pub fn open(parts: Parts, registry: Registry, limits: Limits, meters: Meters) -> Result<Self, OpenError> {
         let store = parts.store.clone();
         let me = parts.me.clone();
+        let bearer = parts.bearer();
         let queues = store.queues()?;
         let desk = Arc::new(Desk::new(parts, meters));
-        let engine = Engine::new(registry, limits, me.clone(), desk.parts.network.id(), desk.clone());
+        let engine = Engine::new(registry, limits, bearer, desk.parts.network.id(), desk.clone());
         let core = Self {
             desk,
             engine,

@@ -22,8 +22,8 @@ use tally_contracts::{
     SigningKey, StateAndRef, Timestamp, TransactionId,
 };
 use tally_flows::{
-    AttachmentPart, Filter, FlowError, FlowId, Host, LedgerWrite, Notaries, Performed, Proposal, Rate,
-    Request, Response, Shared, Trouble, Unconsumed, Unit,
+    AttachmentPart, Bearer, Filter, FlowError, FlowId, FormerKey, Host, LedgerWrite, Notaries, Performed,
+    Proposal, Rate, Request, Response, Shared, Trouble, Unconsumed, Unit,
 };
 use tally_protocols::consent::{Policy, Use};
 use tally_store::{StateQuery, Status, Store, StoreError};
@@ -53,6 +53,8 @@ pub trait Network: Send + Sync {
     fn is_certified(&self, party: &Party) -> bool;
     /// The names of all members.
     fn parties(&self) -> Vec<Name>;
+    /// The keys that the network ever certified this name with as a legal identity, the present one first.
+    fn keys_of(&self, name: &Name) -> Vec<PublicKey>;
     /// The name of whoever has this key.
     fn name_of(&self, key: &PublicKey) -> Option<Name>;
 }
@@ -63,12 +65,23 @@ pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 /// What an oracle knows: the rate of a pair of currencies.
 pub type Rates = Arc<dyn Fn(&str, &str) -> Option<Rate> + Send + Sync>;
 
+/// A key that a node's legal identity had before: it signs for what it owns still.
+#[derive(Clone, Debug)]
+pub struct FormerSigningKey {
+    /// The key.
+    pub key: SigningKey,
+    /// When it was given up.
+    pub until: Timestamp,
+}
+
 /// What a node is made of.
 pub struct Parts {
     /// Who it is.
     pub me: Party,
     /// Its legal identity key.
     pub key: SigningKey,
+    /// The keys that its legal identity had before, oldest first.
+    pub former: Vec<FormerSigningKey>,
     /// The key of its notary service, if it has one: for attesting, and for nothing else.
     pub notary_key: Option<SigningKey>,
     /// The contracts it knows.
@@ -91,11 +104,22 @@ pub struct Parts {
     pub patience: Duration,
 }
 
+impl Parts {
+    /// Who the node is, now and before.
+    pub fn bearer(&self) -> Bearer {
+        let former = self.former.iter();
+        let former = former.map(|former| FormerKey { key: former.key.public_key(), until: former.until });
+        Bearer::new(self.me.clone(), &former.collect::<Vec<_>>())
+    }
+}
+
 /// Transactions of the ledger that are looked at in one go.
 const LEDGER_PAGE: usize = 500;
 
 pub(crate) struct Desk {
     pub(crate) parts: Parts,
+    /// All keys of its legal identity, oldest first.
+    pub(crate) own: Vec<PublicKey>,
     pub(crate) queue: Queue,
     pub(crate) inbound: Mutex<Inbound>,
     pub(crate) outbound: Mutex<Outbound>,
@@ -135,6 +159,7 @@ impl Desk {
             parts.network.notaries().current(&service).is_some()
         });
         Self {
+            own: parts.bearer().keys().copied().collect(),
             queue: Queue::default(),
             inbound: Mutex::default(),
             outbound: Mutex::default(),
@@ -164,6 +189,12 @@ impl Desk {
     pub(crate) fn seed(&self) -> [u8; 32] {
         let number = self.seeds.fetch_add(1, Ordering::Relaxed);
         *tally_crypto::keyed(&self.parts.entropy, &number.to_le_bytes()).as_bytes()
+    }
+
+    /// The key of the legal identity, present or former, of that public half.
+    fn key(&self, by: &PublicKey) -> Option<&SigningKey> {
+        let former = self.parts.former.iter().map(|former| &former.key);
+        [&self.parts.key].into_iter().chain(former).find(|key| key.public_key() == *by)
     }
 
     /// Is a transaction in memory, for all flows to see?
@@ -360,8 +391,8 @@ impl Desk {
         }
     }
 
-    /// Some of the ledger, as far as a key takes part in it.
-    fn shared(&self, with: &PublicKey, after: u64) -> Result<Shared, Trouble> {
+    /// Some of the ledger, as far as one of these keys takes part in it.
+    fn shared(&self, with: &[PublicKey], after: u64) -> Result<Shared, Trouble> {
         let rows = self.parts.store.ledger(after, LEDGER_PAGE).map_err(trouble)?;
         let mut shared = Shared::default();
         if rows.len() == LEDGER_PAGE {
@@ -371,7 +402,7 @@ impl Desk {
             let transaction = SignedTransaction::decode(&bytes).map_err(|error| {
                 Trouble::Lasting(format!("transaction {number} in the database does not decode: {error}"))
             })?;
-            if tally_protocols::recover::takes_part(&transaction, with) {
+            if tally_protocols::recover::takes_part(&transaction, |key| with.contains(key)) {
                 shared.transactions.push(transaction.id());
             }
         }
@@ -435,10 +466,10 @@ impl Host for Desk {
             Request::Notaries => Response::Notaries(parts.network.notaries()).into(),
             Request::Sign { by, role, transaction } => {
                 let key = match role {
-                    Role::Party | Role::Oracle => Some(&parts.key),
-                    Role::Notary => parts.notary_key.as_ref(),
+                    Role::Party | Role::Oracle => self.key(by),
+                    Role::Notary => parts.notary_key.as_ref().filter(|key| key.public_key() == *by),
                 };
-                match key.filter(|key| key.public_key() == *by) {
+                match key {
                     Some(key) => Response::Signature(tally_contracts::sign(key, *role, *transaction)).into(),
                     None => Response::Refused(FlowError::Refused {
                         reason: format!("this node has no key {by} to sign with as {role}"),
@@ -451,7 +482,7 @@ impl Host for Desk {
                 Response::Known(named.iter().map(|party| parts.network.is_certified(party)).collect()).into()
             }
             Request::Select(selection) => {
-                let asked = Asked { flow, owner: &parts.me.key, now, patience: parts.patience };
+                let asked = Asked { flow, owners: &self.own, now, patience: parts.patience };
                 let mut vault = lock(&self.vault);
                 let selected = vault.select(parts.store.as_ref(), &asked, selection).map_err(trouble)?;
                 self.note_ready(&vault);
@@ -542,7 +573,9 @@ impl Host for Desk {
             Request::Issuers => Response::Issuers(parts.policy.cash_issuers.clone()).into(),
             Request::Consent(proposal) => self.consent(flow, now, proposal),
             Request::Parties => Response::Names(parts.network.parties()).into(),
-            Request::Shared { with, after } => Response::Shared(self.shared(with, *after)?).into(),
+            Request::Shared { with, after } => {
+                Response::Shared(self.shared(&parts.network.keys_of(with), *after)?).into()
+            }
             Request::Consumers(states) => {
                 let by_cluster = self.submissions.consumers(states);
                 if !self.is_notary && by_cluster.is_none() {

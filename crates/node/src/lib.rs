@@ -42,7 +42,7 @@ pub use core::{Core, Known, OpenError, Post, Request, Unavailable, VaultChange};
 pub use courier::CourierError;
 pub use desk::submissions::{Decided, Submit};
 pub use desk::watch::{Event, Follower, Step};
-pub use desk::{Clock, Network, Parts, Rates};
+pub use desk::{Clock, FormerSigningKey, Network, Parts, Rates};
 pub use metrics::Meters;
 pub use process::{Addresses, NodeError, Running};
 pub use service::{About, Service};

@@ -54,6 +54,10 @@ impl Network for Map {
         self.0.is_certified(party)
     }
 
+    fn keys_of(&self, name: &Name) -> Vec<PublicKey> {
+        self.0.keys_of(name)
+    }
+
     fn name_of(&self, key: &PublicKey) -> Option<Name> {
         self.0.party_of_key(key).map(|party| party.name)
     }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tally_contracts::{Contracts, Party, Timestamp};
 use tally_flows::Rate;
 use tally_identity::{
-    Changes, Identity, IdentityError, MapError, NetworkMap, NetworkParameters, Notary, NotaryKind,
+    Changes, Former, Identity, IdentityError, MapError, NetworkMap, NetworkParameters, Notary, NotaryKind,
     system_now, tls,
 };
 use tally_messaging::{Messaging, Node as MessagingNode, Settings as MessagingSettings};
@@ -23,7 +23,7 @@ use tokio::sync::oneshot;
 use crate::acceptance::{AcceptError, Acceptance};
 use crate::cluster::{ClusterError, ClusterMeters};
 use crate::core::{Core, OpenError};
-use crate::desk::{Parts, full_text};
+use crate::desk::{FormerSigningKey, Parts, full_text};
 use crate::expiry::Expiries;
 use crate::member::{Home, Member};
 use crate::metrics::{ClientMeters, Meters};
@@ -235,6 +235,7 @@ impl Running {
         let parts = Parts {
             me: identity.party().clone(),
             key: identity.key().clone(),
+            former: identity.former().iter().map(former_key).collect(),
             notary_key: identity.notary_key().cloned(),
             contracts: Arc::new(Contracts::shipped()),
             store,
@@ -641,6 +642,10 @@ fn in_words(parameters: &NetworkParameters) -> serde_json::Value {
         "modified_ms": parameters.modified.as_millis(),
         "in_force_from_ms": parameters.in_force_from.as_millis(),
     })
+}
+
+fn former_key(former: &Former) -> FormerSigningKey {
+    FormerSigningKey { key: former.key.clone(), until: former.until }
 }
 
 /// What the notary sees; a clustered one sees what one sees that does not validate.

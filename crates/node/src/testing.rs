@@ -55,6 +55,10 @@ impl Network for Nobody {
         false
     }
 
+    fn keys_of(&self, name: &Name) -> Vec<PublicKey> {
+        self.party(name).map(|party| party.key).into_iter().collect()
+    }
+
     fn name_of(&self, _: &PublicKey) -> Option<Name> {
         None
     }
@@ -66,6 +70,7 @@ pub(crate) fn parts(directory: &Path, network: Arc<dyn Network>) -> Parts {
     Parts {
         me: party("PartyA", 1),
         key: key(1),
+        former: Vec::new(),
         notary_key: None,
         contracts: Arc::new(Contracts::shipped()),
         store: Arc::new(store),

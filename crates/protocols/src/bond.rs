@@ -12,7 +12,7 @@ mod transfer;
 mod witness;
 
 use tally_contracts::bond::{self, BondCommand, BondState, Holding, Isin, Terms};
-use tally_contracts::{Amount, Currency, LedgerTransaction, Name, Party, State, Timestamp};
+use tally_contracts::{Amount, Currency, LedgerTransaction, Name, Party, PublicKey, State, Timestamp};
 use tally_flows::{Context, Filter, FlowError, Selection, Session};
 
 use crate::build::refused;
@@ -43,7 +43,7 @@ async fn issuer(context: &Context, isin: Isin, name: Option<&Name>) -> Result<Pa
     let filter = Filter { kind: Some("bond".to_owned()), limit: SAMPLE, ..Filter::default() };
     for state in context.find(filter).await? {
         let bond: BondState = state.state.read().map_err(|error| refused(&error))?;
-        if bond.terms.isin == isin && bond.owner == context.me().key {
+        if bond.terms.isin == isin && context.owns(&bond.owner) {
             return Ok(bond.terms.issuer);
         }
     }
@@ -80,11 +80,11 @@ fn terms(holdings: &[Holding]) -> Result<&Terms, FlowError> {
     Ok(&first.bond.terms)
 }
 
-/// Each of `parties` once, without `me`.
+/// Each of `parties` once, without `me` under whichever key.
 fn others(me: &Party, parties: impl IntoIterator<Item = Party>) -> Vec<Party> {
     let mut others: Vec<Party> = Vec::new();
     for party in parties {
-        if party != *me && !others.contains(&party) {
+        if party.name != me.name && !others.contains(&party) {
             others.push(party);
         }
     }
@@ -100,15 +100,19 @@ async fn sessions(context: &Context, parties: Vec<Party>) -> Result<Vec<(Session
     Ok(sessions)
 }
 
-/// The transaction takes nothing from this node and has it sign nothing but these bond commands.
-fn harmless(ledger: &LedgerTransaction, me: &Party, allowed: &[BondCommand]) -> Result<(), FlowError> {
+/// The transaction takes nothing from this node, whichever of its keys owns it, and has it sign nothing but these bond
+/// commands with any of them.
+fn harmless(context: &Context, ledger: &LedgerTransaction, allowed: &[BondCommand]) -> Result<(), FlowError> {
+    let me = context.me();
     for command in ledger.transaction().commands() {
-        let names_me = command.signers.contains(&me.key);
+        let names_me = command.signers.iter().any(|key| context.owns(key));
         if names_me && !matches!(command.read::<BondCommand>(), Ok(command) if allowed.contains(&command)) {
             return Err(FlowError::refused(format!("{me} is asked to sign more than {allowed:?}")));
         }
     }
-    let is_mine = |state: &State| !matches!(contracts().describe(state), Ok(Some(summary)) if summary.owner != Some(me.key));
+    let mine = |owner: Option<PublicKey>| owner.is_some_and(|owner| context.owns(&owner));
+    let is_mine =
+        |state: &State| !matches!(contracts().describe(state), Ok(Some(summary)) if !mine(summary.owner));
     if ledger.inputs().iter().any(is_mine) {
         return Err(FlowError::refused(format!("the transaction would take something from {me}")));
     }

@@ -5,7 +5,8 @@ use std::error::Error;
 use borsh::{BorshDeserialize, BorshSerialize};
 use serde::Serialize;
 use tally_contracts::{
-    Amount, Name, Party, Role, SignedTransaction, StateAndRef, Transaction, TransactionBuilder, TransactionId,
+    Amount, Name, Party, PublicKey, Role, SignedTransaction, StateAndRef, Transaction, TransactionBuilder,
+    TransactionId, TransactionSignature,
 };
 use tally_flows::{Context, FlowError};
 
@@ -44,7 +45,7 @@ pub(crate) fn build(context: &Context, builder: TransactionBuilder) -> Result<Tr
     builder.build(context.random("salt"), contracts()).map_err(|error| refused(&error))
 }
 
-/// Verifies a transaction that was built out of these states, and signs it.
+/// Verifies a transaction that was built out of these states, and signs it with each key of this node that has to.
 pub(crate) async fn verify_and_sign(
     context: &Context,
     transaction: Transaction,
@@ -54,8 +55,26 @@ pub(crate) async fn verify_and_sign(
     check::built(context, &transaction, states).await?;
     check::admissible(context, &transaction).await?;
     context.step("Signing");
-    let signature = context.sign(&context.me().key, Role::Party, transaction.id()).await?;
-    SignedTransaction::new(transaction, [signature]).map_err(|error| invalid(&error))
+    let mut own = context.own_among(transaction.required_signers());
+    if own.is_empty() {
+        // As the one who answers for the proposal.
+        own.push(context.me().key);
+    }
+    let signatures = sign_with(context, &own, transaction.id()).await?;
+    SignedTransaction::new(transaction, signatures).map_err(|error| invalid(&error))
+}
+
+/// Signs with each of these keys of this node, as a party.
+pub(crate) async fn sign_with(
+    context: &Context,
+    keys: &[PublicKey],
+    transaction: TransactionId,
+) -> Result<Vec<TransactionSignature>, FlowError> {
+    let mut signatures = Vec::with_capacity(keys.len());
+    for key in keys {
+        signatures.push(context.sign(key, Role::Party, transaction).await?);
+    }
+    Ok(signatures)
 }
 
 /// A number that nobody can guess, for telling apart what is otherwise the same.

@@ -21,6 +21,8 @@ const SAMPLE: u32 = 200;
 
 /// Chooses coins worth `amount` and holds them for this flow. Coins that other flows hold are waited for.
 ///
+/// An issuer is meant by its name: what it issued under a former key is chosen with the rest.
+///
 /// Without an `issuer`: of the issuers that the node's configuration lists, the first of whom there is enough. When it
 /// lists none, cash that this node issued itself if it has any, otherwise the only issuer of whom it has cash in that
 /// currency.
@@ -47,7 +49,30 @@ pub(crate) async fn coins(
             },
         },
     };
-    selected.into_iter().map(|state| Coin::try_from(state).map_err(|error| refused(&error))).collect()
+    let coins: Result<Vec<_>, _> = selected.into_iter().map(Coin::try_from).collect();
+    Ok(needed(coins.map_err(|error| refused(&error))?, amount))
+}
+
+/// The coins that a payment needs. An asset is of an issuer's name, and those of another key of it are paid after all of
+/// the key that comes first.
+fn needed(coins: Vec<Coin>, amount: Amount) -> Vec<Coin> {
+    let mut issuers: Vec<(Party, u128)> = Vec::new();
+    for Coin { cash, .. } in &coins {
+        let quantity = u128::from(cash.amount.quantity());
+        match issuers.iter_mut().find(|(issuer, _)| *issuer == cash.issuer) {
+            Some((_, total)) => *total += quantity,
+            None => issuers.push((cash.issuer.clone(), quantity)),
+        }
+    }
+    let mut sum = 0;
+    let mut taken = Vec::new();
+    for (issuer, total) in issuers {
+        if sum < u128::from(amount.quantity()) {
+            sum += total;
+            taken.push(issuer);
+        }
+    }
+    coins.into_iter().filter(|coin| taken.contains(&coin.cash.issuer)).collect()
 }
 
 /// What is to be chosen.
@@ -109,14 +134,15 @@ impl Choice<'_> {
         let mut issuers: Vec<Party> = Vec::new();
         for state in self.context.find(filter).await? {
             let cash: CashState = state.state.read().map_err(|error| refused(&error))?;
-            let is_mine = cash.owner == self.context.me().key;
+            let is_mine = self.context.owns(&cash.owner);
             if is_mine && cash.amount.currency() == self.amount.currency() && !issuers.contains(&cash.issuer)
             {
                 issuers.push(cash.issuer);
             }
         }
         match issuers.as_slice() {
-            [issuer] => Ok(issuer.clone()),
+            // Under several keys it is one issuer all the same.
+            [issuer, rest @ ..] if rest.iter().all(|other| other.name == issuer.name) => Ok(issuer.clone()),
             [] => Err(self.nothing()),
             several => {
                 let names: Vec<_> = several.iter().map(|issuer| format!("`{}`", issuer.name)).collect();

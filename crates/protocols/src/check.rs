@@ -217,7 +217,7 @@ pub(crate) async fn identities(context: &Context, ledger: &LedgerTransaction) ->
     let mut named = ledger.identities(contracts()).map_err(|error| invalid(&error))?;
     named.sort_unstable();
     named.dedup();
-    named.retain(|party| party != context.me());
+    named.retain(|party| !context.is_me(party));
     if named.is_empty() {
         return Ok(());
     }
@@ -346,10 +346,12 @@ pub(crate) async fn finished(
     Ok(ledger)
 }
 
-/// Is `key` concerned by the transaction: does it have to sign, or does it take part in a state consumed or created?
-pub(crate) fn concerns(ledger: &LedgerTransaction, key: &PublicKey) -> bool {
-    let takes_part = |state: &State| matches!(contracts().describe(state), Ok(Some(summary)) if summary.participants.contains(key));
-    ledger.transaction().required_signers().contains(key)
+/// Is this node concerned by the transaction: does one of its keys have to sign, or does it take part in a state consumed
+/// or created?
+pub(crate) fn concerns(context: &Context, ledger: &LedgerTransaction) -> bool {
+    let own = |keys: &[PublicKey]| keys.iter().any(|key| context.owns(key));
+    let takes_part = |state: &State| matches!(contracts().describe(state), Ok(Some(summary)) if own(&summary.participants));
+    own(ledger.transaction().required_signers())
         || ledger.outputs().iter().any(takes_part)
         || ledger.inputs().iter().any(takes_part)
 }

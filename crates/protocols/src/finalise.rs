@@ -39,7 +39,7 @@ pub async fn finalise(
     }
     let mut told: Vec<&Party> = Vec::new();
     for other in others {
-        if *other != *context.me() && !told.iter().any(|party| party.name == other.name) {
+        if other.name != context.me().name && !told.iter().any(|party| party.name == other.name) {
             told.push(other);
         }
     }
@@ -145,7 +145,7 @@ fn everybody_is_told(
     for (index, state) in transaction.transaction().outputs().iter().enumerate() {
         let summary = contracts().describe(state).map_err(|error| invalid(&error))?;
         let participants = summary.map(|summary| summary.participants).unwrap_or_default();
-        let told = |key: &PublicKey| context.me().key == *key || others.iter().any(|other| other.key == *key);
+        let told = |key: &PublicKey| context.owns(key) || others.iter().any(|other| other.key == *key);
         if let Some(forgotten) = participants.iter().find(|key| !told(key)) {
             return Err(FlowError::refused(format!(
                 "{forgotten} takes part in output {index} of transaction {} and would not be told",
@@ -206,7 +206,7 @@ pub async fn receive(
             )
             .await?;
             check::in_use(&ledger)?;
-            if !check::concerns(&ledger, &context.me().key) {
+            if !check::concerns(context, &ledger) {
                 return Err(FlowError::refused(format!(
                     "transaction {id} does not concern {}",
                     context.me()

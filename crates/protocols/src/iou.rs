@@ -80,7 +80,8 @@ impl Responder for AgreeToLend {
         let me = context.me().clone();
         let agreed = review(&context, &session, |ledger| {
             let iou = only(ledger, IouCommand::Create)?;
-            if iou.lender == me && iou.borrower == borrower {
+            // A borrower whose key is rotated meanwhile owes under the one that it began with.
+            if iou.lender == me && iou.borrower.name == borrower.name {
                 Ok(())
             } else {
                 Err(FlowError::refused(format!(
@@ -126,7 +127,7 @@ impl Flow for IouSettle {
             FlowError::refused(format!("there is no unsettled IOU {linear_id} here that no other flow holds"))
         })?;
         let iou: IouState = state.state.read().map_err(|error| refused(&error))?;
-        if iou.lender != *context.me() {
+        if !context.is_me(&iou.lender) {
             return Err(FlowError::refused(format!(
                 "IOU {linear_id} is for its lender to settle, {}",
                 iou.lender
@@ -154,10 +155,11 @@ impl Responder for AgreeToSettle {
 
     async fn run(context: Context, session: Session) -> Result<(), FlowError> {
         let lender = context.party(session.peer()).await?;
-        let me = context.me().clone();
+        let me = context.me();
         let agreed = review(&context, &session, |ledger| {
             let iou = only(ledger, IouCommand::Settle)?;
-            if iou.borrower == me && iou.lender == lender {
+            // Who has certified keys of a name bears it.
+            if context.is_me(&iou.borrower) && iou.lender.name == lender.name {
                 Ok(())
             } else {
                 Err(FlowError::refused(format!("only an IOU of {me} to {lender} is settled between them")))

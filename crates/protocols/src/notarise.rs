@@ -259,7 +259,7 @@ async fn asked(
     facts.check(context.network(), notary)?;
     let peer = context.party(session.peer()).await?;
     let mut wanted = consumers(&facts, consumed)?;
-    wanted.insert(peer.key);
+    wanted.insert(requester(context, &peer, consents).await?);
     if let Some(stranger) = consents.iter().find(|signature| !wanted.contains(&signature.by)) {
         return Err(FlowError::refused(format!(
             "{} signs, who neither consumes an input nor asks, which is not for a notary to see",
@@ -268,6 +268,23 @@ async fn asked(
     }
     consented(&facts, &wanted, consents)?;
     Ok((facts, peer.name))
+}
+
+/// The key with which the one who asks answers for the request: its present one, or where that has not signed one that it
+/// had before. What it began under a former key it ends under that one.
+async fn requester(
+    context: &Context,
+    peer: &Party,
+    consents: &[TransactionSignature],
+) -> Result<PublicKey, FlowError> {
+    if consents.iter().any(|signature| signature.by == peer.key) {
+        return Ok(peer.key);
+    }
+    let parties = consents.iter().map(|signature| Party { name: peer.name.clone(), key: signature.by });
+    let parties: Vec<Party> = parties.collect();
+    let certified = context.certified(parties.clone()).await?;
+    let former = parties.iter().zip(certified).find(|(_, certified)| *certified);
+    Ok(former.map_or(peer.key, |(party, _)| party.key))
 }
 
 /// Checks that each of these keys has signed as a party, and that no key is there twice.

@@ -12,8 +12,8 @@
 //! ```
 //!
 //! Everything is verified as if it were new, so a peer that lies can withhold and cannot forge. A peer names only
-//! transactions in which the asking node takes part: it signs them, or is a participant of an output. A state that is
-//! consumed by a transaction which nobody gave is marked as consumed and never spent.
+//! transactions in which the asking node takes part: it signs them, or is a participant of an output, under any key that
+//! the network certified its name with. A state that is consumed by a transaction which nobody gave is marked as consumed and never spent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -187,7 +187,7 @@ async fn from_peer(
             let history =
                 History::resolve(context, &session, &mut attachments, &missing, Vec::new(), notaries).await?;
             let foreign = missing.iter().find(|id| {
-                !history.at_hand.get(*id).is_some_and(|found| takes_part(found, &context.me().key))
+                !history.at_hand.get(*id).is_some_and(|found| takes_part(found, |key| context.owns(key)))
             });
             if let Some(id) = foreign {
                 let reason = format!("transaction {id}, in which this node has no part");
@@ -379,11 +379,12 @@ async fn by_cluster(
     Ok(said.into_iter().map(believed).collect())
 }
 
-/// Does a key take part in a transaction: does it have to sign it, or is it a participant of an output?
-pub fn takes_part(transaction: &SignedTransaction, key: &PublicKey) -> bool {
-    transaction.required_signers().contains(key)
+/// Does a party take part in a transaction, whose keys `owns` tells: does one of them have to sign it, or is it a
+/// participant of an output?
+pub fn takes_part(transaction: &SignedTransaction, owns: impl Fn(&PublicKey) -> bool) -> bool {
+    transaction.required_signers().iter().any(&owns)
         || transaction.transaction().outputs().iter().any(|state| {
-            matches!(contracts().describe(state), Ok(Some(summary)) if summary.participants.contains(key))
+            matches!(contracts().describe(state), Ok(Some(summary)) if summary.participants.iter().any(&owns))
         })
 }
 
@@ -405,7 +406,7 @@ impl Responder for Remind {
                 Question::Nothing => return Ok(()),
                 Question::Shared(after) => {
                     context.step("Looking for what both are in");
-                    let shared = context.shared(&peer.key, after).await?;
+                    let shared = context.shared(&peer.name, after).await?;
                     offered = Offered::listed(&shared.transactions);
                     session.send(&shared).await;
                 }

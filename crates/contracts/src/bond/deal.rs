@@ -36,8 +36,8 @@ pub fn issue(
     builder.output(&BondState { terms, nominal, owner }).command(&BondCommand::Issue, signers)
 }
 
-/// Adds the transfer of `nominal` out of `holdings` to `buyer`; what they hold beyond it stays with
-/// the owner of the first. For delivery versus payment, add the payment with
+/// Adds the transfer of `nominal` out of `holdings` to `buyer`; what they hold beyond it goes to
+/// `rest_owner`, the present key of who holds them. For delivery versus payment, add the payment with
 /// [`cash::pay`](crate::cash::pay) to the same builder.
 ///
 /// # Errors
@@ -47,6 +47,7 @@ pub fn transfer(
     holdings: &[Holding],
     nominal: Amount,
     buyer: PublicKey,
+    rest_owner: PublicKey,
 ) -> Result<TransactionBuilder, DealError> {
     let (first, available) = together(holdings)?;
     let terms = &first.bond.terms;
@@ -60,8 +61,11 @@ pub fn transfer(
     let mut builder =
         consume(builder, holdings).output(&BondState { terms: terms.clone(), nominal, owner: buyer });
     if rest.quantity() > 0 {
-        let owner = first.bond.owner;
-        builder = builder.output(&BondState { terms: terms.clone(), nominal: rest, owner });
+        let rest = BondState { terms: terms.clone(), nominal: rest, owner: rest_owner };
+        builder = builder.output(&rest);
+        if !signers.contains(&rest_owner) {
+            signers.push(rest_owner);
+        }
     }
     Ok(builder.command(&BondCommand::Transfer, signers))
 }

@@ -58,7 +58,7 @@ fn issuer_and_agent_issue() {
 #[test]
 fn a_transfer_conserves_and_three_sign() {
     let held = [holding(11, &bond("600 USD", &alice())), holding(12, &bond("400 USD", &alice()))];
-    let given = transfer(builder(), &held, amount("700 USD"), bob().key).unwrap();
+    let given = transfer(builder(), &held, amount("700 USD"), bob().key, alice().key).unwrap();
     assert_eq!(verdict(given.clone(), &inputs(&held)), Ok(()));
     let outputs: Vec<BondState> = build(given).outputs().iter().map(|state| state.read().unwrap()).collect();
     assert_eq!(outputs, [bond("700 USD", &bob()), bond("300 USD", &alice())]);
@@ -80,8 +80,9 @@ fn a_transfer_conserves_and_three_sign() {
     let sooner =
         BondState { terms: Terms { maturity: Timestamp::EPOCH, ..terms() }, ..bond("1000 USD", &bob()) };
     assert!(moved(&[sooner], BondCommand::Transfer, &all).is_err());
-    let attempt =
-        |holdings: &[Holding], nominal| transfer(builder(), holdings, amount(nominal), bob().key).map(drop);
+    let attempt = |holdings: &[Holding], nominal| {
+        transfer(builder(), holdings, amount(nominal), bob().key, alice().key).map(drop)
+    };
     assert_eq!(attempt(&[], "1 USD"), Err(DealError::Nothing));
     assert!(matches!(attempt(&held, "1001 USD"), Err(DealError::Nominal { .. })));
     assert!(matches!(attempt(&held, "0 USD"), Err(DealError::Nominal { .. })));
@@ -96,7 +97,7 @@ fn delivery_versus_payment_is_both_or_neither() {
     let held = [holding(11, &bond("1000 USD", &alice()))];
     let coins = [coin(12, &cash("990 USD", &other_bank(), &bob()))];
     let both: Vec<_> = inputs(&held).into_iter().chain([coins[0].state.clone()]).collect();
-    let delivered = transfer(builder(), &held, amount("1000 USD"), bob().key).unwrap();
+    let delivered = transfer(builder(), &held, amount("1000 USD"), bob().key, alice().key).unwrap();
     let paid = crate::cash::pay(delivered, &coins, amount("985 USD"), alice().key, bob().key, 1).unwrap();
     assert_eq!(verdict(paid.clone(), &both), Ok(()));
     let built = build(paid);
@@ -104,7 +105,7 @@ fn delivery_versus_payment_is_both_or_neither() {
     signers.sort();
     assert_eq!(built.required_signers(), signers, "seller, buyer and agent");
     // Each leg is checked by its own contract.
-    let unpaid = transfer(builder(), &held, amount("1000 USD"), bob().key)
+    let unpaid = transfer(builder(), &held, amount("1000 USD"), bob().key, alice().key)
         .unwrap()
         .input(coins[0].state.clone())
         .command(&crate::cash::CashCommand::Move, [bob().key]);

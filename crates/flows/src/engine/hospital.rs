@@ -225,7 +225,7 @@ impl Engine {
     fn disown(&self, sessions: Vec<SessionState>) {
         for session in sessions {
             lock(&self.flows).sessions.remove(&session.hears);
-            if session.peer != self.me.name {
+            if session.peer != *self.me.name() {
                 lock(&self.shares).keep(&session.peer, session.charged_bytes, 0);
             }
         }

@@ -3,7 +3,7 @@
 use crate::certificate::CertificatePath;
 use crate::pem;
 use std::collections::{BTreeMap, HashMap, HashSet};
-use tally_contracts::{Name, Party};
+use tally_contracts::{Name, Party, PublicKey};
 use tally_crypto::Hash;
 
 /// Most keys that one name may have had. Whoever changes its key every month reaches it in five
@@ -24,6 +24,11 @@ pub(super) struct Identities {
 impl Identities {
     pub(super) fn contains(&self, party: &Party) -> bool {
         self.keys.get(&party.name).is_some_and(|known| known.contains(party))
+    }
+
+    /// Every key that the name was certified with, in the order in which they were seen.
+    pub(super) fn keys_of(&self, name: &Name) -> impl Iterator<Item = &PublicKey> {
+        self.keys.get(name).into_iter().flatten().map(|party| &party.key)
     }
 
     /// Whether `party` is new and its name has had its share of keys.

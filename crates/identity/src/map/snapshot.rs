@@ -216,6 +216,13 @@ impl Snapshot {
         self.nodes.values().map(|known| known.hash)
     }
 
+    /// See [`NetworkMap::keys_of`](super::NetworkMap::keys_of).
+    pub fn keys_of(&self, name: &Name) -> Vec<PublicKey> {
+        let present = self.info(name).map(|info| info.party.key);
+        let former = self.identities.keys_of(name).copied().filter(|key| Some(*key) != present);
+        present.into_iter().chain(former).collect()
+    }
+
     /// Whether name and key are those of a legal identity that was ever certified
     /// ([`NetworkMap::is_certified`](super::NetworkMap::is_certified)).
     pub fn is_certified(&self, party: &Party) -> bool {

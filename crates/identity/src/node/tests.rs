@@ -287,3 +287,122 @@ fn a_voting_key_is_made_once_and_its_file_is_as_the_others() {
     std::fs::write(&file, "not a key").expect("written");
     assert!(matches!(NodeKeys::voter(&home, PASSPHRASE), Err(IdentityError::Key(_))));
 }
+
+/// A file's name, and what is in it.
+type File<'a> = (&'a str, &'a [u8]);
+
+/// The files of a directory.
+fn files(home: &Path) -> std::collections::BTreeMap<String, Vec<u8>> {
+    let entries = std::fs::read_dir(home).expect("a directory").map(|entry| entry.expect("an entry"));
+    let read = |path: &Path| std::fs::read(path).expect("a file");
+    entries.map(|entry| (entry.file_name().into_string().expect("text"), read(&entry.path()))).collect()
+}
+
+#[test]
+fn a_rotated_identity_has_a_new_key_and_keeps_the_former_ones() {
+    let mut world = World::new();
+    let before = world.node("PartyA");
+    let home = world.home("PartyA");
+    assert!(before.former().is_empty());
+    let rotate = |until, now| NodeKeys::rotate(&home, PASSPHRASE, COST, until, now);
+    let wrong = NodeKeys::rotate(&home, b"wrong", COST, NOW, NOW).expect_err("another passphrase");
+    assert!(matches!(wrong, IdentityError::Key(KeyFileError::WrongPassphrase { .. })), "{wrong:?}");
+    let late =
+        rotate(at(2 * LIFETIME), at(2 * LIFETIME)).expect_err("the authority's certificate has run out");
+    assert!(matches!(late, IdentityError::Certificate(CertificateError::Expired(_))), "{late:?}");
+    let first = rotate(at(5), NOW).expect("a new key");
+    let identity = Identity::load(&home, PASSPHRASE, NOW).expect("an identity");
+    assert_eq!((identity.party(), identity.key().public_key()), (&first, first.key));
+    assert_eq!((&first.name, first.key == before.party().key), (before.name(), false));
+    assert_eq!(identity.tls_path(), before.tls_path());
+    // The clock was set back in between.
+    let second = rotate(at(1), NOW).expect("a new key");
+    let identity = Identity::load(&home, PASSPHRASE, NOW).expect("an identity");
+    assert_eq!(identity.party(), &second);
+    let former: Vec<_> = identity.former().iter().map(|former| (&former.party, former.until)).collect();
+    assert_eq!(former, [(before.party(), at(5)), (&first, at(6))]);
+    for former in identity.former() {
+        assert_eq!(former.key.public_key(), former.party.key);
+    }
+    for name in files(&home).keys().filter(|name| name.ends_with(".key")) {
+        let mode = std::fs::metadata(home.join(name)).expect("a file").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{name}");
+    }
+    // Certificates are renewed, after which those of former keys have run out.
+    let now = at(LIFETIME + DAY);
+    let request = NodeKeys::create(&home, &name("PartyA"), PASSPHRASE, COST).expect("the request");
+    let path = world.manager.issue(&request, now, LIFETIME).expect("a certificate");
+    NodeKeys::accept(&home, PASSPHRASE, world.root.certificate().der(), &path, now).expect("accepted");
+    let renewed = Identity::load(&home, PASSPHRASE, now).expect("an identity");
+    assert_eq!((renewed.party(), renewed.former().len()), (&second, 2));
+    // What is no former key of this node is none.
+    std::fs::copy(home.join("identity.pem"), home.join("former-1.pem")).expect("a copy");
+    std::fs::copy(home.join("former-1800000000005.key"), home.join("former-1.key")).expect("a copy");
+    let other = Identity::load(&home, PASSPHRASE, now).expect_err("another key");
+    assert!(matches!(other, IdentityError::Certificate(CertificateError::KeyMismatch { .. })), "{other:?}");
+    std::fs::rename(home.join("former-1.pem"), home.join("former-x.pem")).expect("renamed");
+    let noise = Identity::load(&home, PASSPHRASE, now).expect_err("no time");
+    assert!(matches!(&noise, IdentityError::Former { file } if file == "former-x.pem"), "{noise:?}");
+}
+
+/// A rotation that was cut off is found, and completed with the same keys.
+#[test]
+fn a_crash_in_the_middle_of_a_rotation_costs_nothing() {
+    let mut world = World::new();
+    let before = world.node("PartyA");
+    let home = world.home("PartyA");
+    let old = files(&home);
+    let party = NodeKeys::rotate(&home, PASSPHRASE, COST, at(5), NOW).expect("a new key");
+    let new = files(&home);
+    let write = |files: &[File<'_>]| {
+        for name in ["identity.key", "identity.pem", "former-1800000000005.pem", "former-1800000000005.key"] {
+            let _ = std::fs::remove_file(home.join(name));
+        }
+        for (name, bytes) in files {
+            std::fs::write(home.join(name), bytes).expect("written");
+            let mode = std::fs::Permissions::from_mode(if name.ends_with(".key") { 0o600 } else { 0o644 });
+            std::fs::set_permissions(home.join(name), mode).expect("a mode");
+        }
+    };
+    let of = |files: &std::collections::BTreeMap<String, Vec<u8>>, name: &str| files[name].clone();
+    let (old_key, old_pem) = (of(&old, "identity.key"), of(&old, "identity.pem"));
+    let (new_key, new_pem) = (of(&new, "identity.key"), of(&new, "identity.pem"));
+    let (former_pem, former_key) = ("former-1800000000005.pem", "former-1800000000005.key");
+    let next_key: File<'_> = ("identity-next.key", &new_key);
+    let next_pem: File<'_> = ("identity-next.pem", &new_pem);
+    let kept_pem: File<'_> = (former_pem, &old_pem);
+    let kept_key: File<'_> = (former_key, &old_key);
+    let present: [File<'_>; 2] = [("identity.key", &old_key), ("identity.pem", &old_pem)];
+    let half: [File<'_>; 2] = [("identity.key", &new_key), ("identity.pem", &old_pem)];
+    for (step, directory) in [
+        [&present[..], &[next_key]].concat(),
+        [&present[..], &[next_key, next_pem]].concat(),
+        [&present[..], &[next_key, next_pem, kept_pem]].concat(),
+        [&present[..], &[next_key, next_pem, kept_pem, kept_key]].concat(),
+        [&half[..], &[next_pem, kept_pem, kept_key]].concat(),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        write(&directory);
+        let unfinished = Identity::load(&home, PASSPHRASE, NOW).expect_err("it is no identity");
+        assert!(matches!(unfinished, IdentityError::Unfinished), "{step}: {unfinished:?}");
+        let path = authority::read_path(&home.join("node-authority.pem")).expect("a path");
+        let root = world.root.certificate().der();
+        let accepted = NodeKeys::accept(&home, PASSPHRASE, root, &path, NOW);
+        assert!(matches!(accepted, Err(IdentityError::Unfinished)), "{step}: {accepted:?}");
+        // Later: the time at which it was given up stays, if that was written.
+        let again = NodeKeys::rotate(&home, PASSPHRASE, COST, at(9), at(9)).expect("it completes");
+        assert_eq!(again, party, "{step}");
+        let identity = Identity::load(&home, PASSPHRASE, NOW).expect("an identity");
+        let [former] = identity.former() else { panic!("{step}: {:?}", identity.former()) };
+        let until = if step < 2 { at(9) } else { at(5) };
+        assert_eq!(
+            (identity.party(), &former.party, former.until),
+            (&party, before.party(), until),
+            "{step}"
+        );
+        let _ = std::fs::remove_file(home.join("former-1800000000009.pem"));
+        let _ = std::fs::remove_file(home.join("former-1800000000009.key"));
+    }
+}

@@ -178,7 +178,7 @@ impl Core {
     /// A peer shows what it says is a newer standing of this node. If this node signed it, the node takes no more work.
     pub fn superseded(&self, peer: &Name, evidence: &[u8]) {
         let mut past = lock(&self.desk.past);
-        if !past.superseded(&self.parts().me, peer, evidence) {
+        if !past.superseded(&self.me().name, &self.desk.own, peer, evidence) {
             return;
         }
         let reason = past.recovery().unwrap_or_default();

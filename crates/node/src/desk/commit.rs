@@ -335,7 +335,7 @@ impl Desk {
                 for (index, state) in (0..).zip(transaction.outputs()) {
                     // A state that no contract here understands cannot be spent from here either.
                     let Ok(Some(summary)) = self.parts.contracts.describe(state) else { continue };
-                    if summary.participants.contains(&self.parts.me.key) {
+                    if summary.participants.iter().any(|key| self.own.contains(key)) {
                         produced.push(Produced { index, state: state.clone(), summary });
                     }
                 }

@@ -11,7 +11,7 @@
 use std::collections::HashMap;
 
 use borsh::{BorshDeserialize, BorshSerialize};
-use tally_contracts::{Name, NetworkId, Party, Signature, SigningKey};
+use tally_contracts::{Name, NetworkId, Party, PublicKey, Signature, SigningKey};
 use tally_store::Write;
 
 /// What a standing is signed under, before the network's id and the node's name: a node that has one key in two networks
@@ -109,9 +109,10 @@ fn message(network: &[u8; 32], name: &Name, standing: &Standing) -> Vec<u8> {
 }
 
 impl Past {
-    /// Whether this party signed this standing for this network.
-    fn is_of(&self, party: &Party, Signed { standing, signature }: &Signed) -> bool {
-        signature.verify(&party.key, &message(&self.network, &party.name, standing)).is_ok()
+    /// Whether this party signed this standing for this network, with one of these keys.
+    fn is_of(&self, name: &Name, keys: &[PublicKey], Signed { standing, signature }: &Signed) -> bool {
+        let message = message(&self.network, name, standing);
+        keys.iter().any(|key| signature.verify(key, &message).is_ok())
     }
 
     /// What the store remembers of a node in this network.
@@ -217,7 +218,7 @@ impl Past {
     /// it did before. A node that runs on an outdated database itself has nothing to say.
     pub(crate) fn judge(&self, peer: &Party, told: &[u8], another: bool) -> Option<Verdict> {
         let Told { signed, outdated } = borsh::from_slice(told).ok()?;
-        if !self.is_of(peer, &signed) {
+        if !self.is_of(&peer.name, &[peer.key], &signed) {
             return None;
         }
         if !self.is_newest() {
@@ -256,9 +257,17 @@ impl Past {
 
     /// `peer` shows a standing of this node. `true` when it proves that the node has to be recovered, which it did not
     /// know before, or more than it knew.
-    pub(crate) fn superseded(&mut self, me: &Party, peer: &Name, evidence: &[u8]) -> bool {
+    ///
+    /// It may have been signed with a key that the node had before: peers show what they have.
+    pub(crate) fn superseded(
+        &mut self,
+        me: &Name,
+        own_keys: &[PublicKey],
+        peer: &Name,
+        evidence: &[u8],
+    ) -> bool {
         let (Some(own), Ok(signed)) = (self.own, borsh::from_slice::<Signed>(evidence)) else { return false };
-        if !self.is_of(me, &signed) {
+        if !self.is_of(me, own_keys, &signed) {
             return false;
         }
         let shown = signed.standing;
@@ -376,7 +385,7 @@ mod tests {
         assert_eq!(past.judge(&a.0, &told(&original, false), false), Some(superseded));
         past.durable(&b.0.name, &b.1, &past.own().expect("it began"));
         assert_eq!(past.told().last(), Some(&0));
-        assert!(past.superseded(&b.0, &a.0.name, &signed(&b, 1, 9, 8, 8)));
+        assert!(past.superseded(&b.0.name, &[b.0.key], &a.0.name, &signed(&b, 1, 9, 8, 8)));
         assert_eq!(past.told().last(), Some(&1));
         for of in [&original, &copy] {
             assert_eq!(past.judge(&a.0, &told(of, false), false), Some(Verdict::Known));
@@ -392,7 +401,8 @@ mod tests {
     #[test]
     fn only_its_own_signature_convinces_a_node_that_its_database_is_not_the_newest() {
         let (a, b) = (party("A"), party("B"));
-        let shows = |past: &mut Past, evidence: &[u8]| past.superseded(&a.0, &b.0.name, evidence);
+        let shows =
+            |past: &mut Past, evidence: &[u8]| past.superseded(&a.0.name, &[a.0.key], &b.0.name, evidence);
         // A member makes up a past.
         assert!(!shows(&mut node(3), &signed(&b, 9, 9, 1, 1)));
         assert!(!shows(&mut node(3), b"you are old"));
@@ -418,7 +428,7 @@ mod tests {
         past.need("a restored database".to_owned());
         past.renew([5; 16]);
         // While the recovery runs, a peer shows that a copy was recovered later.
-        assert!(past.superseded(&a.0, &b.0.name, &signed(&a, 3, 1, 8, 7)));
+        assert!(past.superseded(&a.0.name, &[a.0.key], &b.0.name, &signed(&a, 3, 1, 8, 7)));
         past.recovered();
         assert!(past.recovery().is_some() && !past.is_newest());
         past.renew([6; 16]);

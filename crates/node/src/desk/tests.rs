@@ -242,6 +242,10 @@ impl Network for Myself {
         Notaries::default()
     }
 
+    fn keys_of(&self, name: &Name) -> Vec<PublicKey> {
+        self.party(name).map(|party| party.key).into_iter().collect()
+    }
+
     fn name_of(&self, _: &PublicKey) -> Option<Name> {
         None
     }

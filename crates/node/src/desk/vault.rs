@@ -18,7 +18,8 @@ const DOUBTFUL: usize = 65_536;
 pub(crate) struct Vault {
     held: HashMap<StateRef, FlowId>,
     of_flow: HashMap<FlowId, Vec<StateRef>>,
-    shelves: HashMap<String, Shelf>,
+    /// By asset and owner.
+    shelves: HashMap<(String, PublicKey), Shelf>,
     /// Held by flows that failed, and chosen last: a peer may have heard from the notary that they are consumed, and told
     /// this node no more than that the deal failed.
     doubtful: HashSet<StateRef>,
@@ -69,7 +70,8 @@ impl Waiters {
 /// Who asks for states.
 pub(crate) struct Asked<'a> {
     pub(crate) flow: FlowId,
-    pub(crate) owner: &'a PublicKey,
+    /// Whose coins are chosen, those of the first before those of the next.
+    pub(crate) owners: &'a [PublicKey],
     pub(crate) now: Timestamp,
     /// How long it may wait.
     pub(crate) patience: Duration,
@@ -84,7 +86,19 @@ pub(crate) enum Selected {
     Refused(FlowError),
 }
 
-/// Coins of one asset in the order of the store, some way into it. When they run out the next are read, and after the
+/// Coins and the shelf of each, their sum, and the sum of those that other flows hold.
+type Taken = (Vec<(usize, Coin)>, u128, u128);
+
+/// What is wanted of one shelf.
+struct Asking<'a> {
+    flow: FlowId,
+    owner: &'a PublicKey,
+    selection: &'a Selection,
+    /// How much is missing yet.
+    wanted: u128,
+}
+
+/// Coins of one asset and owner in the order of the store, some way into it. When they run out the next are read, and after the
 /// last the first again: those that were given back or arrived meanwhile.
 #[derive(Default)]
 struct Shelf {
@@ -227,13 +241,17 @@ impl Vault {
         asked: &Asked<'_>,
         selection: &Selection,
     ) -> Result<Result<Vec<StateAndRef>, FlowError>, StoreError> {
-        let mut shelf = self.shelves.remove(&selection.asset).unwrap_or_default();
-        let taken = self.take(&mut shelf, store, asked, selection);
+        let mut shelves: Vec<(PublicKey, Shelf)> = Vec::with_capacity(asked.owners.len());
+        for owner in asked.owners {
+            let place = (selection.asset.clone(), *owner);
+            shelves.push((*owner, self.shelves.remove(&place).unwrap_or_default()));
+        }
+        let taken = self.take(&mut shelves, store, asked, selection);
         let result = match taken {
             Ok((coins, sum, _)) if sum >= u128::from(selection.quantity) && selection.quantity > 0 => {
                 let states: Vec<_> = coins
                     .into_iter()
-                    .map(|coin| StateAndRef { state: coin.state, reference: coin.reference })
+                    .map(|(_, coin)| StateAndRef { state: coin.state, reference: coin.reference })
                     .collect();
                 for state in &states {
                     let ours = self.hold(asked.flow, state.reference);
@@ -242,8 +260,8 @@ impl Vault {
                 Ok(Ok(states))
             }
             Ok((coins, sum, held)) => {
-                for coin in coins.into_iter().rev() {
-                    shelf.coins.push_front(coin);
+                for (place, coin) in coins.into_iter().rev() {
+                    shelves[place].1.coins.push_front(coin);
                 }
                 Ok(Err(FlowError::Insufficient {
                     asset: selection.asset.clone(),
@@ -254,46 +272,73 @@ impl Vault {
             }
             Err(error) => Err(error),
         };
-        // An asset without coins keeps no memory.
-        if !shelf.coins.is_empty() || shelf.cursor.is_some() {
-            self.shelves.insert(selection.asset.clone(), shelf);
+        for (owner, shelf) in shelves {
+            // An asset without coins keeps no memory.
+            if !shelf.coins.is_empty() || shelf.cursor.is_some() {
+                self.shelves.insert((selection.asset.clone(), owner), shelf);
+            }
         }
         result
     }
 
-    /// Takes free coins off the shelf until they are enough or all have been seen, doubtful ones last: the coins, their
-    /// sum, and the sum of those that other flows hold.
+    /// Takes free coins off the shelves until they are enough or all have been seen, doubtful ones last: the coins and
+    /// the shelf of each, their sum, and the sum of those that other flows hold.
     fn take(
         &self,
-        shelf: &mut Shelf,
+        shelves: &mut [(PublicKey, Shelf)],
         store: &dyn Store,
         asked: &Asked<'_>,
         selection: &Selection,
-    ) -> Result<(Vec<Coin>, u128, u128), StoreError> {
-        let mut doubtful = Vec::new();
-        let taken = self.take_good(shelf, store, asked, selection, &mut doubtful);
-        let mut doubtful = doubtful.into_iter();
-        let taken = taken.map(|(mut coins, mut sum, held)| {
-            while sum < u128::from(selection.quantity)
-                && let Some(coin) = doubtful.next()
-            {
-                sum += u128::from(coin.quantity);
-                coins.push(coin);
+    ) -> Result<Taken, StoreError> {
+        let (mut coins, mut sum, mut held) = (Vec::new(), 0_u128, 0_u128);
+        let mut doubtful = VecDeque::new();
+        let mut failure = None;
+        for (place, (owner, shelf)) in shelves.iter_mut().enumerate() {
+            let wanted = u128::from(selection.quantity).saturating_sub(sum);
+            if wanted == 0 && place > 0 {
+                break;
             }
-            (coins, sum, held)
-        });
-        shelf.coins.extend(doubtful);
-        taken
+            let mut aside = Vec::new();
+            let asking = Asking { flow: asked.flow, owner, selection, wanted };
+            let taken = self.take_good(shelf, store, &asking, &mut aside);
+            doubtful.extend(aside.into_iter().map(|coin| (place, coin)));
+            match taken {
+                Ok((good, worth, others)) => {
+                    coins.extend(good.into_iter().map(|coin| (place, coin)));
+                    sum += worth;
+                    held += others;
+                }
+                Err(error) => {
+                    failure = Some(error);
+                    break;
+                }
+            }
+        }
+        while failure.is_none()
+            && sum < u128::from(selection.quantity)
+            && let Some((place, coin)) = doubtful.pop_front()
+        {
+            sum += u128::from(coin.quantity);
+            coins.push((place, coin));
+        }
+        for (place, coin) in doubtful {
+            shelves[place].1.coins.push_back(coin);
+        }
+        let Some(error) = failure else { return Ok((coins, sum, held)) };
+        for (place, coin) in coins {
+            shelves[place].1.coins.push_back(coin);
+        }
+        Err(error)
     }
 
     fn take_good(
         &self,
         shelf: &mut Shelf,
         store: &dyn Store,
-        asked: &Asked<'_>,
-        selection: &Selection,
+        asking: &Asking<'_>,
         doubtful: &mut Vec<Coin>,
     ) -> Result<(Vec<Coin>, u128, u128), StoreError> {
+        let Asking { flow, owner, selection, wanted } = asking;
         let mut coins = Vec::new();
         let (mut sum, mut held) = (0_u128, 0_u128);
         let mut seen = HashSet::new();
@@ -312,7 +357,7 @@ impl Vault {
                     continue;
                 }
                 if let Some(holder) = self.held.get(&coin.reference) {
-                    if *holder != asked.flow {
+                    if holder != flow {
                         held += u128::from(coin.quantity);
                     }
                     continue;
@@ -323,12 +368,12 @@ impl Vault {
                 }
                 sum += u128::from(coin.quantity);
                 coins.push(coin);
-                if sum >= u128::from(selection.quantity) {
+                if sum >= *wanted {
                     return Ok((coins, sum, held));
                 }
             }
             shelf.gone.clear();
-            let more = match store.coins(&selection.asset, asked.owner, shelf.cursor, SHELF) {
+            let more = match store.coins(&selection.asset, owner, shelf.cursor, SHELF) {
                 Ok(more) => more,
                 Err(error) => {
                     shelf.coins.extend(coins);

@@ -4,13 +4,13 @@ use borsh::{BorshDeserialize, BorshSerialize};
 use tally_contracts::bond::{BondCommand, BondState, Holding, Terms};
 use tally_contracts::cash::CashState;
 use tally_contracts::{
-    Amount, LedgerTransaction, Party, SignedTransaction, StateAndRef, StateRef, TransactionId,
+    Amount, LedgerTransaction, Party, PublicKey, SignedTransaction, StateAndRef, StateRef, TransactionId,
 };
 use tally_flows::{Context, FlowError, Session};
 
 use super::witness::witnesses;
 use super::{others, read};
-use crate::agree::{collect, offer, own_signature, sign_if, signature};
+use crate::agree::{collect, offer, own_signatures, sign_if, signed_by};
 use crate::check::invalid;
 use crate::finalise::{finalise, receive};
 use crate::resolve::{Attachments, History, Offer, Offered, Reply};
@@ -68,12 +68,12 @@ impl Wanted {
             })
             .await;
         let proposal: Offer = offered.serve(context, &session).await?;
-        let signed = sign_if(context, &session, proposal, |ledger| self.judge(ledger, &me)).await?;
-        if let Some(signature) = own_signature(&signed, &me.key) {
-            session.send(&Reply::Answer(*signature)).await;
-        }
-        let agent =
-            others(&me, [terms.agent.clone()]).into_iter().filter(|agent| *agent != self.payer).collect();
+        let signed = sign_if(context, &session, proposal, |ledger| self.judge(context, ledger)).await?;
+        session.send(&Reply::Answer(own_signatures(context, &signed))).await;
+        let agent = others(&me, [terms.agent.clone()])
+            .into_iter()
+            .filter(|agent| agent.name != self.payer.name)
+            .collect();
         let signers = witnesses(context, agent).await?;
         let transaction = collect(context, signed, &signers).await?;
         let mut open = vec![session];
@@ -83,11 +83,11 @@ impl Wanted {
     }
 
     /// The proposal takes these bonds and nothing else from the holder, and pays what was asked.
-    fn judge(&self, ledger: &LedgerTransaction, me: &Party) -> Result<(), FlowError> {
+    fn judge(&self, context: &Context, ledger: &LedgerTransaction) -> Result<(), FlowError> {
         let refuse = |what: &str| Err(FlowError::refused(format!("the proposal of {} {what}", self.payer)));
         for command in ledger.transaction().commands() {
             let is_meant = matches!(command.read::<BondCommand>(), Ok(command) if command == self.command);
-            if command.signers.contains(&me.key) && !is_meant {
+            if command.signers.iter().any(|key| context.owns(key)) && !is_meant {
                 return refuse("has this node sign more than it asked for");
             }
         }
@@ -102,9 +102,9 @@ impl Wanted {
         let free = || ledger.outputs().iter().filter(|state| state.encumbrance.is_none());
         let bonds_out: Vec<BondState> = free().filter_map(|state| state.read().ok()).collect();
         let cash_out: Vec<CashState> = free().filter_map(|state| state.read().ok()).collect();
-        let own = |bonds: &[BondState]| bonds.iter().filter(|bond| bond.owner == me.key).count();
+        let own = |bonds: &[BondState]| bonds.iter().filter(|bond| context.owns(&bond.owner)).count();
         if own(&bonds_in) != mine.len()
-            || cash_in.iter().any(|cash| cash.owner == me.key)
+            || cash_in.iter().any(|cash| context.owns(&cash.owner))
             || bonds_in.len() + cash_in.len() != ledger.inputs().len()
         {
             return refuse("takes more than what was offered");
@@ -114,13 +114,14 @@ impl Wanted {
         let kept = total(
             bonds_out
                 .iter()
-                .filter(|bond| bond.owner == me.key && bond.terms == holding.bond.terms)
+                .filter(|bond| context.owns(&bond.owner) && bond.terms == holding.bond.terms)
                 .map(|bond| bond.nominal),
         )?;
         if kept + u128::from(self.nominal.quantity()) < offered {
             return refuse("leaves too little of the bonds with their holder");
         }
-        let paid = cash_out.iter().filter(|cash| cash.owner == me.key && cash.issuer == self.cash_of);
+        let paid =
+            cash_out.iter().filter(|cash| context.owns(&cash.owner) && cash.issuer.name == self.cash_of.name);
         let paid = paid.map(|cash| cash.amount).filter(|amount| amount.currency() == self.price.currency());
         if total(paid)? < u128::from(self.price.quantity()) {
             return refuse("pays less than what was asked");
@@ -135,6 +136,28 @@ fn total(amounts: impl Iterator<Item = Amount>) -> Result<u128, FlowError> {
         .map(|amount| u128::from(amount.quantity()))
         .try_fold(0_u128, u128::checked_add)
         .ok_or_else(|| FlowError::invalid("a total is beyond 128 bits"))
+}
+
+/// The owners of these holdings that are `holder`, by a key that the network certified its name with at any time.
+async fn owners(
+    context: &Context,
+    holder: &Party,
+    holdings: &[Holding],
+) -> Result<Vec<PublicKey>, FlowError> {
+    let mut owners = vec![holder.key];
+    let mut former: Vec<Party> = Vec::new();
+    for Holding { bond, .. } in holdings {
+        let party = Party { name: holder.name.clone(), key: bond.owner };
+        if party != *holder && !former.contains(&party) {
+            former.push(party);
+        }
+    }
+    if !former.is_empty() {
+        let certified = context.certified(former.clone()).await?;
+        let known = former.into_iter().zip(certified).filter(|(_, certified)| *certified);
+        owners.extend(known.map(|(party, _)| party.key));
+    }
+    Ok(owners)
 }
 
 /// A question as the payer has verified it.
@@ -186,8 +209,10 @@ impl Asked {
             return Err(refuse("nothing, or holdings of several notaries".to_owned()));
         };
         let terms = first.bond.terms.clone();
+        let owners = owners(context, &holder, &holdings).await?;
         let same = |holding: &Holding| {
-            holding.bond.owner == holder.key
+            owners.contains(&holding.bond.owner)
+                && !context.owns(&holding.bond.owner)
                 && holding.bond.terms == terms
                 && holding.bond.nominal.currency() == nominal.currency()
         };
@@ -195,6 +220,11 @@ impl Asked {
             return Err(refuse("holdings that are not its own, or not of one bond".to_owned()));
         }
         Ok(Self { terms, holdings, nominal, price, cash_of, holder, notary })
+    }
+
+    /// The owner of the first holding: the holder, under the key with which it has to sign.
+    pub(super) fn owner(&self) -> PublicKey {
+        self.holdings.first().map_or(self.holder.key, |holding| holding.bond.owner)
     }
 
     /// The payer's side goes on with the transaction that it has put together and signed, until it is recorded.
@@ -207,8 +237,9 @@ impl Asked {
         context.step("Proposing");
         let (mut offered, proposal) = offer(context, &transaction, &self.holder).await?;
         session.send(&Reply::Answer(proposal)).await;
-        let signature = signature(context, &transaction, session, &self.holder, &mut offered).await?;
-        let agreed = transaction.with(signature).map_err(|error| invalid(&error))?;
+        // Who holds under a former key signs with that one, and with the present one for what it receives.
+        let signer = Party { name: self.holder.name.clone(), key: self.owner() };
+        let agreed = signed_by(context, transaction, session, &signer, &mut offered).await?;
         receive(context, session, Some(&agreed)).await.map(|_| ())
     }
 }

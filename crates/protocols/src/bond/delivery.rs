@@ -107,8 +107,8 @@ impl Responder for AgreeToDelivery {
         let until = context.now().await.saturating_add(BOUND);
         let builder = TransactionBuilder::new(context.network(), asked.notary.clone())
             .time_window(TimeWindow::ending(until));
-        let builder =
-            bond::transfer(builder, &asked.holdings, asked.nominal, me).map_err(|error| refused(&error))?;
+        let builder = bond::transfer(builder, &asked.holdings, asked.nominal, me, asked.holder.key)
+            .map_err(|error| refused(&error))?;
         let builder = cash::pay(builder, &coins, asked.price, asked.holder.key, me, 1)
             .map_err(|error| refused(&error))?;
         let mut states: Vec<_> = coins.into_iter().map(|coin| coin.state).collect();

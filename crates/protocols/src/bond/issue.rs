@@ -78,17 +78,18 @@ impl Responder for AgreeToKeepRegister {
 
     async fn run(context: Context, session: Session) -> Result<(), FlowError> {
         let issuer = context.party(session.peer()).await?;
-        let me = context.me().clone();
         context.consent(Proposal::Register { issuer: issuer.clone() }).await?;
-        let agreed = review(&context, &session, |ledger| judge(ledger, &me, &issuer)).await?;
+        let agreed = review(&context, &session, |ledger| judge(&context, ledger, &issuer)).await?;
         receive(&context, &session, Some(&agreed)).await.map(|_| ())
     }
 }
 
-fn judge(ledger: &LedgerTransaction, me: &Party, issuer: &Party) -> Result<(), FlowError> {
-    harmless(ledger, me, &[BondCommand::Issue])?;
+/// A new register is kept under the present key alone.
+fn judge(context: &Context, ledger: &LedgerTransaction, issuer: &Party) -> Result<(), FlowError> {
+    harmless(context, ledger, &[BondCommand::Issue])?;
+    let me = context.me();
     let bonds = ledger.outputs_of::<BondState>().map_err(|error| invalid(&error))?;
-    if bonds.iter().all(|bond| bond.terms.agent == *me && bond.terms.issuer == *issuer) {
+    if bonds.iter().all(|bond| bond.terms.agent == *me && bond.terms.issuer.name == issuer.name) {
         Ok(())
     } else {
         Err(FlowError::refused(format!("{me} keeps the register of nothing here but bonds of {issuer}")))

@@ -2,7 +2,7 @@
 
 use borsh::{BorshDeserialize, BorshSerialize};
 use serde::{Deserialize, Serialize};
-use tally_contracts::bond::{self, BondCommand, Isin};
+use tally_contracts::bond::{self, BondCommand, Holding, Isin};
 use tally_contracts::{Amount, Currency, Name, StateAndRef, TransactionBuilder, cash};
 use tally_flows::{Context, Filter, Flow, FlowError, Proposal, Responder, Session};
 
@@ -30,7 +30,7 @@ pub struct BondRedeemArguments {
     pub notary: Option<Name>,
 }
 
-/// Has all that this node holds of a bond repaid, at most 200 holdings at once.
+/// Has all that this node holds of a bond under one of its keys repaid, at most 200 holdings at once.
 pub struct BondRedeem;
 
 impl Flow for BondRedeem {
@@ -52,7 +52,7 @@ impl Flow for BondRedeem {
         context.step("Building");
         let notary = notary(&context, named.as_ref()).await?;
         let payer = issuer(&context, isin, issuer_name.as_ref()).await?;
-        if payer == *context.me() {
+        if context.is_me(&payer) {
             return Err(FlowError::refused(format!(
                 "{payer} owes {isin} itself, and nothing of it to itself"
             )));
@@ -64,20 +64,22 @@ impl Flow for BondRedeem {
             limit: SAMPLE,
             ..Filter::default()
         };
-        let me = context.me().key;
         let (mine, not_mine): (Vec<_>, Vec<_>) = read(context.find(filter).await?)?
             .into_iter()
-            .partition(|holding| holding.bond.owner == me && holding.state.state.notary == notary);
+            .partition(|holding| context.owns(&holding.bond.owner) && holding.state.state.notary == notary);
         if !not_mine.is_empty() {
             context.release(not_mine.into_iter().map(|holding| holding.state.reference).collect()).await?;
         }
-        // Paper of one number and two terms is not one bond: what differs from the first stays.
+        // Paper of one number and two terms is not one bond, and who owns is repaid, not who else has the same name: what
+        // differs from the first stays.
         let terms = terms(&mine)
             .map_err(|_| {
                 FlowError::refused(format!("this node holds nothing of {isin} that no other flow holds"))
             })?
             .clone();
-        let holdings: Vec<_> = mine.into_iter().filter(|holding| holding.bond.terms == terms).collect();
+        let owner = mine.first().map(|first| first.bond.owner);
+        let is_same = |holding: &Holding| holding.bond.terms == terms && Some(holding.bond.owner) == owner;
+        let holdings: Vec<_> = mine.into_iter().filter(is_same).collect();
         let mut nominal = Amount::new(0, currency).map_err(|error| refused(&error))?;
         for holding in &holdings {
             nominal = nominal.checked_add(holding.bond.nominal).map_err(|error| refused(&error))?;
@@ -103,7 +105,7 @@ impl Responder for Repay {
         let asked = Asked::receive(&context, &session).await?;
         let me = context.me().clone();
         let terms = &asked.terms;
-        if terms.issuer != me {
+        if !context.is_me(&terms.issuer) {
             return Err(FlowError::refused(format!("{me} does not owe {}", terms.isin)));
         }
         let mut due = Amount::new(0, asked.nominal.currency()).map_err(|error| refused(&error))?;
@@ -119,7 +121,10 @@ impl Responder for Repay {
                 terms.isin, terms.maturity
             )));
         }
-        if asked.cash_of != me {
+        // What a former key of this node owes is repaid in what that key owes: a thief of the key gets nothing that it could
+        // not issue itself.
+        let own = context.is_me(&asked.cash_of);
+        if !own {
             let (holder, cash_of) = (asked.holder.clone(), asked.cash_of.clone());
             context.consent(Proposal::Redemption { holder, due, cash_of }).await?;
         }
@@ -129,12 +134,12 @@ impl Responder for Repay {
             bond::redeem(builder, &asked.holdings, terms.maturity, None).map_err(|error| refused(&error))?;
         let mut states: Vec<StateAndRef> =
             asked.holdings.iter().map(|holding| holding.state.clone()).collect();
-        let builder = if asked.cash_of == me {
-            cash::issue(builder, due, &me, asked.holder.key, nonce(&context))
+        let builder = if own {
+            cash::issue(builder, due, &terms.issuer, asked.owner(), nonce(&context))
         } else {
             let coins = coins(&context, due, Some(&asked.cash_of.name), &asked.notary).await?;
-            let builder = cash::pay(builder, &coins, due, asked.holder.key, me.key, 1)
-                .map_err(|error| refused(&error))?;
+            let builder =
+                cash::pay(builder, &coins, due, asked.owner(), me.key, 1).map_err(|error| refused(&error))?;
             states.extend(coins.into_iter().map(|coin| coin.state));
             builder
         };

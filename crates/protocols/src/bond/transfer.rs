@@ -3,7 +3,7 @@
 use borsh::{BorshDeserialize, BorshSerialize};
 use serde::{Deserialize, Serialize};
 use tally_contracts::bond::{self, BondCommand, Isin};
-use tally_contracts::{Amount, Name, TransactionBuilder};
+use tally_contracts::{Amount, LedgerTransaction, Name, TransactionBuilder};
 use tally_flows::{Context, Flow, FlowError, Responder, Session};
 
 use super::witness::witnesses;
@@ -54,13 +54,19 @@ impl Flow for BondTransfer {
         let to = context.party(&to).await?;
         let holdings = holdings(&context, isin, nominal, issuer.as_ref(), &notary).await?;
         let terms = terms(&holdings)?.clone();
-        let builder =
-            bond::transfer(TransactionBuilder::new(context.network(), notary), &holdings, nominal, to.key)
-                .map_err(|error| refused(&error))?;
+        let builder = bond::transfer(
+            TransactionBuilder::new(context.network(), notary),
+            &holdings,
+            nominal,
+            to.key,
+            me.key,
+        )
+        .map_err(|error| refused(&error))?;
         let states: Vec<_> = holdings.into_iter().map(|holding| holding.state).collect();
         let transaction = verify_and_sign(&context, build(&context, builder)?, &states).await?;
         let mut signers = sessions(&context, others(&me, [to.clone()])).await?;
-        let agent = others(&me, [terms.agent.clone()]).into_iter().filter(|agent| *agent != to).collect();
+        let agent =
+            others(&me, [terms.agent.clone()]).into_iter().filter(|agent| agent.name != to.name).collect();
         signers.extend(witnesses(&context, agent).await?);
         let transaction = collect(&context, transaction, &signers).await?;
         let open: Vec<_> = signers.into_iter().map(|(session, _)| session).collect();
@@ -78,9 +84,8 @@ impl Responder for AgreeToTransfer {
     const VERSION: u32 = BondTransfer::VERSION;
 
     async fn run(context: Context, session: Session) -> Result<(), FlowError> {
-        let me = context.me().clone();
-        let agreed =
-            review(&context, &session, |ledger| harmless(ledger, &me, &[BondCommand::Transfer])).await?;
+        let judge = |ledger: &LedgerTransaction| harmless(&context, ledger, &[BondCommand::Transfer]);
+        let agreed = review(&context, &session, judge).await?;
         receive(&context, &session, Some(&agreed)).await.map(|_| ())
     }
 }

@@ -34,18 +34,17 @@ impl Responder for Witness {
     const VERSION: u32 = VERSION;
 
     async fn run(context: Context, session: Session) -> Result<(), FlowError> {
-        let me = context.me().clone();
-        let agreed = review(&context, &session, |ledger| judge(ledger, &me)).await?;
+        let agreed = review(&context, &session, |ledger| judge(&context, ledger)).await?;
         receive(&context, &session, Some(&agreed)).await.map(|_| ())
     }
 }
 
-fn judge(ledger: &LedgerTransaction, me: &Party) -> Result<(), FlowError> {
-    harmless(ledger, me, &[BondCommand::Transfer, BondCommand::Redeem])?;
+fn judge(context: &Context, ledger: &LedgerTransaction) -> Result<(), FlowError> {
+    harmless(context, ledger, &[BondCommand::Transfer, BondCommand::Redeem])?;
     let bonds = ledger.inputs_of::<BondState>().map_err(|error| invalid(&error))?;
-    if bonds.iter().any(|bond| bond.terms.agent == *me) {
+    if bonds.iter().any(|bond| context.is_me(&bond.terms.agent)) {
         Ok(())
     } else {
-        Err(FlowError::refused(format!("{me} does not keep the register of these bonds")))
+        Err(FlowError::refused(format!("{} does not keep the register of these bonds", context.me())))
     }
 }

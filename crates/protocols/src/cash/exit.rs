@@ -3,7 +3,7 @@
 use borsh::{BorshDeserialize, BorshSerialize};
 use serde::{Deserialize, Serialize};
 use tally_contracts::cash::{self, CashCommand, CashState};
-use tally_contracts::{Amount, LedgerTransaction, Name, Party, TransactionBuilder};
+use tally_contracts::{Amount, LedgerTransaction, Name, TransactionBuilder};
 use tally_flows::{Context, Flow, FlowError, Responder, Session};
 
 use super::coins;
@@ -52,7 +52,7 @@ impl Flow for CashExit {
                 .map_err(|error| refused(&error))?;
         let states: Vec<_> = coins.into_iter().map(|coin| coin.state).collect();
         let transaction = verify_and_sign(&context, build(&context, builder)?, &states).await?;
-        let transaction = if issuer == *context.me() {
+        let transaction = if context.is_me(&issuer) {
             finalise(&context, transaction, &[], &[]).await?
         } else {
             let session = context.open(&issuer.name).await?;
@@ -71,26 +71,26 @@ impl Responder for AgreeToExit {
     const VERSION: u32 = CashExit::VERSION;
 
     async fn run(context: Context, session: Session) -> Result<(), FlowError> {
-        let me = context.me().clone();
-        let agreed = review(&context, &session, |ledger| judge(ledger, &me)).await?;
+        let agreed = review(&context, &session, |ledger| judge(&context, ledger)).await?;
         receive(&context, &session, Some(&agreed)).await.map(|_| ())
     }
 }
 
 /// Nothing but an exit of cash that this node issued and others own: then it owes less and loses nothing.
-fn judge(ledger: &LedgerTransaction, me: &Party) -> Result<(), FlowError> {
+fn judge(context: &Context, ledger: &LedgerTransaction) -> Result<(), FlowError> {
     let commands = ledger.commands_of::<CashCommand>().map_err(|error| invalid(&error))?;
     let all = ledger.transaction().commands();
     let inputs = ledger.inputs_of::<CashState>().map_err(|error| invalid(&error))?;
     let outputs = ledger.outputs_of::<CashState>().map_err(|error| invalid(&error))?;
     let only_cash = inputs.len() == ledger.inputs().len() && outputs.len() == ledger.outputs().len();
     let only_exit = all.len() == 1 && matches!(commands.as_slice(), [(CashCommand::Exit, _)]);
-    let others_own = inputs.iter().all(|cash| cash.issuer == *me && cash.owner != me.key);
+    let others_own = inputs.iter().all(|cash| context.is_me(&cash.issuer) && !context.owns(&cash.owner));
     if only_cash && only_exit && others_own {
         Ok(())
     } else {
         Err(FlowError::refused(format!(
-            "{me} agrees to nothing but the exit of cash that it issued and others own"
+            "{} agrees to nothing but the exit of cash that it issued and others own",
+            context.me()
         )))
     }
 }

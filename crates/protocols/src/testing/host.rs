@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tally_contracts::limits::SIGNED_TRANSACTION_BYTES;
-use tally_contracts::{Name, Party, Role, SigningKey, Timestamp, TransactionId, sign};
+use tally_contracts::{Name, Party, PublicKey, Role, SigningKey, Timestamp, TransactionId, sign};
 use tally_flows::{
-    AttachmentPart, Committed, FlowError, FlowId, Host, LedgerWrite, Notaries, Performed, Rate, Request,
-    Response, Trouble, Unit,
+    AttachmentPart, Bearer, Committed, FlowError, FlowId, FormerKey, Host, LedgerWrite, Notaries, Performed,
+    Rate, Request, Response, Trouble, Unit,
 };
 
 use super::Ledger;
@@ -56,6 +56,8 @@ pub(super) struct State {
     pub(super) taken: BTreeSet<(Name, u64)>,
     pub(super) next_ticket: u64,
     pub(super) parties: Vec<Party>,
+    /// What parties were before.
+    pub(super) former: Vec<Party>,
     pub(super) notaries: Notaries,
     pub(super) transaction_limit: u64,
     pub(super) policy: Policy,
@@ -71,6 +73,8 @@ pub(super) struct State {
 pub(super) struct Memory {
     pub(super) me: Party,
     key: SigningKey,
+    /// What it signed with before and until when, oldest first.
+    former: Vec<(SigningKey, Timestamp)>,
     /// What it signs with as a notary.
     pub(super) service: SigningKey,
     state: Mutex<State>,
@@ -81,6 +85,7 @@ impl Memory {
         Self {
             me,
             key,
+            former: Vec::new(),
             service,
             state: Mutex::new(State {
                 disk: Ledger::default(),
@@ -90,6 +95,7 @@ impl Memory {
                 taken: BTreeSet::new(),
                 next_ticket: 0,
                 parties: Vec::new(),
+                former: Vec::new(),
                 notaries: Notaries::default(),
                 transaction_limit: SIGNED_TRANSACTION_BYTES as u64,
                 policy: Policy::default(),
@@ -105,9 +111,36 @@ impl Memory {
 
     /// This memory in the hands of a notary with another key.
     pub(super) fn with_service(&self, service: SigningKey) -> Self {
-        let next = Self::new(self.me.clone(), self.key.clone(), service);
+        let mut next = Self::new(self.me.clone(), self.key.clone(), service);
+        next.former.clone_from(&self.former);
         std::mem::swap(&mut *next.state(), &mut *self.state());
         next
+    }
+
+    /// This memory in the hands of a node whose key was rotated.
+    pub(super) fn with_key(&self, key: SigningKey, until: Timestamp) -> Self {
+        let me = Party { name: self.me.name.clone(), key: key.public_key() };
+        let mut next = Self::new(me, key, self.service.clone());
+        next.former.clone_from(&self.former);
+        next.former.push((self.key.clone(), until));
+        std::mem::swap(&mut *next.state(), &mut *self.state());
+        next
+    }
+
+    /// Who the node is, now and before.
+    pub(super) fn bearer(&self) -> Bearer {
+        let former =
+            self.former.iter().map(|(key, until)| FormerKey { key: key.public_key(), until: *until });
+        Bearer::new(self.me.clone(), &former.collect::<Vec<_>>())
+    }
+
+    /// Its keys, oldest first.
+    pub(super) fn own(&self) -> Vec<PublicKey> {
+        self.keys().map(SigningKey::public_key).collect()
+    }
+
+    fn keys(&self) -> impl Iterator<Item = &SigningKey> {
+        self.former.iter().map(|(key, _)| key).chain([&self.key])
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
@@ -116,6 +149,12 @@ impl Memory {
 }
 
 impl State {
+    /// All keys that were ever certified for a name, the present one first.
+    fn keys_of(&self, name: &Name) -> Vec<PublicKey> {
+        let all = self.parties.iter().chain(&self.former);
+        all.filter(|party| party.name == *name).map(|party| party.key).collect()
+    }
+
     /// Everything that is not durable is gone.
     pub(super) fn crash(&mut self) {
         self.now = self.disk.clone();
@@ -138,10 +177,10 @@ impl Host for Memory {
             Request::Notaries => Response::Notaries(state.notaries.clone()).into(),
             Request::Sign { by, role, transaction } => {
                 let key = match role {
-                    Role::Party | Role::Oracle => &self.key,
-                    Role::Notary => &self.service,
+                    Role::Party | Role::Oracle => self.keys().find(|key| key.public_key() == *by),
+                    Role::Notary => Some(&self.service).filter(|key| key.public_key() == *by),
                 };
-                if *by == key.public_key() {
+                if let Some(key) = key {
                     state.signed.push(*transaction);
                     Response::Signature(sign(key, *role, *transaction)).into()
                 } else {
@@ -151,11 +190,12 @@ impl Host for Memory {
             }
             Request::TransactionLimit => Response::Bytes(state.transaction_limit).into(),
             Request::Certified(parties) => {
-                Response::Known(parties.iter().map(|party| state.parties.contains(party)).collect()).into()
+                let ever = |party: &Party| state.parties.contains(party) || state.former.contains(party);
+                Response::Known(parties.iter().map(ever).collect()).into()
             }
             Request::Select(selection) => {
                 let locks = !state.switches.ignores_locks;
-                match state.now.select(&self.me, flow, selection, locks) {
+                match state.now.select(&self.own(), flow, selection, locks) {
                     Ok(states) => {
                         let held = states.iter().map(|state| state.reference).collect();
                         let writes = if locks { vec![LedgerWrite::Hold(held)] } else { Vec::new() };
@@ -248,7 +288,9 @@ impl Host for Memory {
             Request::Parties => {
                 Response::Names(state.parties.iter().map(|party| party.name.clone()).collect()).into()
             }
-            Request::Shared { with, after } => Response::Shared(state.now.shared(with, *after)).into(),
+            Request::Shared { with, after } => {
+                Response::Shared(state.now.shared(&state.keys_of(with), *after)).into()
+            }
             Request::Consumers(states) if state.cluster.is_some() => {
                 let cluster = state.cluster.as_ref().expect("it is a member");
                 let cluster = cluster.lock().unwrap_or_else(PoisonError::into_inner);
@@ -289,7 +331,7 @@ impl Host for Memory {
             }
         };
         for write in &performed.writes {
-            state.now.apply(flow, &self.me.key, write);
+            state.now.apply(flow, &self.own(), write);
         }
         Ok(performed)
     }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tally_contracts::{
-    Attachment, AttachmentId, Name, Party, PublicKey, SignedTransaction, State, StateAndRef, StateRef,
-    Summary, Timestamp, TransactionId, select_coins,
+    Attachment, AttachmentId, Name, PublicKey, SignedTransaction, State, StateAndRef, StateRef, Summary,
+    Timestamp, TransactionId, select_coins,
 };
 use tally_flows::{
     Commit, Committed, Filter, FlowError, FlowId, LedgerWrite, Mark, Outcome, Saved, Selection, Shared,
@@ -54,9 +54,9 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    pub(super) fn apply(&mut self, flow: FlowId, me: &PublicKey, write: &LedgerWrite) {
+    pub(super) fn apply(&mut self, flow: FlowId, own: &[PublicKey], write: &LedgerWrite) {
         match write {
-            LedgerWrite::Record(transaction) => self.record(me, transaction),
+            LedgerWrite::Record(transaction) => self.record(own, transaction),
             LedgerWrite::Keep(transaction) => {
                 self.kept.insert((flow, transaction.id()), transaction.clone());
             }
@@ -109,7 +109,7 @@ impl Ledger {
         }
     }
 
-    fn record(&mut self, me: &PublicKey, transaction: &Arc<SignedTransaction>) {
+    fn record(&mut self, own: &[PublicKey], transaction: &Arc<SignedTransaction>) {
         if self.transactions.insert(transaction.id(), transaction.clone()).is_some() {
             return;
         }
@@ -122,7 +122,8 @@ impl Ledger {
             .outputs_with_refs()
             .filter_map(|StateAndRef { state, reference }| {
                 let summary = contracts().describe(&state).ok().flatten()?;
-                summary.participants.contains(me).then_some((reference, (state, summary)))
+                let takes_part = summary.participants.iter().any(|key| own.contains(key));
+                takes_part.then_some((reference, (state, summary)))
             })
             .collect();
         for (reference, found) in mine {
@@ -134,7 +135,7 @@ impl Ledger {
     }
 
     /// Makes a unit part of what the node knows for good.
-    pub(super) fn commit(&mut self, me: &PublicKey, unit: Unit) {
+    pub(super) fn commit(&mut self, own: &[PublicKey], unit: Unit) {
         let Unit { flow, number, start, arrivals, steps, sends, writes, outcome, mark } = unit;
         if let Some(start) = start {
             let saved = Saved { start, steps: Vec::new(), arrivals: Vec::new(), mark: Mark::Running };
@@ -149,7 +150,7 @@ impl Ledger {
             saved.mark = mark;
         }
         for write in &writes {
-            self.apply(flow, me, write);
+            self.apply(flow, own, write);
         }
         for (to, message) in sends {
             let number = self.sent.entry(to.clone()).or_default();
@@ -177,14 +178,14 @@ impl Ledger {
 
     pub(super) fn select(
         &self,
-        me: &Party,
+        own: &[PublicKey],
         flow: FlowId,
         selection: &Selection,
         locks: bool,
     ) -> Result<Vec<StateAndRef>, FlowError> {
         let fits = |state: &State, summary: &Summary| {
             summary.asset.as_deref() == Some(&*selection.asset)
-                && summary.owner == Some(me.key)
+                && summary.owner.is_some_and(|owner| own.contains(&owner))
                 && selection.notary.as_ref().is_none_or(|notary| state.notary == *notary)
         };
         let (mut free, mut held) = (Vec::new(), 0_u64);
@@ -195,12 +196,17 @@ impl Ledger {
             let quantity = summary.quantity.unwrap_or_default();
             match self.held.get(reference) {
                 Some(holder) if locks && *holder != flow => held += quantity,
-                _ => free.push((quantity, StateAndRef { state: state.clone(), reference: *reference })),
+                _ => {
+                    let found = StateAndRef { state: state.clone(), reference: *reference };
+                    free.push((quantity, summary.owner, found));
+                }
             }
         }
-        let quantities: Vec<_> = free.iter().map(|(quantity, _)| *quantity).collect();
+        // Those of former keys first.
+        free.sort_by_key(|(_, owner, _)| own.iter().position(|key| Some(*key) == *owner));
+        let quantities: Vec<_> = free.iter().map(|(quantity, ..)| *quantity).collect();
         match select_coins(&quantities, selection.quantity) {
-            Ok(selected) => Ok(selected.chosen.into_iter().map(|place| free[place].1.clone()).collect()),
+            Ok(selected) => Ok(selected.chosen.into_iter().map(|place| free[place].2.clone()).collect()),
             Err(_) => Err(FlowError::Insufficient {
                 asset: selection.asset.clone(),
                 wanted: selection.quantity,
@@ -236,13 +242,13 @@ impl Ledger {
             .collect()
     }
 
-    /// Transactions in which a key takes part, of five at a time so that tests see pages; places count them by id.
-    pub(super) fn shared(&self, with: &PublicKey, after: u64) -> Shared {
+    /// Transactions in which one of these keys takes part, of five at a time so that tests see pages; places count them by id.
+    pub(super) fn shared(&self, with: &[PublicKey], after: u64) -> Shared {
         let numbered = (1_u64..).zip(&self.transactions).filter(|(place, _)| *place > after);
         let mut shared = Shared::default();
         for (place, (id, transaction)) in numbered.take(5) {
             shared.next = Some(place);
-            if crate::recover::takes_part(transaction, with) {
+            if crate::recover::takes_part(transaction, |key| with.contains(key)) {
                 shared.transactions.push(*id);
             }
         }

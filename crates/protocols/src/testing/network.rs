@@ -72,6 +72,8 @@ pub struct Network {
     now: Timestamp,
     requests: Vec<Request>,
     cut: BTreeSet<(Name, Name)>,
+    /// What parties were before their keys were rotated, newest first.
+    former: Vec<Party>,
     /// Nodes that do not see what changes on the network map.
     behind: BTreeSet<Name>,
     tamper: Option<Tamper>,
@@ -138,6 +140,7 @@ impl Network {
         Self {
             nodes: BTreeMap::new(),
             notaries: Notaries::default(),
+            former: Vec::new(),
             registry,
             now: Timestamp::from_millis(1_700_000_000_000),
             requests: Vec::new(),
@@ -205,6 +208,21 @@ impl Network {
         self.crash(who);
     }
 
+    /// Gives a node another key of its legal identity, as if it had been stopped for that: flows that began before go on
+    /// under the former one. Gives what the party was before.
+    pub fn rotate(&mut self, who: &Name) -> Party {
+        let before = self.identity(who);
+        let number = self.former.len();
+        let until = Timestamp::from_millis(self.now.as_millis() + 1);
+        self.now = until;
+        let node = self.node_mut(who);
+        node.memory = Arc::new(node.memory.with_key(key(&format!("{who}, key {number}")), until));
+        self.former.insert(0, before.clone());
+        self.tell_everybody();
+        self.crash(who);
+        before
+    }
+
     /// Changes how large a new transaction may be, with its signatures.
     pub fn set_transaction_limit(&mut self, bytes: u64) {
         for node in self.nodes.values() {
@@ -268,6 +286,7 @@ impl Network {
         for node in self.nodes.values().filter(|node| !self.behind.contains(&node.memory.me.name)) {
             let mut state = node.memory.state();
             state.parties.clone_from(&parties);
+            state.former.clone_from(&self.former);
             state.notaries.clone_from(&self.notaries);
         }
     }
@@ -640,7 +659,7 @@ impl Network {
             return;
         }
         let node = self.node_mut(who);
-        let me = node.memory.me.key;
+        let own = node.memory.own();
         let mut state = node.memory.state();
         let mut acknowledged = Vec::new();
         let mut ended = None;
@@ -667,7 +686,7 @@ impl Network {
                     number,
                     steps,
                 });
-                state.disk.commit(&me, *unit);
+                state.disk.commit(&own, *unit);
             }
         }
         drop(state);
@@ -788,13 +807,8 @@ impl Network {
         node.registry = registry;
         node.underway.clear();
         node.memory.state().crash();
-        node.engine = Engine::new(
-            registry(),
-            Limits::default(),
-            node.memory.me.clone(),
-            NETWORK,
-            as_host(&node.memory),
-        );
+        node.engine =
+            Engine::new(registry(), Limits::default(), node.memory.bearer(), NETWORK, as_host(&node.memory));
         let saved: Vec<_> = node.memory.state().disk.flows.values().cloned().collect();
         for saved in saved {
             node.engine.restore(saved).expect("a durable journal can be read");

@@ -345,7 +345,7 @@ impl Flow for Burn {
     type Arguments = Taken;
     type Output = Final;
 
-    async fn run(context: Context, Taken { victim, state }: Taken) -> Result<Final, FlowError> {
+    async fn run(context: Context, Taken { victim, state, .. }: Taken) -> Result<Final, FlowError> {
         let me = context.me().key;
         let victim = context.party(&victim).await?;
         let found = context.transactions(vec![state.transaction]).await?.remove(0).expect("it paid it");
@@ -415,17 +415,25 @@ impl Flow for TakeAsTransfer {
     type Arguments = Taken;
     type Output = Final;
 
-    async fn run(context: Context, Taken { victim, state }: Taken) -> Result<Final, FlowError> {
+    async fn run(context: Context, Taken { victim, state, session }: Taken) -> Result<Final, FlowError> {
         let victim = context.party(&victim).await?;
         let found =
             context.transactions(vec![state.transaction]).await?.remove(0).expect("it was handed over");
         let coin = Coin::try_from(found.transaction().output(state.index).unwrap()).unwrap();
+        let me = context.me().key;
         let builder = TransactionBuilder::new(context.network(), found.transaction().notary().clone())
-            .input(coin.state.clone())
-            .output(&CashState { owner: context.me().key, ..coin.cash.clone() })
-            .command(&CashCommand::Move, [coin.cash.owner, context.me().key]);
+            .input(coin.state.clone());
+        let builder = if session.as_deref() == Some("CashExit") {
+            let left = CashState { owner: me, amount: usd(1), ..coin.cash.clone() };
+            let signers = [coin.cash.owner, coin.cash.issuer.key, me];
+            builder.output(&left).command(&CashCommand::Exit, signers)
+        } else {
+            builder
+                .output(&CashState { owner: me, ..coin.cash.clone() })
+                .command(&CashCommand::Move, [coin.cash.owner, me])
+        };
         let transaction = signed(&context, build(&context, builder)).await;
-        propose(&context, &victim, "BondTransfer", transaction).await
+        propose(&context, &victim, flow(session.as_deref()), transaction).await
     }
 }
 
@@ -433,6 +441,20 @@ impl Flow for TakeAsTransfer {
 pub(crate) struct Taken {
     pub(crate) victim: Name,
     pub(crate) state: StateRef,
+    /// What it is said to be; a bond's transfer if absent.
+    #[serde(default)]
+    pub(crate) session: Option<String>,
+}
+
+/// The flow of that name.
+fn flow(session: Option<&str>) -> &'static str {
+    match session {
+        None | Some("BondTransfer") => "BondTransfer",
+        Some("BondWitness") => "BondWitness",
+        Some("BondIssue") => "BondIssue",
+        Some("CashExit") => "CashExit",
+        Some(other) => panic!("{other}"),
+    }
 }
 
 /// Has `victim` issue cash by signing what is said to be a bond's transfer.
@@ -445,15 +467,28 @@ impl Flow for IssueAsTransfer {
     type Arguments = Victim;
     type Output = Final;
 
-    async fn run(context: Context, Victim { victim, .. }: Victim) -> Result<Final, FlowError> {
+    async fn run(context: Context, Victim { victim, how }: Victim) -> Result<Final, FlowError> {
         let victim = context.party(&victim).await?;
         let me = context.me().key;
+        let victim = match how.parse() {
+            Ok(key) => Party { key, ..victim },
+            Err(_) => victim,
+        };
         let conjured = CashState { amount: usd(1_000_000), issuer: victim.clone(), owner: me };
         let builder = TransactionBuilder::new(context.network(), notary(&context).await)
             .output(&conjured)
             .command(&CashCommand::Issue { nonce: 1 }, [victim.key, me]);
         let transaction = signed(&context, build(&context, builder)).await;
         propose(&context, &victim, "BondTransfer", transaction).await
+    }
+}
+
+/// Whatever is left of a message.
+struct Rest;
+
+impl BorshDeserialize for Rest {
+    fn deserialize_reader<R: std::io::Read>(reader: &mut R) -> std::io::Result<Self> {
+        std::io::copy(reader, &mut std::io::sink()).map(|_| Self)
     }
 }
 
@@ -467,7 +502,7 @@ async fn propose(
     let id = transaction.id();
     let session = context.open_as(&victim.name, flow, 1).await?;
     session.send(&Offer { transaction, history: Vec::new() }).await;
-    let _: Reply<TransactionSignature> = session.receive().await?;
+    let _: Reply<Rest> = session.receive().await?;
     Ok(Final { transaction: id })
 }
 
@@ -481,16 +516,17 @@ impl Flow for TakeBond {
     type Arguments = Taken;
     type Output = Final;
 
-    async fn run(context: Context, Taken { victim, state }: Taken) -> Result<Final, FlowError> {
+    async fn run(context: Context, Taken { victim, state, session }: Taken) -> Result<Final, FlowError> {
         let victim = context.party(&victim).await?;
         let found =
             context.transactions(vec![state.transaction]).await?.remove(0).expect("it is the issuer's");
         let holding = Holding::try_from(found.transaction().output(state.index).unwrap()).unwrap();
         let nominal = holding.bond.nominal;
+        let owner = holding.bond.owner;
         let builder = TransactionBuilder::new(context.network(), found.transaction().notary().clone());
-        let builder = bond::transfer(builder, &[holding], nominal, context.me().key).unwrap();
+        let builder = bond::transfer(builder, &[holding], nominal, context.me().key, owner).unwrap();
         let transaction = signed(&context, build(&context, builder)).await;
-        propose(&context, &victim, "BondTransfer", transaction).await
+        propose(&context, &victim, flow(session.as_deref()), transaction).await
     }
 }
 
@@ -577,8 +613,9 @@ impl Responder for Buyer {
         let all: Vec<_> = holdings.into_iter().map(|state| Holding::try_from(state).unwrap()).collect();
         let builder = TransactionBuilder::new(context.network(), notary(&context).await);
         let more = all[0].bond.nominal;
+        let owner = seller.key;
         let taken = if how == "more bonds" { more } else { nominal };
-        let mut builder = bond::transfer(builder, &all, taken, me.key).unwrap();
+        let mut builder = bond::transfer(builder, &all, taken, me.key, owner).unwrap();
         let paid = if how == "less" { usd(price.quantity() - 1) } else { price };
         if how == "other cash" {
             builder = cash::issue(builder, price, &me, seller.key, 1);
@@ -618,7 +655,7 @@ impl Responder for Buyer {
         session.send(&Reply::Answer(Offer { transaction, history: Vec::new() })).await;
         loop {
             match session.receive().await? {
-                Reply::<TransactionSignature>::Answer(_) => return Err(FlowError::refused("it is signed")),
+                Reply::<Rest>::Answer(_) => return Err(FlowError::refused("it is signed")),
                 Reply::Part(..) => return Err(FlowError::refused("nothing is attached")),
                 Reply::Fetch(ids) => {
                     let found = context.transactions(ids).await?.into_iter().flatten();

@@ -7,6 +7,7 @@ mod init;
 mod parameters;
 mod publish;
 mod recover;
+mod rotate;
 mod run;
 
 use super::Ended;
@@ -23,6 +24,8 @@ pub(super) enum Node {
     Publish(publish::Publish),
     /// Get back from peers and notaries what a node's database lacks after it was lost, restored or copied
     Recover(recover::Recover),
+    /// Give a node's legal identity a new key; what it owns under the former one stays its own
+    Rotate(rotate::Rotate),
     /// Run a node until SIGTERM
     Run(run::Run),
     /// Copy a node's database into one file, also while the node runs
@@ -45,6 +48,7 @@ impl Node {
             Self::Accept(command) => command.run(connection),
             Self::Publish(command) => command.run(connection),
             Self::Recover(command) => command.run(),
+            Self::Rotate(command) => command.run(connection),
             Self::Run(command) => command.run(),
             Self::Backup(command) => command.run(),
             Self::Restore(command) => command.run(),

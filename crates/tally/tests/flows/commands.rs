@@ -268,6 +268,25 @@ fn a_network_is_certified_step_by_step() {
     eventually("the announcement", || shown().contains("epoch 4, announced, in force from").then_some(()));
     let accepted = run(&["node", "parameters", "accept", &at("PartyA"), "4", "--json"]).well();
     assert!(accepted.contains("\"accepted\":[2,3,4]"), "{accepted}");
+    // A node gets a new key, and spends what it owns under the former one.
+    let party = &at("PartyA");
+    run(&["node", "rotate", party]).failed(2, &["while the node does not run"]);
+    let mut nodes = nodes;
+    nodes.remove(1).stop();
+    let said = run(&["node", "rotate", party]).well();
+    let key = said.split(" is ").nth(1).and_then(|rest| rest.split(" now").next()).unwrap().to_owned();
+    assert!(key.starts_with("ed25519:") && said.contains("tally node publish"), "{said}");
+    run(&["node", "run", party]).failed(2, &["another key"]);
+    run(&["node", "publish", party]).well();
+    let mut node = Node::spawn(NodeDirectory::new(party));
+    assert!(node.ready(), "{}", node.log());
+    nodes.push(node);
+    for label in ["PartyB", "Notary"] {
+        eventually("each learns of the new key", || {
+            run(&["rpc", "map", &at(label), "--json"]).well().contains(&key).then_some(())
+        });
+    }
+    run(&["flow", "start", party, "CashPay", "amount=5.00 USD", "to=@PartyB"]).well();
     // A notary with another key strands all that is under its present one.
     for file in ["identity/notary.key", "identity/notary.pem"] {
         std::fs::remove_file(std::path::Path::new(&at("Notary")).join(file)).unwrap();

@@ -94,6 +94,10 @@ impl Network for Members {
         self.parties.contains(party)
     }
 
+    fn keys_of(&self, name: &Name) -> Vec<PublicKey> {
+        self.party(name).map(|party| party.key).into_iter().collect()
+    }
+
     fn name_of(&self, key: &PublicKey) -> Option<Name> {
         self.parties.iter().find(|party| party.key == *key).map(|party| party.name.clone())
     }
@@ -184,6 +188,7 @@ impl Machine {
         let parts = Parts {
             me: self.me.clone(),
             key: self.key.clone(),
+            former: Vec::new(),
             notary_key: Some(self.notary_key.clone()),
             contracts: Arc::new(Contracts::shipped()),
             store: self.disk.clone(),

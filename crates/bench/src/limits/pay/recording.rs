@@ -75,6 +75,10 @@ impl Network for Known {
         self.parties.contains(party)
     }
 
+    fn keys_of(&self, name: &Name) -> Vec<PublicKey> {
+        self.party(name).map(|party| party.key).into_iter().collect()
+    }
+
     fn name_of(&self, key: &PublicKey) -> Option<Name> {
         self.parties.iter().find(|party| party.key == *key).map(|party| party.name.clone())
     }
@@ -136,6 +140,7 @@ pub(super) fn record(directory: &Path, count: usize, together: usize) -> Result<
         let parts = Parts {
             me: parties[usize::from(index)].clone(),
             key: key.clone(),
+            former: Vec::new(),
             notary_key: (usize::from(index) == 2).then(|| service.clone()),
             contracts: Arc::new(Contracts::shipped()),
             store: spy.clone(),

@@ -73,7 +73,8 @@ impl World {
     fn ask(&mut self, number: u8, quantity: u64, wait: bool) -> Selected {
         let asset = cash::asset("USD".parse().expect("a currency"), &self.bank);
         let selection = Selection { asset, quantity, notary: Some(self.notary.clone()), wait };
-        let asked = Asked { flow: flow(number), owner: &self.bank.key, now: self.now, patience: PATIENCE };
+        let owners = [self.bank.key];
+        let asked = Asked { flow: flow(number), owners: &owners, now: self.now, patience: PATIENCE };
         self.vault.select(&self.store, &asked, &selection).expect("the database answers")
     }
 
