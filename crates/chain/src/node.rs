@@ -18,6 +18,7 @@ mod gossip;
 mod keeper;
 mod post;
 mod serve;
+mod standing;
 mod submit;
 mod sync;
 mod workshop;
@@ -88,6 +89,18 @@ pub enum Notice {
         /// What the contract that names the validators did.
         reason: String,
     },
+    /// The clock of a peer differs from this node's by more than messages take.
+    Clock {
+        /// The peer.
+        peer: Address,
+        /// By how much the peer's is ahead, in milliseconds.
+        ahead_ms: i64,
+    },
+    /// A peer has other forks in its genesis file than this node, in the past or to come.
+    Forks {
+        /// The peer.
+        peer: Address,
+    },
     /// Something failed, and is tried again.
     Failure {
         /// What was being done.
@@ -113,6 +126,8 @@ struct Shared {
     status: Mutex<Status>,
     /// Newest blocks of peers, as they say.
     heads: Mutex<sync::Heads>,
+    /// Clocks and forks of peers, as they say.
+    standings: Mutex<standing::Standings>,
     /// Transactions that are in the table of those kept for this node's users.
     kept: Mutex<B256Set>,
     pool_table: Table,
@@ -179,6 +194,7 @@ impl Node {
                 proposals: Mutex::new(Proposals::default()),
                 status: Mutex::default(),
                 heads: Mutex::default(),
+                standings: Mutex::default(),
                 kept: Mutex::default(),
                 pool_table,
                 consensus_table,

@@ -22,6 +22,8 @@ pub const HASHES: u8 = 0x22;
 /// A new block that the sender, a validator, has proposed, as the RLP that other clients write to files: to peers that
 /// do not take part in consensus, in the place of [`HEAD`].
 pub const BLOCK: u8 = 0x23;
+/// [`Standing`]: the sender's clock and forks, on connection and twice a minute; to peers that speak version 2 or newer.
+pub const STANDING: u8 = 0x24;
 /// Request: [`Hashes`]; response: [`Transactions`], those of them that the peer has.
 pub const GET_TRANSACTIONS: u8 = 0x30;
 /// Request: [`Range`]; response: [`Blocks`], from the first on, as many as fit.
@@ -67,6 +69,7 @@ pub fn kinds() -> Kinds {
         .message(TRANSACTIONS, "transactions", Lane::Bulk, TRANSACTIONS_BYTES)
         .message(HASHES, "hashes", Lane::Bulk, hashes)
         .message(BLOCK, "block", Lane::Urgent, RESPONSE_BYTES)
+        .message(STANDING, "standing", Lane::Urgent, 64)
         .request(GET_TRANSACTIONS, "get transactions", Lane::Bulk, hashes, TRANSACTIONS_BYTES)
         .request(GET_BLOCKS, "get blocks", Lane::Bulk, 32, RESPONSE_BYTES)
         .request(GET_HEADERS, "get headers", Lane::Bulk, 32, RESPONSE_BYTES)
@@ -83,6 +86,17 @@ pub struct Head {
     pub number: u64,
     /// Its hash.
     pub hash: B256,
+}
+
+/// What nodes of one chain must agree on beside its blocks, and do not notice in them until it is late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, RlpEncodable, RlpDecodable)]
+pub struct Standing {
+    /// The sender's clock, in milliseconds since 1970.
+    pub clock_ms: u64,
+    /// The checksum of its genesis block and of the forks up to its newest block (EIP-2124).
+    pub fork_hash: u32,
+    /// The block or time of its next fork; 0 when it knows of none.
+    pub fork_next: u64,
 }
 
 /// Signed transactions as they are submitted (EIP-2718), each in a byte string.

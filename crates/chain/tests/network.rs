@@ -352,3 +352,48 @@ fn who_does_not_take_part_is_sent_each_block_by_its_proposer() {
     }
     follower.stop_and_wait();
 }
+
+#[test]
+fn a_peer_with_another_clock_or_other_forks_is_noticed() {
+    let mut net = Net::new(Protocol::QBFT, 1, 0);
+    net.start_all();
+    let node = net.node(0);
+    let mut notices = node.notices();
+    let genesis = node.chain().genesis_hash();
+    let mut config = Config::new(key(99), CHAIN_ID, genesis, protocol::kinds(), Box::new(|| 7));
+    config.known = net.enodes();
+    let (peer, events) = Network::start(config, net.runtime.handle()).unwrap();
+    let said = loop {
+        let event = events.recv_timeout(Duration::from_secs(30)).unwrap();
+        if let Event::Message { kind: protocol::STANDING, payload, .. } = event {
+            break protocol::decode::<protocol::Standing>("standing", &payload).unwrap();
+        }
+    };
+    let validator = key(1).address();
+    let tell = |standing: protocol::Standing| {
+        peer.send(&validator, protocol::STANDING, protocol::encode(&standing)).unwrap();
+    };
+    let mut next = || {
+        let start = Instant::now();
+        loop {
+            match notices.try_recv() {
+                Ok(notice) => return notice,
+                Err(_) => assert!(start.elapsed() < Duration::from_secs(30)),
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    };
+    // What is as here is not worth a word.
+    tell(said);
+    tell(protocol::Standing { clock_ms: said.clock_ms + 30_000, ..said });
+    let notice = next();
+    assert!(
+        matches!(notice, node::Notice::Clock { ahead_ms, .. } if ahead_ms.abs_diff(30_000) < 5_000),
+        "{notice:?}"
+    );
+    assert!(node.clock_is_behind_ms().is_some());
+    tell(protocol::Standing { fork_next: 4_000_000_000, ..said });
+    assert!(matches!(next(), node::Notice::Forks { .. }));
+    assert_eq!(node.peers_with_other_forks(), (1, 1));
+    peer.stop_and_wait();
+}

@@ -15,7 +15,7 @@ use alloy_primitives::{B256, keccak256};
 use std::fmt;
 
 /// The newest version of the protocol that this program speaks.
-pub const NEWEST: u16 = 1;
+pub const NEWEST: u16 = 2;
 /// The oldest version that it still speaks.
 pub const OLDEST: u16 = 1;
 /// The longest body of a message; longer ones are not read.

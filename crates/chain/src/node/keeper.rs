@@ -54,6 +54,7 @@ pub(super) fn run(node: Node, told: Receiver<Told>) {
         if expired.elapsed() >= EXPIRY {
             expired = Instant::now();
             expire(&node);
+            super::standing::tell(&node, None);
         }
     }
 }

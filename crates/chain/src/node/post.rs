@@ -3,8 +3,8 @@
 use tally_consensus::Packet;
 use tally_peers::{Event, Events};
 
-use super::{Node, driver, gossip, serve, sync};
-use crate::protocol::{self, BLOCK, CONSENSUS, HASHES, HEAD, TRANSACTIONS};
+use super::{Node, driver, gossip, serve, standing, sync};
+use crate::protocol::{self, BLOCK, CONSENSUS, HASHES, HEAD, STANDING, TRANSACTIONS};
 
 /// What an unreadable message costs of a peer's score.
 pub(super) const UNREADABLE: u32 = 20;
@@ -21,10 +21,12 @@ pub(super) fn run(node: Node, events: Events) {
                 if let Some(network) = node.network() {
                     let _ = network.send(&peer, HEAD, protocol::encode(&message));
                 }
+                standing::tell(&node, Some(peer));
                 let _ = shared.driver.send(driver::Told::Connected(peer));
                 let _ = shared.gossip.send(gossip::Told::Connected(peer));
             }
             Event::Disconnected { peer, .. } => {
+                standing::forget(&node, &peer);
                 let _ = shared.driver.send(driver::Told::Disconnected(peer));
                 let _ = shared.gossip.send(gossip::Told::Disconnected(peer));
                 let _ = shared.sync.send(sync::Told::Disconnected(peer));
@@ -52,6 +54,7 @@ pub(super) fn run(node: Node, events: Events) {
             Event::Message { peer, kind: HASHES, payload } => {
                 let _ = shared.gossip.send(gossip::Told::Hashes { from: peer, payload: payload.into() });
             }
+            Event::Message { peer, kind: STANDING, payload } => standing::take(&node, peer, &payload),
             Event::Message { .. } => {}
             Event::Request { peer, kind, payload, respond } => {
                 serve::answer(&node, peer, kind, payload, respond);

@@ -29,6 +29,18 @@ pub(super) fn log_notices(node: &Node, name: &str) {
                         "a transaction was dropped, no block could follow one with it: {reason}"
                     );
                 }
+                Ok(Notice::Clock { peer, ahead_ms }) => {
+                    tracing::warn!(
+                        node = name, %peer, ahead_ms,
+                        "a peer's clock differs: blocks of a validator whose clock is wrong are not taken"
+                    );
+                }
+                Ok(Notice::Forks { peer }) => {
+                    tracing::warn!(
+                        node = name, %peer,
+                        "a peer has other forks (EIP-2124): compare the genesis files before the next one comes"
+                    );
+                }
                 Ok(Notice::Failure { doing, reason }) => {
                     tracing::warn!(node = name, "{doing} failed: {reason}");
                 }
@@ -52,6 +64,8 @@ struct Watched {
     round: Gauge,
     store_bytes: Gauge,
     ready: Gauge,
+    clock: Gauge,
+    forks: Gauge,
 }
 
 impl Watched {
@@ -70,6 +84,8 @@ impl Watched {
         self.peers.set(small(node.network().map_or(0, |network| network.peer_count() as u64)));
         self.round.set(node.consensus().view.map_or(0, |view| i64::from(view.round)));
         self.store_bytes.set(small(node.chain().database().memory_bytes()));
+        self.clock.set(node.clock_skew_ms());
+        self.forks.set(small(node.peers_with_other_forks().0 as u64));
         self.ready.set(i64::from(unready(node).is_none()));
     }
 }
@@ -84,6 +100,13 @@ fn unready(node: &Node) -> Option<String> {
     }
     if let Some(block) = node.behind() {
         return Some(format!("catching up with block {block}"));
+    }
+    if let Some(behind_ms) = node.clock_is_behind_ms() {
+        return Some(format!("the clock is {behind_ms} ms behind those of most peers"));
+    }
+    let (differing, said) = node.peers_with_other_forks();
+    if differing * 2 > said {
+        return Some(format!("{differing} of {said} peers have other forks in their genesis files"));
     }
     // Alone, a node does not know that it is behind; a chain of one validator has nobody to miss.
     let is_alone = node.network().is_some_and(|network| network.peer_count() == 0);
@@ -110,6 +133,11 @@ pub(super) async fn serve(
         round: gauge("tally_chain_consensus_round", "round of consensus at the height that is worked on")?,
         store_bytes: gauge("tally_chain_store_memory_bytes", "memory that the store holds")?,
         ready: gauge("tally_chain_node_ready", "1 while the node serves clients as it should")?,
+        clock: gauge(
+            "tally_chain_clock_skew_milliseconds",
+            "by how much the clocks of most peers are ahead of this node's",
+        )?,
+        forks: gauge("tally_chain_fork_differing_peers", "peers with other forks in their genesis files")?,
         registry,
     });
     let listener = tokio::net::TcpListener::bind(address)

@@ -58,12 +58,13 @@ const CODES: [i32; 15] = [
 ];
 
 /// Methods that are there to change something.
-const CHANGING: [&str; 5] = [
+const CHANGING: [&str; 6] = [
     "eth_sendRawTransaction",
     "qbft_proposeValidatorVote",
     "qbft_discardValidatorVote",
     "admin_addPeer",
     "admin_removePeer",
+    "txpool_drop",
 ];
 
 /// A node with a few blocks, which nobody calls but this.
@@ -280,7 +281,7 @@ fn right(method: &str, rng: &mut Rng, known: &[Value]) -> Value {
         "feeHistory" => json!(["0x4", "latest", [0.5, 50, 99.5]]),
         "sendRawTransaction" => json!([any()]),
         "sha3" => json!(["0x00ff"]),
-        "contentFrom" | "addPeer" | "removePeer" | "discardValidatorVote" => json!([any()]),
+        "contentFrom" | "drop" | "addPeer" | "removePeer" | "discardValidatorVote" => json!([any()]),
         "proposeValidatorVote" => json!([any(), true]),
         "getSignerMetrics" => json!(["earliest", "latest"]),
         "buildBlockV1" => {

@@ -235,6 +235,11 @@ fn a_socket_of_the_file_system_is_its_owners_alone() {
             &tally_ops::metrics::Registry::new(),
         );
         assert!(error.unwrap_err().to_string().contains("rpc.sock"));
+        drop(fixture);
+        // The server's threads let go of it a moment later.
+        while UnixStream::connect(&path).is_ok() {
+            std::thread::sleep(Duration::from_millis(2));
+        }
     }
     // A file that is no socket is nobody's to remove.
     let file = directory.path().join("mine");

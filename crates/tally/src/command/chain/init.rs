@@ -53,7 +53,7 @@ pub(super) struct NetworkArguments {
     /// Accounts that have money from the start
     #[arg(long, default_value_t = 1)]
     accounts: usize,
-    /// Address of all nodes
+    /// Address at which the nodes reach each other; clients are served on the loopback interface
     #[arg(long, default_value = "127.0.0.1")]
     p2p_host: IpAddr,
     /// Port of the first node for peers; the others have the next ones
