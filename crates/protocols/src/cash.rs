@@ -53,6 +53,27 @@ pub(crate) async fn coins(
     Ok(needed(coins.map_err(|error| refused(&error))?, amount))
 }
 
+/// Chooses coins worth `amount` that this issuer owes under this key.
+///
+/// # Errors
+/// [`FlowError::Insufficient`]; [`FlowError::Refused`] when what was chosen is under another key of the issuer.
+pub(crate) async fn coins_of(
+    context: &Context,
+    amount: Amount,
+    issuer: &Party,
+    notary: &Party,
+) -> Result<Vec<Coin>, FlowError> {
+    let coins = coins(context, amount, Some(&issuer.name), notary).await?;
+    match coins.iter().find(|coin| coin.cash.issuer != *issuer) {
+        None => Ok(coins),
+        Some(other) => Err(FlowError::refused(format!(
+            "there is cash of {} under its former key {}; have it exchanged by its issuer, or pay it to somebody \
+             who takes it, first",
+            issuer.name, other.cash.issuer.key
+        ))),
+    }
+}
+
 /// The coins that a payment needs. An asset is of an issuer's name, and those of another key of it are paid after all of
 /// the key that comes first.
 fn needed(coins: Vec<Coin>, amount: Amount) -> Vec<Coin> {

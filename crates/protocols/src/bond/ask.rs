@@ -120,8 +120,8 @@ impl Wanted {
         if kept + u128::from(self.nominal.quantity()) < offered {
             return refuse("leaves too little of the bonds with their holder");
         }
-        let paid =
-            cash_out.iter().filter(|cash| context.owns(&cash.owner) && cash.issuer.name == self.cash_of.name);
+        // Of the issuer's key that was asked for: what another of its keys owes may be worth less.
+        let paid = cash_out.iter().filter(|cash| context.owns(&cash.owner) && cash.issuer == self.cash_of);
         let paid = paid.map(|cash| cash.amount).filter(|amount| amount.currency() == self.price.currency());
         if total(paid)? < u128::from(self.price.quantity()) {
             return refuse("pays less than what was asked");

@@ -11,7 +11,7 @@ use tally_flows::{Context, Flow, FlowError, Proposal, Purchase, Responder, Sessi
 use super::ask::{Asked, Wanted};
 use super::{holdings, terms};
 use crate::build::{Final, build, notary, refused, verify_and_sign};
-use crate::cash::coins;
+use crate::cash::coins_of;
 
 /// How long the buyer is bound by its signature.
 const BOUND: Duration = Duration::from_secs(60 * 60);
@@ -102,7 +102,7 @@ impl Responder for AgreeToDelivery {
         };
         context.consent(Proposal::Purchase(purchase)).await?;
         context.step("Building");
-        let coins = coins(&context, asked.price, Some(&asked.cash_of.name), &asked.notary).await?;
+        let coins = coins_of(&context, asked.price, &asked.cash_of, &asked.notary).await?;
         let me = context.me().key;
         let until = context.now().await.saturating_add(BOUND);
         let builder = TransactionBuilder::new(context.network(), asked.notary.clone())

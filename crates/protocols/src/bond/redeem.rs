@@ -9,7 +9,7 @@ use tally_flows::{Context, Filter, Flow, FlowError, Proposal, Responder, Session
 use super::ask::{Asked, Wanted};
 use super::{SAMPLE, asset, issuer, read, terms};
 use crate::build::{Final, build, nonce, notary, refused, verify_and_sign};
-use crate::cash::coins;
+use crate::cash::coins_of;
 
 /// What is to be repaid.
 #[derive(Clone, Debug, BorshSerialize, BorshDeserialize, Serialize, Deserialize)]
@@ -85,8 +85,8 @@ impl Flow for BondRedeem {
             nominal = nominal.checked_add(holding.bond.nominal).map_err(|error| refused(&error))?;
         }
         let cash_of = match cash_issuer {
-            Some(name) => context.party(&name).await?,
-            None => terms.issuer.clone(),
+            Some(name) if name != terms.issuer.name => context.party(&name).await?,
+            _ => terms.issuer.clone(),
         };
         let price = nominal;
         let wanted = Wanted { holdings, nominal, price, cash_of, command: BondCommand::Redeem, payer };
@@ -137,7 +137,7 @@ impl Responder for Repay {
         let builder = if own {
             cash::issue(builder, due, &terms.issuer, asked.owner(), nonce(&context))
         } else {
-            let coins = coins(&context, due, Some(&asked.cash_of.name), &asked.notary).await?;
+            let coins = coins_of(&context, due, &asked.cash_of, &asked.notary).await?;
             let builder =
                 cash::pay(builder, &coins, due, asked.owner(), me.key, 1).map_err(|error| refused(&error))?;
             states.extend(coins.into_iter().map(|coin| coin.state));
