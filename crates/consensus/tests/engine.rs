@@ -319,7 +319,9 @@ fn a_header_binds_its_body_to_the_byte() {
     assert!(check(&block(&[legacy], &[legacy])).is_err());
     let again = |tail: &[u8], withdrawals_root: Option<B256>| {
         let block = block(&[], &[]);
-        let mut payload = alloy_rlp::encode(Header { withdrawals_root, ..block.header().clone() });
+        let base_fee_per_gas = withdrawals_root.map(|_| 0);
+        let header = Header { withdrawals_root, base_fee_per_gas, ..block.header().clone() };
+        let mut payload = alloy_rlp::encode(header);
         payload.extend_from_slice(tail);
         let mut bytes = Vec::new();
         alloy_rlp::Header { list: true, payload_length: payload.len() }.encode(&mut bytes);
