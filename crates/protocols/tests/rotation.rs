@@ -122,9 +122,9 @@ fn cash_of_a_former_key_of_its_issuer_is_paid_and_redeemed() {
     }
 }
 
-/// Of two coins of one key that are enough, none of another key is paid.
+/// One payment after the other, of coins of both keys of their issuer.
 #[test]
-fn coins_of_a_key_that_are_not_needed_are_left() {
+fn coins_of_several_keys_of_their_issuer_are_paid_and_given_back() {
     let mut world = world(false);
     let (alice, bob, carol) = (world.alice.clone(), world.bob.clone(), world.carol.clone());
     for amounts in [["1.00 USD", "1.00 USD", "2.00 USD"], ["2.00 USD", "1.00 USD", "1.00 USD"]] {
