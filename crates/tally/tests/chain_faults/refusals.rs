@@ -38,6 +38,7 @@ impl Place {
     }
 }
 
+/// A socket of a node that was killed is neither copied nor read.
 fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap() {
@@ -45,7 +46,7 @@ fn copy(from: &Path, to: &Path) {
         let target = to.join(entry.file_name());
         if entry.path().is_dir() {
             copy(&entry.path(), &target);
-        } else {
+        } else if entry.path().is_file() {
             std::fs::copy(entry.path(), target).unwrap();
         }
     }
@@ -58,7 +59,7 @@ fn contents(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
         let path = entry.unwrap().path();
         if path.is_dir() {
             all.extend(contents(&path));
-        } else {
+        } else if path.is_file() {
             all.insert(path.clone(), std::fs::read(&path).unwrap());
         }
     }

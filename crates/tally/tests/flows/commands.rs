@@ -286,6 +286,10 @@ fn a_network_is_certified_step_by_step() {
             run(&["rpc", "map", &at(label), "--json"]).well().contains(&key).then_some(())
         });
     }
+    // The others take no new work either before their operators have accepted.
+    for label in ["PartyB", "Notary"] {
+        run(&["node", "parameters", "accept", &at(label), "3"]).well();
+    }
     run(&["flow", "start", party, "CashPay", "amount=5.00 USD", "to=@PartyB"]).well();
     // A notary with another key strands all that is under its present one.
     for file in ["identity/notary.key", "identity/notary.pem"] {
