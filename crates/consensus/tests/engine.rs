@@ -95,6 +95,15 @@ impl Validator {
         std::mem::take(&mut self.out)
     }
 
+    /// The block that it is asked for.
+    fn asked(&mut self) -> BuildRequest {
+        let request = self.take().into_iter().find_map(|effect| match effect {
+            Effect::BuildBlock(request) => Some(request),
+            _ => None,
+        });
+        request.expect("a request")
+    }
+
     fn round(&self) -> u32 {
         self.engine.status().view.expect("a height").round
     }
@@ -298,11 +307,7 @@ fn another_body_in_a_round_change_is_the_senders_and_is_not_proposed_again() {
 fn a_header_binds_its_body_to_the_byte() {
     let network = Network::new(Protocol::QBFT);
     let mut all = network.started();
-    let request = all[0].take().into_iter().find_map(|effect| match effect {
-        Effect::BuildBlock(request) => Some(request),
-        _ => None,
-    });
-    let request = request.expect("the first is asked");
+    let request = all[0].asked();
     let block = |named: &[&[u8]], carried: &[&[u8]]| {
         Block::decode(Protocol::QBFT, build_with(&request, named, carried)).expect("well formed")
     };
@@ -615,11 +620,7 @@ fn milliseconds_count_from_block_to_block() {
 fn blames_those_that_are_to_blame() {
     let network = Network::new(Protocol::QBFT);
     let mut all = network.started();
-    let request = all[0].take().into_iter().find_map(|effect| match effect {
-        Effect::BuildBlock(request) => Some(request),
-        _ => None,
-    });
-    let request = request.expect("the first is asked");
+    let request = all[0].asked();
     let proposal = |key: &SecretKey, request: &BuildRequest| {
         let block = Block::decode(Protocol::QBFT, build(request)).expect("well formed");
         let hash = tally_consensus::message::proposal_hash(Protocol::QBFT, request.view, &block);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use alloy_consensus::{EMPTY_OMMER_ROOT_HASH, Header};
 use alloy_primitives::{B256, Bytes, U256, keccak256};
-use alloy_rlp::{Decodable, Encodable};
+use alloy_rlp::Encodable;
 use borsh::{BorshDeserialize, BorshSerialize};
 use tally_consensus::{Block, BuildRequest, MIX_HASH};
 use tally_contracts::{DecodeError, Timestamp, decode, encode};
@@ -53,22 +53,9 @@ pub enum BatchError {
 
 /// The bytes beside the header.
 fn body(block: &Block) -> Result<&[u8], BatchError> {
-    let mut bytes: &[u8] = block.bytes();
-    let list = alloy_rlp::Header::decode(&mut bytes).map_err(BatchError::Form)?;
-    if !list.list {
-        return Err(BatchError::Form(alloy_rlp::Error::UnexpectedString));
-    }
-    Header::decode(&mut bytes).map_err(BatchError::Form)?;
+    let mut bytes = block.body();
     let body = alloy_rlp::Header::decode_bytes(&mut bytes, false).map_err(BatchError::Form)?;
     if bytes.is_empty() { Ok(body) } else { Err(BatchError::Trailing(bytes.len())) }
-}
-
-/// Whether the block's bytes beside the header are those that the header names.
-///
-/// The round engine knows blocks by the hash of their header. A liar could send one header with two
-/// batches; a block whose batch is another is therefore dropped before the engine sees it.
-pub(crate) fn is_bound(block: &Block) -> bool {
-    body(block).is_ok_and(|body| block.header().transactions_root == keccak256(body))
 }
 
 /// The header that a block with this batch has to have, the extra data aside.

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, Bytes};
 use tally_consensus::{
-    Block, BuildRequest, Effect as RoundEffect, Engine, Head, Input as RoundInput, Keys, Packet, Period,
-    Protocol, Settings, ValidatorsFrom,
+    Block, BuildRequest, Effect as RoundEffect, Engine, Head, Input as RoundInput, Keys, Misbehaviour,
+    Packet, Period, Protocol, Settings, ValidatorsFrom,
 };
 use tally_contracts::{Timestamp, encode};
 
@@ -222,33 +222,12 @@ impl Replica {
         match Message::from_bytes(bytes, self.config.message_bytes()) {
             Ok(Message::Round { code, bytes }) => {
                 let packet = Packet { code, bytes: bytes.into() };
-                if self.is_bound(&packet) {
-                    self.drive(step, RoundInput::Message { from, packet });
-                } else {
-                    step.out.push(Effect::Blame { member: from, fault: Fault::Unbound });
-                }
+                self.drive(step, RoundInput::Message { from, packet });
             }
             Ok(Message::Forward(requests)) => self.forwarded(step, from, requests),
             Ok(Message::Fetch { from: height }) => self.serve(step, from, height),
             Ok(Message::Batches(batches)) => self.take_batches(step, from, batches),
             Err(_) => step.out.push(Effect::Blame { member: from, fault: Fault::Unreadable }),
-        }
-    }
-
-    /// Whether the blocks of a message of the round engine carry the batches that their headers
-    /// name. What cannot be read is for the engine to blame.
-    fn is_bound(&self, packet: &Packet) -> bool {
-        use tally_consensus::Message as Round;
-        let [proposal, _, _, change] = Protocol::QBFT.codes();
-        if (packet.code != proposal && packet.code != change)
-            || packet.bytes.len() > self.config.message_bytes()
-        {
-            return true;
-        }
-        match Round::decode(Protocol::QBFT, packet) {
-            Ok(Round::Proposal(proposal)) => batch::is_bound(&proposal.block),
-            Ok(Round::RoundChange(change)) => change.block.as_ref().is_none_or(batch::is_bound),
-            _ => true,
         }
     }
 
@@ -309,7 +288,11 @@ impl Replica {
                     RoundEffect::NeedSync { peer, .. } => self.fetch(step, peer),
                     RoundEffect::PeerBehind { peer, height } => self.serve(step, peer, height),
                     RoundEffect::Misbehaviour { peer, what } => {
-                        step.out.push(Effect::Blame { member: peer, fault: Fault::Round(Box::new(what)) });
+                        let fault = match what {
+                            Misbehaviour::Body(_) => Fault::Unbound,
+                            what => Fault::Round(Box::new(what)),
+                        };
+                        step.out.push(Effect::Blame { member: peer, fault });
                     }
                     RoundEffect::CannotSign(view) => {
                         step.out.push(Effect::CannotSign { height: view.height, round: view.round });

@@ -1,7 +1,7 @@
 //! How a member that was away learns what was decided.
 
 use alloy_primitives::{Address, Bytes};
-use tally_consensus::{Block, Expectation, Input as RoundInput, Protocol, ValidatorsFrom};
+use tally_consensus::{Block, Bodies, Expectation, Input as RoundInput, Protocol, ValidatorsFrom};
 
 use super::{Effect, Fault, Replica, Step, Timer};
 use crate::message::Message;
@@ -90,7 +90,7 @@ impl Replica {
         };
         block.number() == self.tip.height.saturating_add(1)
             && block.parent() == self.tip.hash
-            && crate::batch::is_bound(block)
+            && Bodies::OneString.check(block).is_ok()
             && expectation.check(block.header(), block.extra()).is_ok()
             && expectation.check_seals(block.header(), block.extra(), &*self.keys).is_ok()
     }
