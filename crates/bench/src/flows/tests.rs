@@ -44,7 +44,7 @@ fn payments_with_a_clustered_notary_are_measured() {
     plan.layout.notary = NotaryLayout::Clustered;
     let [_, paid] = plan.issue_and_pay().unwrap();
     let load = paid.load.as_ref().unwrap();
-    assert!(paid.rate() > 0.0 && load.measured.failed == 0);
+    assert!(paid.rate() > 0.0 && load.measured.failed == 0, "{:?}", load.measured.first_failure);
     assert!(paid.settings.contains(&("nodes", 6.into())), "{:?}", paid.settings);
 }
 

@@ -96,19 +96,7 @@ struct Driver {
 }
 
 pub(super) fn run(node: Node, told: Receiver<Told>, engine: Engine, workshop: Sender<Job>) {
-    let Some(keys) = node.shared.keys.clone() else { return };
-    let head = node.chain().head();
-    let mut driver = Driver {
-        head,
-        node,
-        engine,
-        keys,
-        workshop,
-        timers: BinaryHeap::new(),
-        candidates: B256Map::default(),
-        transactions: false,
-        silent: false,
-    };
+    let Some(mut driver) = Driver::new(node, engine, workshop) else { return };
     driver.tell_head();
     while !driver.node.is_stopping() {
         let wait = driver
@@ -125,6 +113,21 @@ pub(super) fn run(node: Node, told: Receiver<Told>, engine: Engine, workshop: Se
 }
 
 impl Driver {
+    /// `None` where the node has no key.
+    fn new(node: Node, engine: Engine, workshop: Sender<Job>) -> Option<Self> {
+        Some(Self {
+            head: node.chain().head(),
+            keys: node.shared.keys.clone()?,
+            node,
+            engine,
+            workshop,
+            timers: BinaryHeap::new(),
+            candidates: B256Map::default(),
+            transactions: false,
+            silent: false,
+        })
+    }
+
     fn take(&mut self, told: Told) {
         match told {
             Told::Packet { from, packet } => {
@@ -369,21 +372,10 @@ mod tests {
     #[test]
     fn nothing_is_said_that_is_not_durable_when_the_node_stops() {
         let node = node();
-        let keys = node.shared.keys.clone().expect("a validator");
         let engine =
             node.engine(Config::new(Protocol::QBFT)).expect("the store is there").expect("a validator");
         let (workshop, _jobs) = channel();
-        let mut driver = Driver {
-            head: node.chain().head(),
-            node: node.clone(),
-            engine,
-            keys,
-            workshop,
-            timers: BinaryHeap::new(),
-            candidates: B256Map::default(),
-            transactions: false,
-            silent: false,
-        };
+        let mut driver = Driver::new(node.clone(), engine, workshop).expect("a validator");
         let timer = Effect::SetTimer { timer: Timer(9), after_ms: 1 };
         driver.carry_out_all(vec![Effect::Persist(vec![1]), timer.clone()]);
         assert_eq!(driver.timers.len(), 1, "what is durable is followed by the rest");
