@@ -1,8 +1,9 @@
 //! A peer that passes on what an honest node answers, or something else.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use alloy_primitives::Address;
 use bytes::Bytes;
@@ -13,6 +14,8 @@ use tally_peers::{Enode, Event, Network};
 use crate::world::{World, key, wait_until};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
+/// A request that was sent is received within this time, also on a busy machine.
+const QUIET: Duration = Duration::from_millis(500);
 
 pub(crate) struct Proxy {
     network: Network,
@@ -96,6 +99,20 @@ impl Proxy {
     /// Requests that came.
     pub(crate) fn asked(&self) -> u64 {
         self.asked.load(Ordering::SeqCst)
+    }
+
+    /// Waits until all requests are answered and no other has come for [`QUIET`]; gives how many came.
+    pub(crate) fn asked_in_all(&self) -> u64 {
+        let seen = Cell::new((self.asked(), Instant::now()));
+        wait_until("all requests are answered", || {
+            let (asked, since) = seen.get();
+            if !self.is_idle() || self.asked() != asked {
+                seen.set((self.asked(), Instant::now()));
+                return false;
+            }
+            since.elapsed() > QUIET
+        });
+        seen.get().0
     }
 
     /// Whether all that was asked is answered.

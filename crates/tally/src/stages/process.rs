@@ -135,20 +135,23 @@ impl Stage {
             if shutdown.is_requested() {
                 break Ok(());
             }
-            match self.members.poll(LOOK) {
+            // Ready only once it is known which shards have to run: an empty list is complete at once.
+            let joined = match self.members.poll(LOOK) {
                 Ok(Some(partitions)) => {
                     let shard = |partition| self.work.layout.shard(self.work.role, partition);
                     self.mine = partitions.iter().filter_map(shard).collect();
                     tracing::info!(stage = self.work.role.name(), shards = ?self.mine, "the group was shared out");
-                    self.telemetry.joined();
+                    true
                 }
                 // There may be no shard for it: then it stands by.
-                Ok(None) if began.elapsed() > STANDS_BY => self.telemetry.joined(),
-                Ok(None) => {}
+                Ok(None) => began.elapsed() > STANDS_BY,
                 Err(error) => break Err(anyhow!(error).context("this process left its group for good")),
-            }
+            };
             self.reap();
             self.settle();
+            if joined {
+                self.telemetry.joined();
+            }
         };
         for running in self.running.values() {
             running.stop.set();

@@ -44,6 +44,8 @@ pub struct Telemetry {
     /// How often another process turned out to run a shard.
     pub(super) fenced: AtomicU64,
     joined: AtomicBool,
+    /// A gateway answers its clients; no other stage sets it.
+    open: AtomicBool,
     failures: AtomicUsize,
     /// How many shards should run here.
     wanted: AtomicUsize,
@@ -96,6 +98,7 @@ impl Telemetry {
             registry,
             fenced: AtomicU64::new(0),
             joined: AtomicBool::new(false),
+            open: AtomicBool::new(false),
             failures: AtomicUsize::new(0),
             wanted: AtomicUsize::new(0),
             shards: Mutex::new(BTreeMap::new()),
@@ -105,6 +108,11 @@ impl Telemetry {
 
     pub(super) fn joined(&self) {
         self.joined.store(true, Ordering::Release);
+    }
+
+    /// Whether a gateway answers its clients from now on. Until it does, and after, it refuses every call.
+    pub(super) fn opened(&self, open: bool) {
+        self.open.store(open, Ordering::Release);
     }
 
     /// So many shards should run here, and so many of them do not because they failed.
@@ -183,8 +191,10 @@ impl Telemetry {
     }
 
     fn is_ready(&self) -> bool {
-        let all_run =
-            self.role == Role::Gateway || self.watched().len() >= self.wanted.load(Ordering::Acquire);
+        let all_run = match self.role {
+            Role::Gateway => self.open.load(Ordering::Acquire),
+            _ => self.watched().len() >= self.wanted.load(Ordering::Acquire),
+        };
         self.joined.load(Ordering::Acquire) && all_run && self.trouble().is_none()
     }
 }
@@ -246,4 +256,21 @@ async fn ready(State(telemetry): State<Arc<Telemetry>>) -> impl IntoResponse {
 async fn metrics(State(telemetry): State<Arc<Telemetry>>) -> impl IntoResponse {
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     ([(header::CONTENT_TYPE, kind)], telemetry.render())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gateway_is_ready_only_while_it_answers_its_clients() {
+        let telemetry = Telemetry::new(Role::Gateway).unwrap();
+        assert!(!telemetry.is_ready(), "it has not joined its group");
+        telemetry.joined();
+        assert!(!telemetry.is_ready(), "it is being opened, and refuses every call");
+        telemetry.opened(true);
+        assert!(telemetry.is_ready());
+        telemetry.opened(false);
+        assert!(!telemetry.is_ready(), "it is being opened again");
+    }
 }

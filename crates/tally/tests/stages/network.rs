@@ -194,10 +194,17 @@ impl Network {
         self.clients().remove(0)
     }
 
-    /// Waits until every process is ready.
+    /// Waits until every process is ready, all at the same time: a process that joins may take over from another.
     pub(crate) fn until_ready(&self) {
-        for ((stage, number), process) in &self.processes {
-            eventually(&format!("{stage} {number} is ready"), || process.is_ready().then_some(()));
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let lacking = self.processes.iter().filter(|(_, process)| !process.is_ready());
+            let lacking: Vec<_> = lacking.map(|(name, _)| name).collect();
+            if lacking.is_empty() {
+                return;
+            }
+            assert!(Instant::now() < deadline, "not ready: {lacking:?}");
+            std::thread::sleep(Duration::from_millis(10));
         }
     }
 }
