@@ -4,6 +4,7 @@
 //! documentation give: a genesis file, and for each node its key, its peers and its configuration. A
 //! node's configuration is read by [`Settings`], whose options have Besu's names.
 
+mod besu;
 mod directory;
 mod genesis;
 mod init;
@@ -13,7 +14,8 @@ mod settings;
 
 pub use genesis::{GenesisPlan, genesis_json};
 pub use init::{Account, Init, InitError, Made, MadeNode, Plan, init};
-pub use options::{SettingsError, SettingsFault};
+pub use options::{Ineffective, Place, SettingsError, SettingsFault, SettingsFaults};
 pub use settings::{
-    Api, Metrics, P2p, PermissionFiles, PoolSettings, RpcServer, RpcSocket, Settings, StateHistory, SyncMode,
+    Api, Metrics, P2p, PermissionFiles, PoolSettings, RpcServer, RpcSocket, Settings, Sources, StateHistory,
+    SyncMode,
 };

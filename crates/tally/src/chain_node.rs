@@ -63,6 +63,9 @@ fn read_limited(path: &Path, limit: u64) -> anyhow::Result<String> {
 impl ChainNode {
     /// Starts the node that the settings describe. `name` is what its log lines call it.
     pub(crate) fn start(settings: &Settings, name: &str) -> anyhow::Result<Self> {
+        for option in &settings.ineffective {
+            tracing::warn!("{}: {} changes nothing here: {}", option.place, option.key, option.why);
+        }
         let chain = open_chain(settings)?;
         let key_file = &settings.node_private_key_file;
         let key = NodeKey::read_or_create(key_file)

@@ -129,9 +129,15 @@ enum Command {
     Bench(bench::Bench),
 }
 
-/// Commands that are about nodes, and the options of a settlement network that mean something to them.
-const OF_NODES: &[(&str, &[&str])] =
-    &[("node", &["passphrase_file"]), ("flow", &[]), ("vault", &[]), ("rpc", &[])];
+/// Commands that are not about a settlement network, and those of its options that mean something to them.
+const OF_OTHERS: &[(&str, &[&str])] = &[
+    ("node", &["passphrase_file"]),
+    ("flow", &[]),
+    ("vault", &[]),
+    ("rpc", &[]),
+    ("chain", &[]),
+    ("evm", &[]),
+];
 
 impl Arguments {
     /// Reads the command line; ends the process with help, or with what is wrong.
@@ -139,11 +145,11 @@ impl Arguments {
         Self::from_matches(Self::interface().get_matches())
     }
 
-    /// The command line, without the options of settlement where a command is about nodes.
+    /// The command line, without the options of settlement where a command is about something else.
     fn interface() -> clap::Command {
         let mut interface = Self::command();
         let options: Vec<clap::Arg> = ConnectionArguments::options();
-        for (name, own) in OF_NODES {
+        for (name, own) in OF_OTHERS {
             let foreign = options.iter().filter(|option| !own.contains(&option.get_id().as_str()));
             // An option that the command has itself is not inherited.
             interface = interface.mut_subcommand(name, |command| {
@@ -154,8 +160,8 @@ impl Arguments {
     }
 
     fn from_matches(matches: clap::ArgMatches) -> Self {
-        let about_nodes = matches.subcommand_name().and_then(|name| {
-            let (name, own) = OF_NODES.iter().find(|(of_nodes, _)| *of_nodes == name)?;
+        let about_others = matches.subcommand_name().and_then(|name| {
+            let (name, own) = OF_OTHERS.iter().find(|(of_others, _)| *of_others == name)?;
             let options = ConnectionArguments::options();
             let given = options.iter().find(|option| {
                 let id = option.get_id().as_str();
@@ -163,7 +169,7 @@ impl Arguments {
             })?;
             Some((name, given.get_long().unwrap_or_default().to_owned()))
         });
-        if let Some((name, option)) = about_nodes {
+        if let Some((name, option)) = about_others {
             let text = format!("--{option} is about a settlement network; `tally {name}` does not take it");
             Self::command().error(clap::error::ErrorKind::ArgumentConflict, text).exit();
         }

@@ -1,14 +1,19 @@
 //! What a node is configured with: `config.toml`, whose options have the names, meanings and mostly the
 //! defaults of Besu's.
 //!
-//! Differences, all on the side of a network of known nodes: paths are relative to the file's directory,
-//! so that a node's directory can be moved; there is no discovery; an option that does not exist is an
-//! error.
+//! Options are set on the command line, in the environment or in the file, as with Besu; [`super::besu`] says
+//! what becomes of those that have no effect here.
+//!
+//! Differences, all on the side of a network of known nodes: paths in a file are relative to its
+//! directory, so that a node's directory can be moved; there is no discovery; an option that neither
+//! program has is a fault.
 
-use super::options::{Options, SettingsError, SettingsFault};
+use super::besu;
+use super::options::{Ineffective, Options, Place, SettingsError, SettingsFault, SettingsFaults};
 use std::fs;
 use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use tally_peers::{Enode, Host};
 
@@ -61,6 +66,10 @@ pub struct Settings {
     pub permissions: PermissionFiles,
     /// Options of `metrics-`.
     pub metrics: Metrics,
+    /// `pid-path`: where the node writes the number of its process while it runs.
+    pub pid_path: Option<PathBuf>,
+    /// Options of Besu's that are set and change nothing here.
+    pub ineffective: Vec<Ineffective>,
 }
 
 /// Where peers are.
@@ -162,6 +171,10 @@ impl Api {
     }
 }
 
+/// Besu's other groups.
+const OTHER_APIS: [&str; 9] =
+    ["CLIQUE", "EEA", "ENGINE", "IDENTITY", "MINER", "PERM", "PLUGINS", "PRIV", "TRACE"];
+
 /// How a node comes to the state of the chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SyncMode {
@@ -210,74 +223,111 @@ pub struct Metrics {
     pub listen: SocketAddr,
 }
 
+/// Where a node's options come from. One that is set in several places counts in the first of these.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Sources {
+    /// Of the command line: names without `--`, and values. A list has commas.
+    pub arguments: Vec<(String, String)>,
+    /// Variables of the environment: names of options, see [`Settings::variable`], and values.
+    pub environment: Vec<(String, String)>,
+    /// The configuration file. Relative paths in it start from its directory, others from the working directory.
+    pub file: Option<PathBuf>,
+}
+
 impl Settings {
     /// Reads a configuration file.
     ///
     /// # Errors
-    /// [`SettingsError`], with the path, the line and the option.
+    /// [`SettingsError`], with the path, and the line and the option of each fault.
     pub fn read(path: &Path) -> Result<Self, SettingsError> {
-        let fail = |fault| SettingsError { path: path.to_owned(), fault };
-        let io = |error| fail(SettingsFault::Io(error));
-        let mut text = String::new();
-        fs::File::open(path).map_err(io)?.take(LARGEST_FILE + 1).read_to_string(&mut text).map_err(io)?;
-        if text.len() as u64 > LARGEST_FILE {
-            return Err(fail(SettingsFault::Large { largest: LARGEST_FILE }));
+        Self::gather(&Sources { file: Some(path.to_owned()), ..Sources::default() })
+    }
+
+    /// Reads options from all their sources.
+    ///
+    /// # Errors
+    /// [`SettingsError`], with the place and the option of each fault.
+    pub fn gather(sources: &Sources) -> Result<Self, SettingsError> {
+        let fail = |faults| SettingsError { path: sources.file.clone(), faults };
+        let text = match &sources.file {
+            Some(path) => contents(path).map_err(|fault| fail(fault.into()))?,
+            None => String::new(),
+        };
+        let base = sources.file.as_deref().and_then(Path::parent);
+        let mut options =
+            Options::parse(&text, base.unwrap_or(Path::new(""))).map_err(|fault| fail(fault.into()))?;
+        for (place, set) in
+            [(Place::Environment, &sources.environment), (Place::Arguments, &sources.arguments)]
+        {
+            set.iter().for_each(|(name, value)| options.set(place, name, value.clone()));
         }
-        let base = path.parent().unwrap_or(Path::new(""));
-        Self::parse(&text, base).map_err(fail)
+        Self::finish(options, base).map_err(fail)
     }
 
     /// Reads the contents of a configuration file; relative paths in it start from `base`.
     ///
     /// # Errors
-    /// [`SettingsFault`], with the line and the option.
-    pub fn parse(text: &str, base: &Path) -> Result<Self, SettingsFault> {
-        let mut options = Options::parse(text)?;
-        let settings = Self::take(&mut options, base)?;
-        options.refuse_the_rest()?;
-        Ok(settings)
+    /// [`SettingsFaults`], with the line and the option of each.
+    pub fn parse(text: &str, base: &Path) -> Result<Self, SettingsFaults> {
+        Self::finish(Options::parse(text, base)?, Some(base))
     }
 
-    /// The names of all options.
+    fn finish(mut options: Options<'_>, base: Option<&Path>) -> Result<Self, SettingsFaults> {
+        let settings = Self::take(&mut options, base);
+        let ineffective = options.finish()?;
+        Ok(Self { ineffective, ..settings })
+    }
+
+    /// The names of all options that have an effect.
     ///
     /// # Errors
     /// None but for a fault of this program.
     pub fn names() -> Result<Vec<&'static str>, SettingsFault> {
-        let mut options = Options::parse("genesis-file = \"genesis.json\"")?;
-        Self::take(&mut options, Path::new(""))?;
+        let mut options = Options::parse("", Path::new(""))?;
+        Self::take(&mut options, None);
         Ok(options.asked())
     }
 
-    fn take(options: &mut Options<'_>, base: &Path) -> Result<Self, SettingsFault> {
-        let path =
-            |options: &mut Options<'_>, key| options.text(key).map(|text| text.map(|text| base.join(text)));
-        let data_path = path(options, "data-path")?.unwrap_or_else(|| base.to_owned());
-        let genesis_file = path(options, "genesis-file")?.ok_or(SettingsFault::Missing {
-            key: "genesis-file",
-            why: "a node belongs to a chain, which begins with its genesis file",
-        })?;
-        let in_data = |name: &str| data_path.join(name);
-        let permissions_file =
-            |options: &mut Options<'_>, enabled, key| -> Result<Option<PathBuf>, SettingsFault> {
-                let file = path(options, key)?;
-                let enabled = options.flag(enabled, false)?;
-                Ok(enabled.then(|| file.unwrap_or_else(|| in_data("permissions_config.toml"))))
-            };
-        if let Some(found) = options.take("discovery-enabled") {
-            found.must_be_false("false: peers are listed in static-nodes.json, there is no discovery")?;
+    /// The names of Besu's other options: other names of those that have an effect, those that change nothing here, and
+    /// those of which the value that switches them off alone is taken.
+    pub fn other_names() -> Vec<&'static str> {
+        besu::names().collect()
+    }
+
+    /// The variable of the environment that sets an option, as Besu calls it: `BESU_RPC_HTTP_PORT` for `rpc-http-port`.
+    pub fn variable(name: &str) -> String {
+        format!("BESU_{}", name.replace('-', "_").to_uppercase())
+    }
+
+    /// `base`: the directory of the configuration file, if there is one.
+    fn take(options: &mut Options<'_>, base: Option<&Path>) -> Self {
+        for (other, name) in besu::OTHER_NAMES {
+            options.rename(other, name);
         }
+        let missing = |options: &mut Options<'_>, key, why| {
+            options.fault(SettingsFault::Missing { key, why });
+            PathBuf::new()
+        };
+        let data_path = options.path("data-path").or_else(|| base.map(Path::to_owned));
+        let data_path = data_path.unwrap_or_else(|| {
+            missing(options, "data-path", "a node keeps its database and its key somewhere")
+        });
+        let genesis_file = options.path("genesis-file").unwrap_or_else(|| {
+            missing(options, "genesis-file", "a node belongs to a chain, which begins with its genesis file")
+        });
+        let in_data = |name: &str| data_path.join(name);
+        let permissions_file = |options: &mut Options<'_>, enabled, key| -> Option<PathBuf> {
+            let file = options.path(key);
+            options.flag(enabled, false).then(|| file.unwrap_or_else(|| in_data("permissions_config.toml")))
+        };
         let settings = Self {
-            node_private_key_file: path(options, "node-private-key-file")?.unwrap_or_else(|| in_data("key")),
-            identity: options.parsed(
-                "identity",
-                "a name of at most 32 letters, digits, - and _",
-                |text| {
-                    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-                    let sound = !text.is_empty() && text.len() <= 32 && text.bytes().all(fits);
-                    sound.then(|| text.to_owned())
-                },
-            )?,
-            network_id: match options.number("network-id", 0, 1..=u64::MAX)? {
+            node_private_key_file: options.path("node-private-key-file").unwrap_or_else(|| in_data("key")),
+            identity: options.parsed("identity", "a name of at most 32 letters, digits, - and _", |text| {
+                let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+                let sound = !text.is_empty() && text.len() <= 32 && text.bytes().all(fits);
+                sound.then(|| text.to_owned())
+            }),
+            network_id: match options.number("network-id", 0, 1..=u64::MAX) {
                 0 => None,
                 id => Some(id),
             },
@@ -288,148 +338,144 @@ impl Settings {
                         "FAST" | "SNAP" | "CHECKPOINT" => Some(SyncMode::Fast),
                         _ => None,
                     }
-                })?
+                })
                 .unwrap_or(SyncMode::Full),
-            history: history(options)?,
+            history: history(options),
             logging: options.parsed("logging", "OFF, ERROR, WARN, INFO, DEBUG, TRACE or ALL", |text| {
                 match text.to_ascii_uppercase().as_str() {
                     "ALL" => Some("trace".to_owned()),
                     "OFF" | "ERROR" | "WARN" | "INFO" | "DEBUG" | "TRACE" => Some(text.to_ascii_lowercase()),
                     _ => None,
                 }
-            })?,
-            min_gas_price: options.number("min-gas-price", 1000, 0..=u64::MAX)?,
-            target_gas_limit: match options.number("target-gas-limit", 0, 5000..=i64::MAX as u64)? {
+            }),
+            min_gas_price: options.number("min-gas-price", 1000, 0..=u64::MAX),
+            target_gas_limit: match options.number("target-gas-limit", 0, 5000..=i64::MAX as u64) {
                 0 => None,
                 limit => Some(limit),
             },
             p2p: P2p {
-                enabled: options.flag("p2p-enabled", true)?,
+                enabled: options.flag("p2p-enabled", true),
                 host: options
-                    .parsed("p2p-host", "an address or a host name", host)?
+                    .parsed("p2p-host", "an address or a host name", host)
                     .unwrap_or(Host::Ip(Ipv4Addr::LOCALHOST.into())),
                 listen: SocketAddr::new(
-                    address(options, "p2p-interface", Ipv4Addr::UNSPECIFIED)?,
-                    options.number("p2p-port", 30303, 0..=u16::MAX)?,
+                    address(options, "p2p-interface", Ipv4Addr::UNSPECIFIED),
+                    options.number("p2p-port", 30303, 0..=u16::MAX),
                 ),
-                max_peers: options.number("max-peers", 25_u64, 1..=10_000).map(small)?,
-                static_nodes_file: path(options, "static-nodes-file")?
+                max_peers: size(options, "max-peers", 25, 1..=10_000),
+                static_nodes_file: options
+                    .path("static-nodes-file")
                     .unwrap_or_else(|| in_data("static-nodes.json")),
                 bootnodes: options
-                    .list("bootnodes", "enode URLs", |text| text.parse().ok())?
+                    .list("bootnodes", "enode URLs", |text| text.parse().ok())
                     .unwrap_or_default(),
             },
             http: RpcServer {
-                enabled: options.flag("rpc-http-enabled", false)?,
+                enabled: options.flag("rpc-http-enabled", false),
                 listen: SocketAddr::new(
-                    address(options, "rpc-http-host", Ipv4Addr::LOCALHOST)?,
-                    options.number("rpc-http-port", 8545, 0..=u16::MAX)?,
+                    address(options, "rpc-http-host", Ipv4Addr::LOCALHOST),
+                    options.number("rpc-http-port", 8545, 0..=u16::MAX),
                 ),
-                apis: apis(options, "rpc-http-api", &Api::PUBLIC)?,
-                cors_origins: options.list("rpc-http-cors-origins", "origins", origin)?.unwrap_or_default(),
-                max_active_connections: options
-                    .number("rpc-http-max-active-connections", 80_u64, 1..=100_000)
-                    .map(small)?,
-                max_request_bytes: options
-                    .number("rpc-http-max-request-content-length", 5_242_880_u64, 1024..=1 << 30)
-                    .map(small)?,
-                max_batch_size: options
-                    .number("rpc-http-max-batch-size", 1024_u64, 1..=100_000)
-                    .map(small)?,
+                apis: apis(options, "rpc-http-api", &Api::PUBLIC),
+                cors_origins: options.list("rpc-http-cors-origins", "origins", origin).unwrap_or_default(),
+                max_active_connections: size(options, "rpc-http-max-active-connections", 80, 1..=100_000),
+                max_request_bytes: size(
+                    options,
+                    "rpc-http-max-request-content-length",
+                    5_242_880,
+                    1024..=1 << 30,
+                ),
+                max_batch_size: size(options, "rpc-http-max-batch-size", 1024, 1..=100_000),
                 jwt_public_key_file: jwt(
                     options,
-                    base,
                     "rpc-http-authentication-enabled",
                     "rpc-http-authentication-jwt-public-key-file",
-                )?,
+                ),
             },
             ws: RpcServer {
-                enabled: options.flag("rpc-ws-enabled", false)?,
+                enabled: options.flag("rpc-ws-enabled", false),
                 listen: SocketAddr::new(
-                    address(options, "rpc-ws-host", Ipv4Addr::LOCALHOST)?,
-                    options.number("rpc-ws-port", 8546, 0..=u16::MAX)?,
+                    address(options, "rpc-ws-host", Ipv4Addr::LOCALHOST),
+                    options.number("rpc-ws-port", 8546, 0..=u16::MAX),
                 ),
-                apis: apis(options, "rpc-ws-api", &Api::PUBLIC)?,
+                apis: apis(options, "rpc-ws-api", &Api::PUBLIC),
                 cors_origins: Vec::new(),
-                max_active_connections: options
-                    .number("rpc-ws-max-active-connections", 80_u64, 1..=100_000)
-                    .map(small)?,
-                max_request_bytes: options
-                    .number("rpc-ws-max-frame-size", 1_048_576_u64, 1024..=1 << 30)
-                    .map(small)?,
+                max_active_connections: size(options, "rpc-ws-max-active-connections", 80, 1..=100_000),
+                max_request_bytes: size(options, "rpc-ws-max-frame-size", 1_048_576, 1024..=1 << 30),
                 max_batch_size: 0,
                 jwt_public_key_file: jwt(
                     options,
-                    base,
                     "rpc-ws-authentication-enabled",
                     "rpc-ws-authentication-jwt-public-key-file",
-                )?,
+                ),
             },
             socket: RpcSocket {
-                enabled: options.flag("rpc-socket-enabled", false)?,
-                path: path(options, "rpc-socket-path")?.unwrap_or_else(|| in_data("rpc.sock")),
-                apis: apis(options, "rpc-socket-api", &Api::ALL.map(|(_, api)| api))?,
+                enabled: options.flag("rpc-socket-enabled", false),
+                path: options.path("rpc-socket-path").unwrap_or_else(|| in_data("rpc.sock")),
+                apis: apis(options, "rpc-socket-api", &Api::ALL.map(|(_, api)| api)),
             },
             host_allowlist: options
-                .list("host-allowlist", "host names", |text| (!text.is_empty()).then(|| text.to_owned()))?
+                .list("host-allowlist", "host names", |text| (!text.is_empty()).then(|| text.to_owned()))
                 .unwrap_or_else(|| vec!["localhost".to_owned(), "127.0.0.1".to_owned()]),
-            rpc_max_logs_range: options.number("rpc-max-logs-range", 5000, 0..=u64::MAX)?,
-            rpc_gas_cap: options.number("rpc-gas-cap", 0, 0..=u64::MAX)?,
+            rpc_max_logs_range: options.number("rpc-max-logs-range", 5000, 0..=u64::MAX),
+            rpc_gas_cap: options.number("rpc-gas-cap", 0, 0..=u64::MAX),
             pool: PoolSettings {
-                max_size: optional(options.number("tx-pool-max-size", 0_u64, 1..=100_000_000)?),
+                max_size: optional(options.number("tx-pool-max-size", 0_u64, 1..=100_000_000)),
                 max_by_sender: optional(options.number(
                     "tx-pool-max-future-by-sender",
                     0_u64,
                     1..=100_000_000,
-                )?),
-                price_bump_percent: options.number("tx-pool-price-bump", 10, 0..=1000)?,
+                )),
+                price_bump_percent: options.number("tx-pool-price-bump", 10, 0..=1000),
             },
-            replay_protection: options.flag("strict-tx-replay-protection-enabled", true)?,
+            replay_protection: options.flag("strict-tx-replay-protection-enabled", true),
             permissions: PermissionFiles {
                 nodes: permissions_file(
                     options,
                     "permissions-nodes-config-file-enabled",
                     "permissions-nodes-config-file",
-                )?,
+                ),
                 accounts: permissions_file(
                     options,
                     "permissions-accounts-config-file-enabled",
                     "permissions-accounts-config-file",
-                )?,
-            },
-            metrics: Metrics {
-                enabled: options.flag("metrics-enabled", false)?,
-                listen: SocketAddr::new(
-                    address(options, "metrics-host", Ipv4Addr::LOCALHOST)?,
-                    options.number("metrics-port", 9545, 0..=u16::MAX)?,
                 ),
             },
+            metrics: Metrics {
+                enabled: options.flag("metrics-enabled", false),
+                listen: SocketAddr::new(
+                    address(options, "metrics-host", Ipv4Addr::LOCALHOST),
+                    options.number("metrics-port", 9545, 0..=u16::MAX),
+                ),
+            },
+            pid_path: options.path("pid-path"),
+            ineffective: Vec::new(),
             data_path,
             genesis_file,
         };
         let max_batch_size = settings.http.max_batch_size;
-        Ok(Self { ws: RpcServer { max_batch_size, ..settings.ws }, ..settings })
+        Self { ws: RpcServer { max_batch_size, ..settings.ws }, ..settings }
     }
 }
 
-fn history(options: &mut Options<'_>) -> Result<StateHistory, SettingsFault> {
+fn history(options: &mut Options<'_>) -> StateHistory {
     let archive = options.parsed("data-storage-format", "FOREST or BONSAI", |text| {
         match text.to_ascii_uppercase().as_str() {
             "FOREST" => Some(true),
             "BONSAI" => Some(false),
             _ => None,
         }
-    })?;
-    let blocks = options.number("bonsai-historical-block-limit", 512, 1..=u64::MAX)?;
-    Ok(if archive == Some(true) { StateHistory::Archive } else { StateHistory::Blocks(blocks) })
+    });
+    let blocks = options.number("bonsai-historical-block-limit", 512, 1..=u64::MAX);
+    if archive == Some(true) { StateHistory::Archive } else { StateHistory::Blocks(blocks) }
 }
 
-fn address(options: &mut Options<'_>, key: &'static str, default: Ipv4Addr) -> Result<IpAddr, SettingsFault> {
+fn address(options: &mut Options<'_>, key: &'static str, default: Ipv4Addr) -> IpAddr {
     let parse = |text: &str| match text {
         "localhost" => Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
         text => text.parse().ok(),
     };
-    Ok(options.parsed(key, "an IP address of this machine", parse)?.unwrap_or(default.into()))
+    options.parsed(key, "an IP address of this machine", parse).unwrap_or(default.into())
 }
 
 /// An address without brackets, or what may stand in an enode URL.
@@ -437,12 +483,14 @@ fn host(text: &str) -> Option<Host> {
     text.parse::<IpAddr>().map(Host::Ip).ok().or_else(|| text.parse().ok())
 }
 
-fn apis(options: &mut Options<'_>, key: &'static str, default: &[Api]) -> Result<Vec<Api>, SettingsFault> {
+fn apis(options: &mut Options<'_>, key: &'static str, default: &[Api]) -> Vec<Api> {
     let names = "ADMIN, DEBUG, ETH, IBFT, NET, QBFT, TXPOOL and WEB3";
-    let mut apis = options.list(key, names, Api::parse)?.unwrap_or_else(|| default.to_vec());
+    let others = |text: &str| OTHER_APIS.iter().any(|name| name.eq_ignore_ascii_case(text));
+    let without = (others, "groups of Besu's that this list names besides have no methods here");
+    let mut apis = options.list_without(key, names, Api::parse, without).unwrap_or_else(|| default.to_vec());
     apis.sort_unstable();
     apis.dedup();
-    Ok(apis)
+    apis
 }
 
 /// What a browser sends as `Origin` (RFC 6454 section 6.1), or the words for any and none.
@@ -458,22 +506,34 @@ fn origin(text: &str) -> Option<String> {
     }
 }
 
-fn jwt(
-    options: &mut Options<'_>,
-    base: &Path,
-    enabled: &'static str,
-    key: &'static str,
-) -> Result<Option<PathBuf>, SettingsFault> {
-    let file = options.text(key)?.map(|text| base.join(text));
-    if !options.flag(enabled, false)? {
-        return Ok(None);
+fn jwt(options: &mut Options<'_>, enabled: &'static str, key: &'static str) -> Option<PathBuf> {
+    let file = options.path(key);
+    if !options.flag(enabled, false) {
+        return None;
     }
-    match file {
-        Some(file) => Ok(Some(file)),
-        None => {
-            Err(SettingsFault::Missing { key, why: "authentication is on, and tokens are checked with it" })
-        }
+    if file.is_none() {
+        options.fault(SettingsFault::Missing {
+            key,
+            why: "authentication is on, and tokens are checked with it",
+        });
     }
+    file
+}
+
+/// A number of things or bytes, within these bounds.
+fn size(options: &mut Options<'_>, key: &'static str, default: u64, bounds: RangeInclusive<u64>) -> usize {
+    small(options.number(key, default, bounds))
+}
+
+/// The text of a configuration file.
+fn contents(path: &Path) -> Result<String, SettingsFault> {
+    let mut text = String::new();
+    let file = fs::File::open(path).map_err(SettingsFault::Io)?;
+    file.take(LARGEST_FILE + 1).read_to_string(&mut text).map_err(SettingsFault::Io)?;
+    if text.len() as u64 > LARGEST_FILE {
+        return Err(SettingsFault::Large { largest: LARGEST_FILE });
+    }
+    Ok(text)
 }
 
 /// Zero stands for an option that is not set, which none of these take as a value.

@@ -4,6 +4,7 @@ mod devnet;
 mod export;
 mod import;
 mod init;
+mod options;
 mod run;
 
 use std::path::Path;
@@ -42,8 +43,7 @@ impl Chain {
     /// The level of log lines that a node's configuration asks for.
     pub(super) fn log_filter(&self) -> Option<String> {
         match self {
-            // What is wrong with the file is said when it is read again.
-            Self::Run(command) => Settings::read(&command.configuration()).ok()?.logging,
+            Self::Run(command) => command.log_filter(),
             _ => None,
         }
     }
