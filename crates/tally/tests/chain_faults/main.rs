@@ -8,6 +8,7 @@ mod client;
 mod disk;
 mod kill;
 mod load;
+mod options;
 mod refusals;
 #[path = "../common/said.rs"]
 mod said;

@@ -188,12 +188,24 @@ impl Node {
         assert!(freed.success());
     }
 
-    fn spawn_as(mut program: Command, directory: PathBuf) -> Self {
+    /// Starts the process with these options in place of its directory.
+    pub(crate) fn spawn_with(directory: PathBuf, options: &[&str], variables: &[(&str, &str)]) -> Self {
+        let mut program = tally();
+        program.envs(variables.iter().copied());
+        Self::run(program, directory, options)
+    }
+
+    fn spawn_as(program: Command, directory: PathBuf) -> Self {
+        let argument = directory.to_str().unwrap().to_owned();
+        Self::run(program, directory, &[&argument])
+    }
+
+    fn run(mut program: Command, directory: PathBuf, arguments: &[&str]) -> Self {
         let log = OpenOptions::new().create(true).append(true).open(log_file(&directory)).unwrap();
         // It ends when this process does, in whatever way.
         let mut child = program
             .args(["--log", "info", "chain", "run", "--until-input-ends"])
-            .arg(&directory)
+            .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(log)

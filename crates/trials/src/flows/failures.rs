@@ -95,6 +95,12 @@ impl Books {
             FlowError::OutsideTimeWindow { .. } => {
                 skewed && matches!(about, About::Deliver { .. } | About::Redeem { .. })
             }
+            // A window that has not begun by the notary's clock is no refusal: it is asked again later.
+            FlowError::Unknown { reason, .. } => {
+                skewed
+                    && matches!(about, About::Deliver { .. } | About::Redeem { .. })
+                    && reason.contains("it is asked again")
+            }
             FlowError::Refused { .. } => matches!(about, About::Settle { .. } | About::Redeem { .. }),
             FlowError::Counterparty { kind, reason, .. } => match about {
                 About::Deliver { .. } | About::Redeem { .. } => {
