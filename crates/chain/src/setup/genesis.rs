@@ -67,7 +67,7 @@ pub fn genesis_json(plan: &GenesisPlan) -> String {
         "difficulty": "0x1",
         "mixHash": MIX_HASH,
         "coinbase": Address::ZERO,
-        // The same first block for whoever takes another default.
+        // Without it the first block would have 1 gwei, `zeroBaseFee` or not.
         "baseFeePerGas": "0x0",
         "extraData": hex::encode_prefixed(extra_data),
         "alloc": alloc,
