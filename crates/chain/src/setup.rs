@@ -11,7 +11,7 @@ mod nearest;
 mod options;
 mod settings;
 
-pub use genesis::{GenesisPlan, genesis_json};
+pub use genesis::{GenesisPlan, NewestFork, genesis_json};
 pub use init::{Account, Init, InitError, Made, MadeNode, Plan, init};
 pub use options::{SettingsError, SettingsFault};
 pub use settings::{
