@@ -9,6 +9,8 @@ const answer = JSON.parse(
       language: "Solidity",
       sources: { "Token.sol": { content: source } },
       settings: {
+        // The fork of networks that `tally chain init` makes; solc's own default may be newer.
+        evmVersion: "prague",
         optimizer: { enabled: true, runs: 200 },
         outputSelection: { "*": { "*": ["abi", "evm.bytecode.object"] } },
       },

@@ -12,7 +12,7 @@ mod nearest;
 mod options;
 mod settings;
 
-pub use genesis::{GenesisPlan, genesis_json};
+pub use genesis::{GenesisPlan, NewestFork, genesis_json};
 pub use init::{Account, Init, InitError, Made, MadeNode, Plan, init};
 pub use options::{Ineffective, Place, SettingsError, SettingsFault, SettingsFaults};
 pub use settings::{

@@ -19,7 +19,7 @@ use tally_state::{Account, AccountChange, Changes};
 
 pub use bft::{BftOptions, BftTransition, ValidatorSelection};
 
-use crate::schedule::{Fork, Schedule};
+use crate::schedule::{Fork, INITIAL_BASE_FEE, Schedule};
 pub(crate) use json::Object;
 
 /// Why a genesis file was refused.
@@ -81,7 +81,7 @@ pub struct Genesis {
     pub coinbase: Address,
     /// `parentHash`
     pub parent_hash: B256,
-    /// `baseFeePerGas`, in wei.
+    /// `baseFeePerGas`, in wei: the base fee of the first block.
     pub base_fee_per_gas: Option<u64>,
     /// `excessBlobGas`
     pub excess_blob_gas: Option<u64>,
@@ -160,10 +160,12 @@ impl Genesis {
 
     /// The header of the first block, over the state with this root.
     ///
-    /// The fields that forks added are there when the fork holds for block 0.
+    /// The fields that forks added are there when the fork holds for block 0 and the header has a base fee, behind which
+    /// they stand (Besu, `BlockHeader.writeTo`).
     pub fn header(&self, schedule: &Schedule, state_root: B256) -> Header {
-        let active = |fork| schedule.is_active(fork, self.number, self.timestamp);
-        let london = active(Fork::London);
+        let base_fee_per_gas = self.first_base_fee(schedule);
+        let active =
+            |fork| base_fee_per_gas.is_some() && schedule.is_active(fork, self.number, self.timestamp);
         let cancun = active(Fork::Cancun);
         let amsterdam = active(Fork::Amsterdam);
         Header {
@@ -180,7 +182,7 @@ impl Genesis {
             extra_data: self.extra_data.clone(),
             mix_hash: self.mix_hash,
             nonce: self.nonce,
-            base_fee_per_gas: london.then(|| self.base_fee_per_gas.unwrap_or(schedule.initial_base_fee())),
+            base_fee_per_gas,
             withdrawals_root: active(Fork::Shanghai).then_some(EMPTY_WITHDRAWALS),
             blob_gas_used: cancun.then(|| self.blob_gas_used.unwrap_or(0)),
             excess_blob_gas: cancun.then(|| self.excess_blob_gas.unwrap_or(0)),
@@ -190,6 +192,21 @@ impl Genesis {
             slot_number: amsterdam.then_some(0),
             ..Header::default()
         }
+    }
+
+    /// The base fee of the first block, in wei. `zeroBaseFee` does not count here: it is for the blocks after.
+    ///
+    /// Where validators seal as Besu has it (`GenesisConfig.getGenesisBaseFeePerGas`): what the file says, London or not,
+    /// else 1 gwei if the file itself has `londonBlock` at 0. Elsewhere as geth has it: since London, 1 gwei by default.
+    fn first_base_fee(&self, schedule: &Schedule) -> Option<u64> {
+        let default = if schedule.sealed {
+            schedule.has_from_the_start(Fork::London)
+        } else if schedule.is_active(Fork::London, self.number, self.timestamp) {
+            true
+        } else {
+            return None;
+        };
+        self.base_fee_per_gas.or(default.then_some(INITIAL_BASE_FEE))
     }
 
     /// The state before block 1, as changes of the empty state.

@@ -18,7 +18,7 @@ pub use networks::UnknownNetwork;
 use crate::genesis::{Consensus, Genesis, GenesisError, Object};
 
 /// The base fee of the first block with one, unless the genesis file says otherwise (EIP-1559), in wei.
-const INITIAL_BASE_FEE: u64 = 1_000_000_000;
+pub(crate) const INITIAL_BASE_FEE: u64 = 1_000_000_000;
 
 /// When a fork begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,8 @@ pub struct Schedule {
     /// Whether blocks are sealed by known validators (QBFT, IBFT 2.0): difficulty is then one, there
     /// are no ommers, and forks after London come by time without a merge.
     pub sealed: bool,
-    /// `zeroBaseFee`: the base fee is always zero.
+    /// `zeroBaseFee`: the base fee of a block that this node builds is zero. The first block has its own, and blocks of
+    /// before the network became free have the market's.
     pub zero_base_fee: bool,
     /// `contractSizeLimit`: bytes of code that a contract may have, in place of the fork's own limit.
     pub contract_size_limit: Option<usize>,
@@ -276,9 +277,9 @@ impl Schedule {
         }
     }
 
-    /// The base fee of the first block that has one, in wei.
-    pub fn initial_base_fee(&self) -> u64 {
-        if self.zero_base_fee { 0 } else { INITIAL_BASE_FEE }
+    /// Whether the configuration has `fork` itself begin with block 0, and not only one that builds on it.
+    pub(crate) fn has_from_the_start(&self, fork: Fork) -> bool {
+        self.activations[fork.index()] == Activation::Block(0)
     }
 
     /// When each fork begins that the configuration names: its name, and a block number or a time.

@@ -14,7 +14,7 @@
 //! ```
 
 use super::directory::{Draft, DraftError};
-use super::genesis::{GenesisPlan, genesis_json};
+use super::genesis::{GenesisPlan, NewestFork, genesis_json};
 use alloy_primitives::{Address, U256, hex};
 use std::fs;
 use std::io;
@@ -36,6 +36,8 @@ pub struct Plan {
     pub followers: usize,
     /// The protocol of the validators.
     pub protocol: Protocol,
+    /// The newest fork in force, from the first block on.
+    pub fork: NewestFork,
     /// The identifier of the chain and of the network.
     pub chain_id: u64,
     /// The least time between two blocks, in seconds.
@@ -70,6 +72,7 @@ impl Plan {
             validators: 4,
             followers: 0,
             protocol: Protocol::QBFT,
+            fork: NewestFork::default(),
             chain_id: 1337,
             block_period_seconds: 2,
             epoch_length: 30_000,
@@ -101,6 +104,10 @@ pub struct Init {
 pub struct Made {
     /// The genesis file.
     pub genesis_file: PathBuf,
+    /// The newest fork in force.
+    pub fork: NewestFork,
+    /// The gas limit of a block.
+    pub gas_limit: u64,
     /// The nodes, validators first.
     pub nodes: Vec<MadeNode>,
     /// The accounts that have money.
@@ -205,6 +212,8 @@ impl Init {
         };
         Made {
             genesis_file: directory.join("genesis.json"),
+            fork: self.plan.fork,
+            gas_limit: self.plan.gas_limit,
             nodes: self.nodes.iter().enumerate().map(node).collect(),
             accounts: self.accounts.iter().map(account).collect(),
             password_file: directory.join("keystore").join("password"),
@@ -254,6 +263,7 @@ impl Init {
         let plan = &self.plan;
         genesis_json(&GenesisPlan {
             protocol: plan.protocol,
+            fork: plan.fork,
             chain_id: plan.chain_id,
             block_period_seconds: plan.block_period_seconds,
             epoch_length: plan.epoch_length,

@@ -146,6 +146,38 @@ fn sealed_headers_are_checked_by_the_host() {
     assert!(validate_header(&schedule, &work, &parent, hash, &Sealing::Validators(take)).is_err());
 }
 
+/// A chain becomes free when `zeroBaseFee` is added to its file: its older blocks have the market's price, as Besu
+/// allows (`BaseFeeMarketBlockHeaderGasPriceValidationRule`). Nobody may choose any other.
+#[test]
+fn a_free_network_takes_the_prices_of_its_past_and_no_other() {
+    let mut schedule = Schedule::named("London").unwrap();
+    schedule.sealed = true;
+    schedule.zero_base_fee = true;
+    let check = |base_fee: u64, gas_used: u64, found: u64| {
+        let parent = Header { base_fee_per_gas: Some(base_fee), difficulty: U256::ONE, gas_used, ..parent() };
+        let header = Header {
+            parent_hash: parent.hash_slow(),
+            number: 10,
+            timestamp: parent.timestamp + 1,
+            difficulty: U256::ONE,
+            gas_limit: parent.gas_limit,
+            base_fee_per_gas: Some(found),
+            ..Header::default()
+        };
+        let take: &SealCheck<'_> = &|_, _| Ok(());
+        validate_header(&schedule, &header, &parent, parent.hash_slow(), &Sealing::Validators(take)).is_ok()
+    };
+    let full = parent().gas_limit;
+    assert!(check(1_000_000_000, 0, 0), "free from the block after genesis on");
+    assert!(check(1_000_000_000, 0, 875_000_000) && check(1_000_000_000, full, 1_125_000_000));
+    assert!(check(0, full, 1), "what Besu did before it had zeroBaseFee (its issue 4218)");
+    assert!(check(0, 0, 0) && check(0, full, 0));
+    for found in [1, 874_999_999, 1_000_000_000, u64::MAX] {
+        assert!(!check(1_000_000_000, 0, found), "{found}");
+    }
+    assert!(!check(0, 0, 1) && !check(0, full, 2));
+}
+
 /// Everything in a header that only a beacon chain can know has one value where validators seal: nobody may choose it.
 #[test]
 fn sealed_headers_have_nothing_of_a_beacon_chain() {

@@ -5,6 +5,7 @@ use alloy_consensus::constants::{EMPTY_OMMER_ROOT_HASH, EMPTY_WITHDRAWALS};
 use alloy_eips::eip4844::DATA_GAS_PER_BLOB;
 use alloy_primitives::{B64, B256, U256};
 
+use super::base_fee::may_have_base_fee;
 use super::{Block, BlockError, DAO_EXTRA_DATA, next_base_fee, next_difficulty, next_excess_blob_gas};
 use crate::execute::Executed;
 use crate::schedule::{Fork, Schedule};
@@ -74,8 +75,8 @@ pub fn validate_header(
             check(header, parent).map_err(BlockError::Seal)?;
         }
     }
-    let expected = next_base_fee(schedule, parent, header.timestamp);
-    if header.base_fee_per_gas != expected {
+    if !may_have_base_fee(schedule, parent, header.timestamp, header.base_fee_per_gas) {
+        let expected = next_base_fee(schedule, parent, header.timestamp);
         return Err(BlockError::BaseFee { expected, found: header.base_fee_per_gas });
     }
     fork_fields(schedule, header, parent)?;
@@ -105,8 +106,8 @@ fn without_beacon_chain(header: &Header) -> Result<(), BlockError> {
 fn gas_limit(schedule: &Schedule, header: &Header, parent: &Header) -> Result<(), BlockError> {
     let error = BlockError::GasLimit { parent: parent.gas_limit, found: header.gas_limit };
     // EIP-1559: the target doubles into the limit at London.
-    let doubles = parent.base_fee_per_gas.is_none()
-        && schedule.is_active(Fork::London, header.number, header.timestamp);
+    let doubles = schedule.is_active(Fork::London, header.number, header.timestamp)
+        && !schedule.is_active(Fork::London, parent.number, parent.timestamp);
     let before = if doubles { parent.gas_limit.saturating_mul(2) } else { parent.gas_limit };
     if header.gas_limit.abs_diff(before) >= before / GAS_LIMIT_BOUND_DIVISOR && header.gas_limit != before {
         return Err(error);

@@ -76,13 +76,53 @@ fn forks_add_their_fields_to_the_first_header() {
     let london = file(r#"{"chainId":1,"londonBlock":0}"#);
     assert_eq!(london.base_fee_per_gas, Some(1_000_000_000));
     assert_eq!(london.withdrawals_root, None);
-    let free = file(r#"{"chainId":1,"londonBlock":0,"zeroBaseFee":true,"qbft":{}}"#);
-    assert_eq!(free.base_fee_per_gas, Some(0));
     let prague = file(r#"{"londonBlock":0,"terminalTotalDifficulty":0,"pragueTime":0}"#);
     assert_eq!(prague.withdrawals_root, Some(EMPTY_WITHDRAWALS));
     assert_eq!((prague.blob_gas_used, prague.excess_blob_gas), (Some(0), Some(0)));
     assert_eq!(prague.requests_hash, Some(EMPTY_REQUESTS_HASH));
     assert_eq!(prague.block_access_list_hash, None);
+}
+
+/// Besu's `GenesisConfig.getGenesisBaseFeePerGas`: the file's own value, else 1 gwei if `londonBlock` is 0, else none, and
+/// then none of the fields after it (`BlockHeader.writeTo`). `zeroBaseFee` is for the blocks after (`ZeroBaseFeeMarket`).
+#[test]
+fn the_first_header_of_a_network_of_validators_has_the_base_fee_that_besu_gives_it() {
+    let file = |config: &str, fee: &str| {
+        let text =
+            format!(r#"{{"config":{{"qbft":{{}},{config}}},"gasLimit":"0x1000000",{fee}"difficulty":1}}"#);
+        let genesis = Genesis::parse(&text).unwrap();
+        let schedule = genesis.schedule().unwrap();
+        (genesis.header(&schedule, B256::ZERO), schedule)
+    };
+    let gwei = Some(1_000_000_000);
+    let zero = r#""baseFeePerGas":"0x0","#;
+    let seven = r#""baseFeePerGas":"0x7","#;
+    for (config, fee, expected) in [
+        (r#""londonBlock":0"#, "", gwei),
+        (r#""londonBlock":0,"zeroBaseFee":true"#, "", gwei),
+        (r#""londonBlock":0,"zeroBaseFee":true"#, zero, Some(0)),
+        (r#""londonBlock":0,"zeroBaseFee":true"#, seven, Some(7)),
+        (r#""londonBlock":1,"zeroBaseFee":true"#, "", None),
+        (r#""londonBlock":1,"zeroBaseFee":true"#, seven, Some(7)),
+        (r#""shanghaiTime":0,"zeroBaseFee":true"#, "", None),
+        (r#""londonBlock":0,"shanghaiTime":0,"zeroBaseFee":true"#, "", gwei),
+    ] {
+        let (header, schedule) = file(config, fee);
+        assert_eq!(header.base_fee_per_gas, expected, "{config} {fee}");
+        // Every block after the first is free.
+        let next = crate::block::next_base_fee(&schedule, &header, 1);
+        assert!(!schedule.zero_base_fee || next == Some(0), "{config} {fee}: {next:?}");
+    }
+    // Without a base fee the header ends after the nonce, whatever later forks would add.
+    let (header, _) = file(r#""pragueTime":0,"zeroBaseFee":true"#, "");
+    let (berlin, _) = file(r#""berlinBlock":0"#, "");
+    assert_eq!(header.hash_slow(), berlin.hash_slow());
+    let (prague, _) = file(r#""londonBlock":0,"pragueTime":0,"zeroBaseFee":true"#, "");
+    assert_eq!(prague.requests_hash, Some(EMPTY_REQUESTS_HASH));
+    // `zeroBaseFee` changes nothing about the first block.
+    let (free, _) = file(r#""londonBlock":0,"zeroBaseFee":true"#, "");
+    let (paid, _) = file(r#""londonBlock":0"#, "");
+    assert_eq!(free.hash_slow(), paid.hash_slow());
 }
 
 #[test]

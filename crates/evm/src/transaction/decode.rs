@@ -30,18 +30,24 @@ pub fn decode(bytes: &[u8]) -> Result<Transaction> {
     match decode_any_price(bytes)? {
         (transaction, None) => Ok(transaction),
         // Well formed, but no type here holds the price, and nobody could pay it.
+        (Transaction::Eip1559(_), Some(_)) => {
+            Err(TransactionError::malformed(Field::MaxFeePerGas, Malformed::Overflow))
+        }
         (_, Some(_)) => Err(TransactionError::malformed(Field::GasPrice, Malformed::Overflow)),
     }
 }
 
-/// As [`decode`], but takes a legacy transaction whose gas price is above 128 bits too: its price is
-/// then given as `u128::MAX`, and the hash that was signed beside it.
+/// As [`decode`], but takes a transaction of the types 0, 1 and 2 whose gas price is above 128 bits too: its price is then
+/// given as `u128::MAX`, and the hash that was signed beside it.
+///
+/// # Errors
+/// As [`decode`], and [`TransactionError::GasPriceProduct`] for a price that times the gas limit is above 256 bits.
 pub(crate) fn decode_any_price(bytes: &[u8]) -> Result<(Transaction, Option<B256>)> {
     let mut rest = bytes;
     let decoded = match bytes.first() {
         None => return Err(TransactionError::malformed(Field::Transaction, Malformed::TooShort)),
         Some(0xc0..) => legacy(&mut rest, bytes)?,
-        Some(kind) => (typed(*kind, &mut rest, bytes)?, None),
+        Some(kind) => typed(*kind, &mut rest, bytes)?,
     };
     if rest.is_empty() {
         Ok(decoded)
@@ -265,12 +271,13 @@ fn legacy(bytes: &mut &[u8], all: &[u8]) -> Result<(Transaction, Option<B256>)> 
     let mut transaction = TxLegacy {
         chain_id: None,
         nonce,
-        gas_price: u128::try_from(price).unwrap_or(u128::MAX),
+        gas_price: price.saturating_to(),
         gas_limit: fields.small(Field::GasLimit)?,
         to: fields.kind()?,
         value: fields.number(Field::Value)?,
         input: fields.data()?,
     };
+    affordable(price, transaction.gas_limit)?;
     let signed_part = own_bytes(payload, fields.rest);
     let v = fields.number(Field::V)?;
     let (r, s) = fields.scalars()?;
@@ -288,8 +295,7 @@ fn legacy(bytes: &mut &[u8], all: &[u8]) -> Result<(Transaction, Option<B256>)> 
         _ => return Err(TransactionError::InvalidChainId),
     };
     let hash = keccak256(own_bytes(all, bytes));
-    let signing_hash =
-        (price > U256::from(u128::MAX)).then(|| legacy_signing_hash(signed_part, transaction.chain_id));
+    let signing_hash = is_wide(price).then(|| legacy_signing_hash(signed_part, transaction.chain_id));
     Ok((Signed::new_unchecked(transaction, Signature::new(r, s, odd), hash).into(), signing_hash))
 }
 
@@ -301,45 +307,79 @@ fn legacy_signing_hash(fields: &[u8], chain_id: Option<u64>) -> B256 {
         0_u8.encode(&mut payload);
         0_u8.encode(&mut payload);
     }
-    let mut list = Vec::with_capacity(payload.len() + 9);
-    Header { list: true, payload_length: payload.len() }.encode(&mut list);
-    list.extend_from_slice(&payload);
+    list_hash(None, &payload)
+}
+
+/// keccak-256 of a list of these encoded fields, behind the transaction's type if it has one (EIP-2718).
+fn list_hash(kind: Option<u8>, fields: &[u8]) -> B256 {
+    let mut list = Vec::with_capacity(fields.len() + 10);
+    list.extend(kind);
+    Header { list: true, payload_length: fields.len() }.encode(&mut list);
+    list.extend_from_slice(fields);
     keccak256(list)
 }
 
-fn typed(kind: u8, bytes: &mut &[u8], all: &[u8]) -> Result<Transaction> {
+/// Whether the library's types cannot hold the price, in wei.
+fn is_wide(price: U256) -> bool {
+    price > U256::from(u128::MAX)
+}
+
+/// Whether gas at this price, in wei, can cost what a balance holds: 256 bits.
+fn affordable(price: U256, gas_limit: u64) -> Result<()> {
+    match price.checked_mul(U256::from(gas_limit)) {
+        Some(_) => Ok(()),
+        None => Err(TransactionError::GasPriceProduct),
+    }
+}
+
+fn typed(kind: u8, bytes: &mut &[u8], all: &[u8]) -> Result<(Transaction, Option<B256>)> {
     if !(1..=4).contains(&kind) {
         return Err(TransactionError::TypeNotSupported(kind));
     }
     *bytes = &bytes[1..];
     let mut fields = Fields::open(bytes, Field::Transaction)?;
+    let payload = fields.rest;
+    let mut signing_hash = None;
     let hash = || keccak256(own_bytes(all, bytes));
-    Ok(match kind {
+    let transaction = match kind {
         1 => {
+            let (chain_id, nonce) = (fields.chain_id()?, fields.small(Field::Nonce)?);
+            let price = fields.number(Field::GasPrice)?;
             let transaction = TxEip2930 {
-                chain_id: fields.chain_id()?,
-                nonce: fields.small(Field::Nonce)?,
-                gas_price: fields.small(Field::GasPrice)?,
+                chain_id,
+                nonce,
+                gas_price: price.saturating_to(),
                 gas_limit: fields.small(Field::GasLimit)?,
                 to: fields.kind()?,
                 value: fields.number(Field::Value)?,
                 input: fields.data()?,
                 access_list: fields.access_list()?,
             };
+            affordable(price, transaction.gas_limit)?;
+            signing_hash = is_wide(price).then(|| list_hash(Some(kind), own_bytes(payload, fields.rest)));
             Signed::new_unchecked(transaction, fields.signature()?, hash()).into()
         }
         2 => {
+            let (chain_id, nonce) = (fields.chain_id()?, fields.small(Field::Nonce)?);
+            let tip = fields.number(Field::MaxPriorityFeePerGas)?;
+            let price = fields.number(Field::MaxFeePerGas)?;
             let transaction = TxEip1559 {
-                chain_id: fields.chain_id()?,
-                nonce: fields.small(Field::Nonce)?,
-                max_priority_fee_per_gas: fields.small(Field::MaxPriorityFeePerGas)?,
-                max_fee_per_gas: fields.small(Field::MaxFeePerGas)?,
+                chain_id,
+                nonce,
+                max_priority_fee_per_gas: tip.saturating_to(),
+                max_fee_per_gas: price.saturating_to(),
                 gas_limit: fields.small(Field::GasLimit)?,
                 to: fields.kind()?,
                 value: fields.number(Field::Value)?,
                 input: fields.data()?,
                 access_list: fields.access_list()?,
             };
+            // Both are given as the same number when both are wide.
+            if is_wide(tip) && tip > price {
+                return Err(TransactionError::TipAboveFeeCap);
+            }
+            affordable(price, transaction.gas_limit)?;
+            signing_hash = is_wide(price).then(|| list_hash(Some(kind), own_bytes(payload, fields.rest)));
             Signed::new_unchecked(transaction, fields.signature()?, hash()).into()
         }
         3 => Transaction::Eip4844({
@@ -361,7 +401,8 @@ fn typed(kind: u8, bytes: &mut &[u8], all: &[u8]) -> Result<Transaction> {
             };
             Signed::new_unchecked(transaction, fields.signature()?, hash()).into()
         }
-    })
+    };
+    Ok((transaction, signing_hash))
 }
 
 fn blob_fields(fields: &mut Fields<'_>) -> Result<TxEip4844> {

@@ -121,6 +121,9 @@ pub enum TransactionError {
     /// The nonce is the largest there is, so that no later one could follow (EIP-2681).
     #[error("nonce has max value")]
     NonceMax,
+    /// The gas limit times the price is above 256 bits, more than a balance holds.
+    #[error("gas limit times gas price is above 256 bits")]
+    GasPriceProduct,
     /// The tip is above the whole fee.
     #[error("max priority fee per gas higher than max fee per gas")]
     TipAboveFeeCap,
@@ -229,6 +232,7 @@ impl TransactionError {
             Self::InvalidSignature | Self::ProtectedTooEarly => "TransactionException.INVALID_SIGNATURE_VRS",
             Self::Unrecoverable => "TransactionException.EC_RECOVERY_FAIL",
             Self::NonceMax => "TransactionException.NONCE_IS_MAX",
+            Self::GasPriceProduct => "TransactionException.GASLIMIT_PRICE_PRODUCT_OVERFLOW",
             Self::TipAboveFeeCap => "TransactionException.PRIORITY_GREATER_THAN_MAX_FEE_PER_GAS",
             Self::IntrinsicGas { .. } => "TransactionException.INTRINSIC_GAS_TOO_LOW",
             Self::FloorGas { .. } => "TransactionException.INTRINSIC_GAS_BELOW_FLOOR_GAS_COST",

@@ -1,6 +1,7 @@
 use alloy_consensus::{SignableTransaction, TxEip1559, TxEip2930, TxEip7702, TxLegacy};
 use alloy_eips::eip7702::{Authorization, SignedAuthorization};
 use alloy_primitives::{Address, B256, Bytes, Signature, U256, bytes};
+use alloy_rlp::Encodable;
 use secp256k1::{Message, SECP256K1, SecretKey};
 
 use super::*;
@@ -196,4 +197,63 @@ fn a_price_above_128_bits_is_refused_as_such() {
         decode(&bytes!("c0")),
         Err(TransactionError::Malformed { problem: Malformed::TooFewFields, .. })
     ));
+}
+
+/// As `TransactionWithGasLimitxPriceOverflow` and `GasLimitPriceProductOverflowtMinusOne` of the Ethereum tests.
+#[test]
+fn a_price_counts_up_to_where_gas_costs_more_than_256_bits() {
+    let transaction = |kind: u8, gas_limit: u64, tip: U256, price: U256| {
+        let mut fields = Vec::new();
+        if kind > 0 {
+            1_u64.encode(&mut fields);
+        }
+        7_u64.encode(&mut fields);
+        if kind == 2 {
+            tip.encode(&mut fields);
+        }
+        price.encode(&mut fields);
+        gas_limit.encode(&mut fields);
+        Address::repeat_byte(3).encode(&mut fields);
+        U256::ZERO.encode(&mut fields);
+        fields.extend([0x80]);
+        if kind > 0 {
+            fields.extend([0xc0]);
+        }
+        let list = |fields: &[u8]| {
+            let mut bytes = if kind > 0 { vec![kind] } else { Vec::new() };
+            alloy_rlp::Header { list: true, payload_length: fields.len() }.encode(&mut bytes);
+            bytes.extend_from_slice(fields);
+            bytes
+        };
+        let signature = sign(alloy_primitives::keccak256(list(&fields)), 5);
+        (u64::from(signature.v()) + if kind == 0 { 27 } else { 0 }).encode(&mut fields);
+        signature.r().encode(&mut fields);
+        signature.s().encode(&mut fields);
+        list(&fields)
+    };
+    let gas = 1 << 20;
+    // The largest price at which as much gas is below 2^256.
+    let most = U256::MAX >> 20;
+    for kind in [0, 1, 2] {
+        let bytes = transaction(kind, gas, most, most);
+        let (taken, hash) = decode_any_price(&bytes).unwrap();
+        let recovered = recover_from(taken.into(), hash.unwrap()).unwrap();
+        assert_eq!(recovered.sender(), address(5), "type {kind}");
+        assert_eq!(recovered.hash(), alloy_primitives::keccak256(&bytes));
+        let field = if kind == 2 { Field::MaxFeePerGas } else { Field::GasPrice };
+        assert_eq!(
+            decode(&bytes),
+            Err(TransactionError::Malformed { field, problem: Malformed::Overflow }),
+            "nobody can pay it"
+        );
+        for (gas, price) in [(gas, most + U256::ONE), (gas + 1, most), (2, U256::MAX)] {
+            let refused = decode_any_price(&transaction(kind, gas, U256::ONE, price));
+            assert_eq!(refused, Err(TransactionError::GasPriceProduct), "type {kind}");
+        }
+        let (_, narrow) =
+            decode_any_price(&transaction(kind, u64::MAX, U256::ONE, U256::from(u128::MAX))).unwrap();
+        assert_eq!(narrow, None);
+    }
+    let tip = transaction(2, gas, most, most - U256::ONE);
+    assert_eq!(decode_any_price(&tip), Err(TransactionError::TipAboveFeeCap));
 }

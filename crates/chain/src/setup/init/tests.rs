@@ -20,7 +20,8 @@ fn a_network_is_complete_and_its_parts_fit() {
     let Consensus::Qbft(options) = &genesis.consensus else { panic!("{:?}", genesis.consensus) };
     assert_eq!((options.block_period_seconds, options.request_timeout_seconds), (2, 4));
     let schedule = genesis.schedule().unwrap();
-    assert!(schedule.zero_base_fee && schedule.is_active(tally_evm::Fork::Osaka, 0, genesis.timestamp));
+    assert!(schedule.zero_base_fee);
+    assert_eq!(schedule.fork(0, genesis.timestamp, false), tally_evm::Fork::Prague);
     let extra = tally_consensus::ExtraData::decode(Protocol::QBFT, &genesis.extra_data).unwrap();
     let mut validators: Vec<_> =
         made.nodes.iter().filter(|node| node.validator).map(|node| node.address).collect();
@@ -65,6 +66,28 @@ fn a_network_is_complete_and_its_parts_fit() {
         assert_eq!(genesis.alloc[&account.address].balance, U256::from(1) << 80);
     }
     assert_eq!(genesis.alloc.len(), 2);
+}
+
+/// Private networks are made for large transactions too: what a transaction may use follows from the fork, and is said.
+#[test]
+fn a_transaction_may_use_a_whole_block_unless_osaka_was_chosen() {
+    for (fork, expected, gas) in [
+        (NewestFork::Cancun, tally_evm::Fork::Cancun, 100_000_000),
+        (NewestFork::default(), tally_evm::Fork::Prague, 100_000_000),
+        (NewestFork::Osaka, tally_evm::Fork::Osaka, 16_777_216),
+    ] {
+        let init = Init::generate(Plan { fork, ..plan() }).unwrap();
+        let genesis = Genesis::parse(&init.genesis()).unwrap();
+        let schedule = genesis.schedule().unwrap();
+        assert_eq!(schedule.fork(0, genesis.timestamp, false), expected);
+        let made = init.made(Path::new("net"));
+        assert_eq!(made.fork.transaction_gas_limit(made.gas_limit), gas);
+        // What the network's own rules take.
+        let rules = schedule.rules(1, genesis.timestamp + 1, false);
+        let cap = rules.has(tally_evm::Fork::Osaka).then_some(16_777_216);
+        assert_eq!(cap.unwrap_or(made.gas_limit), gas);
+    }
+    assert_eq!(NewestFork::Osaka.transaction_gas_limit(5_000_000), 5_000_000);
 }
 
 #[test]

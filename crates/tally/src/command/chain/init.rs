@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use alloy_primitives::U256;
-use tally_chain::setup::{self, Made, Plan};
+use tally_chain::setup::{self, Made, NewestFork, Plan};
 use tally_consensus::Protocol;
 
 use crate::command::{Ended, print};
@@ -15,6 +15,14 @@ use crate::command::{Ended, print};
 enum Consensus {
     Qbft,
     Ibft2,
+}
+
+/// The newest fork of a network.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum ForkName {
+    Cancun,
+    Prague,
+    Osaka,
 }
 
 /// Arguments of `tally chain init`.
@@ -38,6 +46,9 @@ pub(super) struct NetworkArguments {
     /// What validators agree by
     #[arg(long, value_enum, default_value = "qbft")]
     consensus: Consensus,
+    /// Newest fork in force; osaka caps a transaction's gas at 16777216 (EIP-7825), the others at a block's
+    #[arg(long, value_enum, default_value = "prague")]
+    fork: ForkName,
     /// Identifier of the chain (EIP-155)
     #[arg(long, default_value_t = 1337)]
     chain_id: u64,
@@ -80,6 +91,11 @@ impl NetworkArguments {
             Consensus::Qbft => Protocol::QBFT,
             Consensus::Ibft2 => Protocol::Ibft2,
         };
+        plan.fork = match self.fork {
+            ForkName::Cancun => NewestFork::Cancun,
+            ForkName::Prague => NewestFork::Prague,
+            ForkName::Osaka => NewestFork::Osaka,
+        };
         plan.chain_id = self.chain_id;
         plan.block_period_seconds = self.block_period_seconds;
         plan.request_timeout_seconds = self.request_timeout_seconds;
@@ -112,6 +128,12 @@ impl Init {
 /// Says what was made.
 pub(super) fn show(made: &Made) {
     print::line(&format!("genesis {}", made.genesis_file.display()));
+    print::line(&format!(
+        "fork {}: gas of a block at most {}, of a transaction at most {}",
+        made.fork.fork(),
+        made.gas_limit,
+        made.fork.transaction_gas_limit(made.gas_limit)
+    ));
     for node in &made.nodes {
         let role = if node.validator { "validator" } else { "follower" };
         print::line(&format!(
