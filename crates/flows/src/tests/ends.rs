@@ -7,7 +7,7 @@ use tally_contracts::{Name, NetworkId, Timestamp};
 use super::world::party;
 use crate::{
     Bearer, Body, Context, Engine, Flow, FlowError, FlowId, FormerKey, Host, Limits, Message, Origin,
-    Performed, Registry, Request, SessionId, Start, Started, Trouble, Unit,
+    Performed, Registry, Request, Responder, Session, SessionId, Start, Started, Trouble, Unit,
 };
 
 /// Makes everything durable at once, and looks what the engine then says.
@@ -71,13 +71,25 @@ impl Flow for Brief {
     }
 }
 
+/// What answers it.
+struct Answer;
+
+impl Responder for Answer {
+    const ANSWERS: &'static str = Brief::NAME;
+    const VERSION: u32 = Brief::VERSION;
+
+    async fn run(_: Context, _: Session) -> Result<(), FlowError> {
+        Ok(())
+    }
+}
+
 fn engine() -> (Arc<AtOnce>, Arc<Engine>) {
     engine_of(party("Alice"))
 }
 
 fn engine_of(me: impl Into<Bearer>) -> (Arc<AtOnce>, Arc<Engine>) {
     let host = Arc::new(AtOnce::default());
-    let registry = Registry::new().flow::<Brief>();
+    let registry = Registry::new().flow::<Brief>().responder::<Answer>();
     let engine = Arc::new(Engine::new(
         registry,
         Limits::default(),
