@@ -46,6 +46,12 @@ impl Bearer {
         self.until.iter().position(|until| *until > at).unwrap_or(self.until.len())
     }
 
+    /// When a flow begins that begins now by the clock: under the present key, also while the clock is behind the time at
+    /// which the last one was given up.
+    pub(crate) fn beginning(&self, now: Timestamp) -> Timestamp {
+        self.until.last().map_or(now, |last| now.max(*last))
+    }
+
     pub(crate) fn at(&self, place: usize) -> &Arc<Party> {
         &self.parties[place]
     }
@@ -85,6 +91,8 @@ mod tests {
         let bearer = Bearer::new(Party { name, key: key(3) }, &former);
         let then = |ms| bearer.at(bearer.place(at(ms))).key;
         assert_eq!([then(9), then(10), then(19), then(20)], [key(1), key(2), key(2), key(3)]);
+        let begins = |ms| bearer.at(bearer.place(bearer.beginning(at(ms)))).key;
+        assert_eq!([begins(0), begins(19), begins(20)], [key(3); 3], "what begins now is of the present key");
         assert_eq!(bearer.keys().copied().collect::<Vec<_>>(), [key(1), key(2), key(3)]);
         assert!(bearer.owns(&key(1)) && bearer.owns(&key(3)) && !bearer.owns(&key(4)));
     }

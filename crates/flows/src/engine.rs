@@ -462,7 +462,7 @@ impl Engine {
             arguments: Vec::new(),
             origin: Origin::Session { peer: from.clone(), session: message.session },
             seed,
-            at: now,
+            at: self.me.beginning(now),
         };
         let own = *from == *self.me.name();
         let mut flows = lock(&self.flows);

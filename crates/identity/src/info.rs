@@ -186,6 +186,23 @@ pub enum InfoError {
         /// The serial that is known.
         have: u64,
     },
+    /// Its key was given up: the name was certified with another one later.
+    #[error(
+        "{party} has another key than that of this node info, certified later: a key that was given up does not come \
+         back; make a new one with `tally node rotate`"
+    )]
+    FormerKey {
+        /// The party's name.
+        party: tally_contracts::Name,
+    },
+    /// Its key is another node's.
+    #[error("the key in the node info of {party} was certified for {holder} before: a key is of one name")]
+    KeyOfAnother {
+        /// The party's name.
+        party: tally_contracts::Name,
+        /// Whose key it is.
+        holder: tally_contracts::Name,
+    },
     /// The name had many keys already; each is remembered by every node for ever.
     #[error("{party} had {count} keys already, which is as many as one name may have")]
     TooManyKeys {

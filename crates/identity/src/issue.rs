@@ -76,8 +76,21 @@ pub(crate) fn certificate(
     now: Timestamp,
     lifetime_ms: u64,
 ) -> Result<Certificate, IssueError> {
+    certificate_since(role, subject, key, authority, now, lifetime_ms, Timestamp::EPOCH)
+}
+
+/// As [`certificate`], valid from `since` on where that is later.
+pub(crate) fn certificate_since(
+    role: Role,
+    subject: &Name,
+    key: &impl PublicKeyData,
+    authority: &Authority<'_>,
+    now: Timestamp,
+    lifetime_ms: u64,
+    since: Timestamp,
+) -> Result<Certificate, IssueError> {
     let above = authority.certificate;
-    let not_before = moment::before(now, CLOCK_TOLERANCE_MS).max(above.not_before());
+    let not_before = moment::before(now, CLOCK_TOLERANCE_MS).max(above.not_before()).max(since);
     let not_after = moment::after(now, lifetime_ms).min(above.not_after());
     let params = params(role, subject, not_before, not_after)?;
     let issuer = issuer(above);

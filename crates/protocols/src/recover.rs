@@ -252,11 +252,18 @@ async fn from_notaries(
         for (notary, states) in by_notary {
             let count = states.len() as u64;
             match consumers(context, notaries, &mut sessions, &notary, states, wait).await {
-                Ok(consumed) if consumed.is_empty() => {}
-                Ok(consumed) => {
-                    context.consume_elsewhere(consumed.clone()).await?;
+                Ok(Consumers { consumed, unknown }) => {
+                    if !consumed.is_empty() {
+                        context.consume_elsewhere(consumed.clone()).await?;
+                    }
                     let found = consumed.into_iter();
                     report.consumed.extend(found.map(|(state, by)| ConsumedElsewhere { state, by }));
+                    report.unknown_states += unknown;
+                    let is_named = report.incomplete.iter().any(|incomplete| incomplete.party == notary);
+                    if unknown > 0 && !is_named {
+                        let reason = "its members do not agree about every state".to_owned();
+                        report.incomplete.push(Incomplete { party: notary, reason });
+                    }
                 }
                 Err(error) => {
                     report.unknown_states += count;
@@ -277,6 +284,14 @@ async fn from_notaries(
     Ok(())
 }
 
+/// What a notary says of states.
+struct Consumers {
+    /// Those that are consumed, and by what.
+    consumed: Vec<(StateRef, TransactionId)>,
+    /// How many may be consumed or not.
+    unknown: u64,
+}
+
 /// Which of these states their notary has seen consumed, and by what.
 async fn consumers(
     context: &Context,
@@ -285,20 +300,29 @@ async fn consumers(
     notary: &Name,
     states: Vec<StateRef>,
     wait: Duration,
-) -> Result<Vec<(StateRef, TransactionId)>, FlowError> {
+) -> Result<Consumers, FlowError> {
     let Some(known) = notaries.named(notary) else {
         return Err(FlowError::refused(format!("{notary} is no notary of this network")));
     };
-    let mut consumed = Vec::new();
+    let mut told = Consumers { consumed: Vec::new(), unknown: 0 };
     for states in states.chunks(STATES) {
-        let found = if known.kind.is_clustered() {
-            by_cluster(context, known, sessions, states, wait).await?
+        if known.kind.is_clustered() {
+            for (state, belief) in
+                states.iter().zip(by_cluster(context, known, sessions, states, wait).await?)
+            {
+                match belief {
+                    Belief::Consumed(by) => told.consumed.push((*state, by)),
+                    Belief::Unconsumed => {}
+                    Belief::Unknown => told.unknown += 1,
+                }
+            }
         } else {
-            by_node(context, sessions, notary, states, wait).await?
-        };
-        consumed.extend(states.iter().copied().zip(found).filter_map(|(state, by)| Some((state, by?))));
+            let found = by_node(context, sessions, notary, states, wait).await?;
+            let found = states.iter().copied().zip(found);
+            told.consumed.extend(found.filter_map(|(state, by)| Some((state, by?))));
+        }
     }
-    Ok(consumed)
+    Ok(told)
 }
 
 /// By what these states are consumed, as one notary or one member of a cluster says: an answer for each.
@@ -334,8 +358,17 @@ async fn by_node(
     Ok(found)
 }
 
+/// What follows from the answers of a clustered notary's members about one state.
+enum Belief {
+    Consumed(TransactionId),
+    Unconsumed,
+    Unknown,
+}
+
 /// By what these states are consumed, as the members of a clustered notary say, of whom `f` may lie: what more than `f`
-/// of them say is true. Of `2f + 1` that answer, more than `f` have seen what the cluster has decided.
+/// of them say is true. What the cluster has attested, more than `f` members that are right have carried out, so that at
+/// most `2f` say that they have not: `2f + 1` that say so are right. Between the two it is not known: some may lie, and
+/// some may not have caught up.
 ///
 /// # Errors
 /// Fewer answer.
@@ -345,7 +378,7 @@ async fn by_cluster(
     sessions: &mut BTreeMap<Name, Option<Session>>,
     states: &[StateRef],
     wait: Duration,
-) -> Result<Vec<Option<TransactionId>>, FlowError> {
+) -> Result<Vec<Belief>, FlowError> {
     let cluster = notary.kind.cluster(context.network()).map_err(|error| invalid(&error))?;
     let mut said: Vec<BTreeMap<TransactionId, usize>> = vec![BTreeMap::new(); states.len()];
     let (mut answered, mut silent) = (0, Vec::new());
@@ -374,7 +407,12 @@ async fn by_cluster(
         )));
     }
     let believed = |said: BTreeMap<TransactionId, usize>| {
-        said.into_iter().find(|(_, count)| *count > cluster.faulty()).map(|(by, _)| by)
+        let seen: usize = said.values().sum();
+        match said.into_iter().find(|(_, count)| *count > cluster.faulty()) {
+            Some((by, _)) => Belief::Consumed(by),
+            None if answered - seen >= cluster.quorum() => Belief::Unconsumed,
+            None => Belief::Unknown,
+        }
     };
     Ok(said.into_iter().map(believed).collect())
 }

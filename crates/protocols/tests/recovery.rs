@@ -264,15 +264,34 @@ fn what_a_cluster_has_consumed_is_what_more_than_one_third_of_its_members_say() 
         "{report}"
     );
     assert_eq!(network.cash(&alice, "USD", &alice), 2_500);
-    // With one of the others away, three answer, of whom two are right.
+    // With one of the others away, three answer, of whom two are right. They say the same of what is consumed. Of what is
+    // not, the liar may be right and they may not have caught up.
     network.replace_memory(&alice, backup.clone());
     network.set_cut(&alice, &members[3], true);
     let report = recover(&mut network, &alice);
     assert_eq!(
         (&report["unknown_states"], network.cash(&alice, "USD", &alice)),
-        (&json!(0), 2_500),
+        (&json!(1), 2_500),
         "{report}"
     );
+    // The liar and one that has not caught up have seen nothing: what the third has seen is not forgotten.
+    network.replace_memory(&alice, backup.clone());
+    let (blind, victim) = (members[..2].to_vec(), alice.clone());
+    network.set_tamper(Some(Box::new(move |from, to, bytes| {
+        let Ok(mut message) = Message::decode(bytes) else { return };
+        if blind.contains(from)
+            && *to == victim
+            && let Body::Data(payload) = &mut message.body
+            && let Ok(said) = borsh::from_slice::<Vec<Option<TransactionId>>>(payload)
+        {
+            *payload = borsh::to_vec(&vec![None::<TransactionId>; said.len()]).unwrap();
+            *bytes = message.encode();
+        }
+    })));
+    let report = recover(&mut network, &alice);
+    assert_eq!((&report["unknown_states"], &report["consumed"]), (&json!(2), &json!([])), "{report}");
+    assert!(report["incomplete"].to_string().contains("do not agree"), "{report}");
+    network.set_tamper(None);
     // Two members are too few.
     network.replace_memory(&alice, backup);
     network.set_cut(&alice, &members[2], true);

@@ -88,7 +88,8 @@ impl Engine {
         if flows.by_id.len() >= self.limits.flows {
             return Err(StartError::Refused(FlowError::Busy { limit: self.limits.flows as u64 }));
         }
-        let cell = self.cell(start);
+        let at = self.me.beginning(start.at);
+        let cell = self.cell(Start { at, ..start });
         flows.by_id.insert(cell.id, cell.clone());
         drop(flows);
         self.schedule(&cell);

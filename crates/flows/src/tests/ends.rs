@@ -6,8 +6,8 @@ use tally_contracts::{Name, NetworkId, Timestamp};
 
 use super::world::party;
 use crate::{
-    Context, Engine, Flow, FlowError, FlowId, Host, Limits, Origin, Performed, Registry, Request, Start,
-    Started, Trouble, Unit,
+    Bearer, Body, Context, Engine, Flow, FlowError, FlowId, FormerKey, Host, Limits, Message, Origin,
+    Performed, Registry, Request, Responder, Session, SessionId, Start, Started, Trouble, Unit,
 };
 
 /// Makes everything durable at once, and looks what the engine then says.
@@ -71,13 +71,29 @@ impl Flow for Brief {
     }
 }
 
+/// What answers it.
+struct Answer;
+
+impl Responder for Answer {
+    const ANSWERS: &'static str = Brief::NAME;
+    const VERSION: u32 = Brief::VERSION;
+
+    async fn run(_: Context, _: Session) -> Result<(), FlowError> {
+        Ok(())
+    }
+}
+
 fn engine() -> (Arc<AtOnce>, Arc<Engine>) {
+    engine_of(party("Alice"))
+}
+
+fn engine_of(me: impl Into<Bearer>) -> (Arc<AtOnce>, Arc<Engine>) {
     let host = Arc::new(AtOnce::default());
-    let registry = Registry::new().flow::<Brief>();
+    let registry = Registry::new().flow::<Brief>().responder::<Answer>();
     let engine = Arc::new(Engine::new(
         registry,
         Limits::default(),
-        party("Alice"),
+        me,
         NetworkId::from_bytes([0x4e; 32]),
         host.clone(),
     ));
@@ -120,4 +136,22 @@ fn what_began_and_ended_while_the_host_was_asked_does_not_begin_again() {
     assert_eq!(host.ended.lock().unwrap().len(), 1);
     // Nothing of it is kept: asked again, the host's answer alone counts.
     assert_eq!(engine.start(start()).unwrap(), Started::New);
+}
+
+/// The clock was ahead when the key was rotated, and is right again: no flow goes on with the key that was given up.
+#[test]
+fn what_begins_after_a_rotation_begins_under_the_present_key_whatever_the_clock_says() {
+    let until = Timestamp::from_millis(1_000_000);
+    let former = FormerKey { key: party("Alice before").key, until };
+    let (_, engine) = engine_of(Bearer::new(party("Alice"), &[former]));
+    engine.start(start()).unwrap();
+    let open = Message {
+        session: SessionId([7; 16]),
+        number: 0,
+        last: false,
+        body: Body::Open { flow: "Brief".to_owned(), version: 1, payload: None },
+    };
+    engine.deliver(&party("Bob").name, open.encode(), 1, [0; 32], NOW).unwrap();
+    let began: Vec<_> = engine.views(None, 10).iter().map(|view| view.at).collect();
+    assert_eq!(began, [until, until]);
 }

@@ -230,6 +230,8 @@ fn code(error: &InfoError) -> &'static str {
         InfoError::NotaryMismatch { .. } => "notary-mismatch",
         InfoError::NotarySignature { .. } => "notary-signature",
         InfoError::TooManyKeys { .. } => "too-many-keys",
+        InfoError::FormerKey { .. } => "former-key",
+        InfoError::KeyOfAnother { .. } => "key-of-another",
         InfoError::PlatformVersion { .. } => "platform-version",
         InfoError::Certificate(error) => match error {
             C::Expired(_) => "certificate-expired",

@@ -219,7 +219,13 @@ impl Snapshot {
     /// See [`NetworkMap::keys_of`](super::NetworkMap::keys_of).
     pub fn keys_of(&self, name: &Name) -> Vec<PublicKey> {
         let present = self.info(name).map(|info| info.party.key);
-        let former = self.identities.keys_of(name).copied().filter(|key| Some(*key) != present);
+        // The present key has signed the node's info. Of a former one there is a certificate alone, which the node's own
+        // authority makes for any key.
+        let is_its_own = |key: &PublicKey| {
+            self.identities.other_holder(&Party { name: name.clone(), key: *key }).is_none()
+        };
+        let former = self.identities.keys_of(name).copied();
+        let former = former.filter(|key| Some(*key) != present && is_its_own(key));
         present.into_iter().chain(former).collect()
     }
 
@@ -301,7 +307,9 @@ impl Snapshot {
         self.announced.as_ref()
     }
 
-    /// Whether an info (verified) is to be taken: not when it is the one that is known.
+    /// Whether an info (verified) is to be taken: not when it is the one that is known. Of two infos of one key that with
+    /// the higher serial is the newer one; of two keys that which was certified later, whatever the serials: a former key
+    /// does not come back, whoever has it, and takes no number away from the next one.
     pub(super) fn admits(&self, info: &NodeInfo, hash: Hash) -> Result<bool, InfoError> {
         let minimum = self.parameters.minimum_platform_version;
         let party = info.party.name.clone();
@@ -311,8 +319,23 @@ impl Snapshot {
         if self.identities.exceeds(&info.party) {
             return Err(InfoError::TooManyKeys { party, count: MAX_KEYS_OF_A_NAME });
         }
-        match self.nodes.get(&party) {
+        let since = info.path.leaf().not_before();
+        if self.identities.is_former(&info.party, since) {
+            return Err(InfoError::FormerKey { party });
+        }
+        let known = self.nodes.get(&party);
+        if known.is_none_or(|known| known.info.party != info.party)
+            && let Some(holder) = self.identities.other_holder(&info.party)
+        {
+            return Err(InfoError::KeyOfAnother { party, holder: holder.clone() });
+        }
+        match known {
             Some(known) if known.hash == hash => Ok(false),
+            Some(Known { info: before, .. })
+                if before.party != info.party && before.path.leaf().not_before() < since =>
+            {
+                Ok(true)
+            }
             Some(known) if known.info.serial >= info.serial => {
                 Err(InfoError::Older { party, got: info.serial, have: known.info.serial })
             }

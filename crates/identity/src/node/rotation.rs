@@ -71,7 +71,7 @@ impl NodeKeys {
             if next_is_named {
                 belongs(authority::read_path(&file(NEXT, "pem"))?.leaf(), &next)?;
             } else {
-                let made = certified(directory, passphrase, &name, &next, now)?;
+                let made = certified(directory, passphrase, &present, &next, now)?;
                 files::replace(&file(NEXT, "pem"), pem::encode_path(&made).as_bytes(), Access::Public)?;
             }
             keep(directory, &present, until)?;
@@ -85,11 +85,15 @@ impl NodeKeys {
     }
 }
 
-/// The certificate of the next key.
+/// Times in certificates are whole seconds.
+const SECOND_MS: u64 = 1000;
+
+/// The certificate of the next key. It is valid from a later time on than that of the `present` one, which says to
+/// everybody which of the two is the former key.
 fn certified(
     directory: &Path,
     passphrase: &[u8],
-    name: &Name,
+    present: &CertificatePath,
     next: &tally_crypto::SigningKey,
     now: Timestamp,
 ) -> Result<CertificatePath, IdentityError> {
@@ -98,7 +102,16 @@ fn certified(
     let key = KeyFile::read(&directory.join(format!("{AUTHORITY}.key")), passphrase)?;
     belongs(path.leaf(), &key)?;
     let authority = Authority { certificate: path.leaf(), key: &key };
-    let leaf = issue::certificate(Role::LegalIdentity, name, &Signer::new(next), &authority, now, u64::MAX)?;
+    let since = present.leaf().not_before().as_millis().saturating_add(SECOND_MS);
+    let leaf = issue::certificate_since(
+        Role::LegalIdentity,
+        present.subject(),
+        &Signer::new(next),
+        &authority,
+        now,
+        u64::MAX,
+        Timestamp::from_millis(since),
+    )?;
     let made = path.extended(leaf)?;
     trust.verify(&made, Role::LegalIdentity, now)?;
     Ok(made)

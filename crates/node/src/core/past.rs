@@ -213,7 +213,7 @@ impl Core {
             return;
         }
         let life = self.draw();
-        past.renew(life);
+        past.renew(life, self.desk.own.len().saturating_sub(1));
         drop(past);
         let _ = self.engine.forget_sessions(None);
         self.desk.queue.change(vec![Write::Renewed { own: life }], Box::new(|| ()));

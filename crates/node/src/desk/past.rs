@@ -18,6 +18,16 @@ use tally_store::Write;
 /// is not told of one network's databases in the other.
 const DOMAIN: &[u8] = b"tallystick node standing 2\0";
 
+/// How many eras each key of the node may sign for: those of its first key begin at 0, and a recovery under a later key
+/// begins above all of those of the keys before. So what a thief of a former key signs stops the node once at most, and
+/// no era that somebody makes up leaves the node without a higher one.
+const ERAS_OF_A_KEY: u64 = 1 << 32;
+
+/// The first era of the key at this place among the node's keys, oldest first.
+fn first_era(place: usize) -> u64 {
+    u64::try_from(place).unwrap_or(u64::MAX).saturating_mul(ERAS_OF_A_KEY)
+}
+
 /// Where a database stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, BorshSerialize, BorshDeserialize)]
 pub(crate) struct Standing {
@@ -109,10 +119,15 @@ fn message(network: &[u8; 32], name: &Name, standing: &Standing) -> Vec<u8> {
 }
 
 impl Past {
-    /// Whether this party signed this standing for this network, with one of these keys.
-    fn is_of(&self, name: &Name, keys: &[PublicKey], Signed { standing, signature }: &Signed) -> bool {
+    /// With which of these keys this party signed this standing for this network: its place.
+    fn signer(
+        &self,
+        name: &Name,
+        keys: &[PublicKey],
+        Signed { standing, signature }: &Signed,
+    ) -> Option<usize> {
         let message = message(&self.network, name, standing);
-        keys.iter().any(|key| signature.verify(key, &message).is_ok())
+        keys.iter().position(|key| signature.verify(key, &message).is_ok())
     }
 
     /// What the store remembers of a node in this network.
@@ -157,10 +172,11 @@ impl Past {
     }
 
     /// The node goes on from this database as the newest. What peers told is forgotten: they told it to a database that
-    /// was not the newest, and perhaps from one that was not either.
-    pub(crate) fn renew(&mut self, life: [u8; 16]) {
+    /// was not the newest, and perhaps from one that was not either. `former` is how many keys the node had before its
+    /// present one.
+    pub(crate) fn renew(&mut self, life: [u8; 16], former: usize) {
         if let Some(own) = &mut self.own {
-            let era = own.era.saturating_add(1).max(self.least_era);
+            let era = own.era.saturating_add(1).max(self.least_era).max(first_era(former));
             *own = Standing { era, generation: 1, life, instance: own.instance };
             self.least_era = era;
         }
@@ -218,9 +234,7 @@ impl Past {
     /// it did before. A node that runs on an outdated database itself has nothing to say.
     pub(crate) fn judge(&self, peer: &Party, told: &[u8], another: bool) -> Option<Verdict> {
         let Told { signed, outdated } = borsh::from_slice(told).ok()?;
-        if !self.is_of(&peer.name, &[peer.key], &signed) {
-            return None;
-        }
+        self.signer(&peer.name, &[peer.key], &signed)?;
         if !self.is_newest() {
             return Some(Verdict::Known);
         }
@@ -258,7 +272,9 @@ impl Past {
     /// `peer` shows a standing of this node. `true` when it proves that the node has to be recovered, which it did not
     /// know before, or more than it knew.
     ///
-    /// It may have been signed with a key that the node had before: peers show what they have.
+    /// It may have been signed with a key that the node had before: peers show what they have. Such a key may be a
+    /// thief's, so that it counts for no era that it cannot have signed for. `own_keys` are all keys of the node, oldest
+    /// first.
     pub(crate) fn superseded(
         &mut self,
         me: &Name,
@@ -267,10 +283,11 @@ impl Past {
         evidence: &[u8],
     ) -> bool {
         let (Some(own), Ok(signed)) = (self.own, borsh::from_slice::<Signed>(evidence)) else { return false };
-        if !self.is_of(me, own_keys, &signed) {
+        let Some(place) = self.signer(me, own_keys, &signed) else { return false };
+        let shown = signed.standing;
+        if shown.era >= first_era(place.saturating_add(1)) {
             return false;
         }
-        let shown = signed.standing;
         let same_life = shown.life == own.life && shown.era == own.era;
         let newer = if same_life {
             let (rank, own_rank) = (shown.generation, own.generation);
@@ -391,7 +408,7 @@ mod tests {
             assert_eq!(past.judge(&a.0, &told(of, false), false), Some(Verdict::Known));
         }
         // What it recovered it may say again, and it begins to remember anew.
-        past.renew([5; 16]);
+        past.renew([5; 16], 0);
         assert_eq!(past.told().last(), Some(&1), "the new standing is not durable");
         past.durable(&b.0.name, &b.1, &past.own().expect("it began"));
         assert_eq!(past.told().last(), Some(&0));
@@ -414,10 +431,43 @@ mod tests {
             assert!(shows(&mut past, &evidence));
             assert!(past.recovery().is_some());
             // It goes on from here, as the newest.
-            past.renew([5; 16]);
+            past.renew([5; 16], 0);
             past.recovered();
             assert!(!shows(&mut past, &evidence));
         }
+    }
+
+    #[test]
+    fn whoever_has_a_former_key_stops_its_node_once_and_a_recovery_ends_it() {
+        let (a, former) = (party("A"), party("A before its key was stolen"));
+        let own = [former.0.key, a.0.key];
+        let thief = (a.0.clone(), former.1);
+        let shows = |past: &mut Past, evidence: &[u8]| past.superseded(&a.0.name, &own, &a.0.name, evidence);
+        let mut past = node(3);
+        // An era above which there is none.
+        for by in [&thief, &a] {
+            assert!(!shows(&mut past, &signed(by, u64::MAX, u64::MAX, 8, 8)));
+        }
+        assert!(!shows(&mut past, &signed(&thief, ERAS_OF_A_KEY, 1, 8, 8)), "the next key's");
+        // The highest one that it may have signed for. It cannot be told from a true one of before the rotation.
+        let evidence = signed(&thief, ERAS_OF_A_KEY - 1, u64::MAX, 8, 8);
+        assert!(shows(&mut past, &evidence));
+        past.renew([5; 16], 1);
+        past.recovered();
+        assert_eq!(past.recovery(), None);
+        let after = past.own().expect("it began");
+        assert!(after.era >= ERAS_OF_A_KEY);
+        // From here on the former key says nothing.
+        for forged in
+            [evidence, signed(&thief, after.era, u64::MAX, 5, 8), signed(&thief, after.era + 1, 1, 8, 8)]
+        {
+            assert!(!shows(&mut past, &forged));
+        }
+        // The present one does.
+        assert!(shows(&mut past, &signed(&a, after.era + 1, 1, 8, 8)));
+        past.renew([6; 16], 1);
+        past.recovered();
+        assert_eq!(past.recovery(), None);
     }
 
     #[test]
@@ -426,12 +476,12 @@ mod tests {
         let mut past = Past::default();
         past.begin([1; 16], [2; 16]);
         past.need("a restored database".to_owned());
-        past.renew([5; 16]);
+        past.renew([5; 16], 0);
         // While the recovery runs, a peer shows that a copy was recovered later.
         assert!(past.superseded(&a.0.name, &[a.0.key], &b.0.name, &signed(&a, 3, 1, 8, 7)));
         past.recovered();
         assert!(past.recovery().is_some() && !past.is_newest());
-        past.renew([6; 16]);
+        past.renew([6; 16], 0);
         past.recovered();
         assert_eq!(past.recovery(), None);
     }

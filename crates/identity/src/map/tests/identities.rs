@@ -23,6 +23,76 @@ fn other_key(small: &Small, organisation: &str) -> Identity {
     Identity::load(&home, PASSPHRASE, NOW).expect("an identity")
 }
 
+/// PartyA after `tally node rotate`.
+fn rotated(small: &Small) -> Identity {
+    let home = small.world.home("PartyA");
+    crate::NodeKeys::rotate(&home, PASSPHRASE, COST, NOW, NOW).expect("a new key");
+    Identity::load(&home, PASSPHRASE, NOW).expect("an identity")
+}
+
+/// PartyB, whose own authority has certified the key of another, and who has that key.
+fn with_the_key_of(small: &mut Small, organisation: &str) -> Identity {
+    small.world.node("PartyB");
+    let (from, home) = (small.world.home(organisation), small.world.home("PartyB"));
+    std::fs::copy(from.join("identity.key"), home.join("identity.key")).expect("stolen");
+    let authority = std::fs::read(home.join("node-authority.pem")).expect("read");
+    let path = crate::pem::decode_path(&authority).expect("a path");
+    let root = small.world.root.certificate().der();
+    crate::NodeKeys::accept(&home, PASSPHRASE, root, &path, NOW).expect("accepted");
+    Identity::load(&home, PASSPHRASE, NOW).expect("an identity")
+}
+
+#[test]
+fn whoever_has_a_former_key_does_not_take_its_nodes_place_on_the_map() {
+    let small = Small::new();
+    let map = small.map();
+    let thief = small.party.clone();
+    // Before the rotation the thief may still have used up the highest number.
+    map.publish(&info(&thief, u64::MAX), NOW).expect("published");
+    let now = rotated(&small);
+    map.publish(&info(&now, 2), NOW).expect("a new key begins new numbers");
+    assert_eq!(map.party(now.name()).as_ref(), Some(now.party()));
+    // The former certificate is public and valid, and the thief signs with its key.
+    let refused = map.publish(&info(&thief, u64::MAX), NOW).expect_err("a former key");
+    assert!(matches!(refused, MapError::Info(InfoError::FormerKey { .. })), "{refused:?}");
+    // Nor where it is asked for over the network, and by nodes that begin later.
+    let served = small.serve();
+    let open = || NetworkMap::from_service(&served.url, &cache(&small), &small.world.trust(), NOW);
+    let (client, _) = open().expect("a map");
+    let refused = client.publish(&info(&thief, u64::MAX), NOW).expect_err("a former key");
+    assert!(refused.to_string().contains("does not come back"), "{refused}");
+    client.refresh(NOW).expect("a refresh");
+    assert_eq!(client.party(now.name()).as_ref(), Some(now.party()));
+    // Not even if the map's own folder has it.
+    small.folder.put_info(&info(&thief, u64::MAX)).expect("written");
+    assert_eq!(small.map_with_refusals().party(now.name()), None);
+    map.refresh(NOW).expect("a refresh");
+    assert_eq!(map.party(now.name()).as_ref(), Some(now.party()), "what is known stays");
+    // The node itself goes on, with later infos and with its next key.
+    map.publish(&info(&now, 3), NOW).expect("a later info");
+    map.publish(&info(&rotated(&small), 1), NOW).expect("the next key");
+}
+
+#[test]
+fn a_key_is_of_one_name() {
+    let mut small = Small::new();
+    let map = small.map();
+    let present = small.party.party().clone();
+    let liar = with_the_key_of(&mut small, "PartyA");
+    assert_eq!(liar.party().key, present.key);
+    let refused = map.publish(&info(&liar, 1), NOW).expect_err("a key of another");
+    assert!(
+        matches!(&refused, MapError::Info(InfoError::KeyOfAnother { holder, .. }) if *holder == present.name)
+    );
+    // A map that names it among the former ones shows nobody what PartyA takes part in.
+    small.folder.put_former(liar.path()).expect("written");
+    map.refresh(NOW).expect("a refresh");
+    assert!(map.keys_of(liar.name()).is_empty());
+    assert_eq!(map.keys_of(&present.name), [present.key]);
+    map.publish(&info(&rotated(&small), 2), NOW).expect("published");
+    assert!(map.keys_of(liar.name()).is_empty());
+}
+
 #[test]
 fn only_what_the_network_certified_is_certified() {
     let small = Small::new();
