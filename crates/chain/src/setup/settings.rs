@@ -55,7 +55,7 @@ pub struct Settings {
     pub host_allowlist: Vec<String>,
     /// `rpc-max-logs-range`: blocks that `eth_getLogs` may look at; 0 for any number.
     pub rpc_max_logs_range: u64,
-    /// `rpc-gas-cap`: the most gas of `eth_call` and `eth_estimateGas`; 0 for the block's limit.
+    /// `rpc-gas-cap`: the most gas of `eth_call` and `eth_estimateGas`; 50,000,000 where it is 0 or not set.
     pub rpc_gas_cap: u64,
     /// Options of `tx-pool-`.
     pub pool: PoolSettings,
