@@ -304,6 +304,15 @@ impl Node {
         let _ = self.shared.notices.send(notice);
     }
 
+    /// A peer sent what is wrong: that is said and counts against it, and both syncs ask it after all others.
+    fn accuse(&self, peer: Address, weight: u32, doing: &'static str, error: &dyn std::error::Error) {
+        self.failed(doing, error);
+        lock(&self.shared.liars).insert(peer);
+        if let Some(network) = self.network() {
+            network.report(&peer, weight);
+        }
+    }
+
     fn failed(&self, doing: &'static str, error: &dyn std::error::Error) {
         let mut reason = error.to_string();
         let mut source = error.source();

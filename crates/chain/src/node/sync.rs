@@ -363,11 +363,7 @@ impl Sync {
     }
 
     fn accuse(&mut self, peer: Address, weight: u32, error: &dyn std::error::Error) {
-        self.node.failed("taking blocks from a peer", error);
-        lock(&self.node.shared.liars).insert(peer);
-        if let Some(network) = self.node.network() {
-            network.report(&peer, weight);
-        }
+        self.node.accuse(peer, weight, "taking blocks from a peer", error);
         self.forget(peer);
     }
 }

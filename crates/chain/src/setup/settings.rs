@@ -279,13 +279,10 @@ impl Settings {
     }
 
     /// The names of all options that have an effect.
-    ///
-    /// # Errors
-    /// None but for a fault of this program.
-    pub fn names() -> Result<Vec<&'static str>, SettingsFault> {
-        let mut options = Options::parse("", Path::new(""))?;
+    pub fn names() -> Vec<&'static str> {
+        let mut options = Options::none();
         Self::take(&mut options, None);
-        Ok(options.asked())
+        options.asked()
     }
 
     /// The names of Besu's other options: other names of those that have an effect, those that change nothing here, and
