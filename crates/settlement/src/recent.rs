@@ -57,7 +57,12 @@ const ROUNDING_MS: u64 = 2_000;
 /// Whether a process that never stopped may still remember a reference with this expiry. One that starts has to remember
 /// it as well: the answer must not depend on whether there was a crash.
 pub fn may_be_remembered(expiry: Timestamp, now: Timestamp) -> bool {
-    expiry.plus_ms(ROUNDING_MS) > now
+    forgotten_after(expiry) > now
+}
+
+/// When no process remembers a reference with this expiry any more.
+pub fn forgotten_after(expiry: Timestamp) -> Timestamp {
+    expiry.plus_ms(ROUNDING_MS)
 }
 
 /// Bits of a batch's number: a scheduler that accepts a million batches a second numbers them for eight years.

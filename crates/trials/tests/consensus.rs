@@ -18,13 +18,14 @@ fn no_seed_breaks_a_network_of_validators() {
 
 #[test]
 fn what_seeds_found_stays_mended() {
-    let found: [(&str, &[u64]); 9] = [
+    let found: [(&str, &[u64]); 10] = [
         ("a proposer added what it heard during building to the evidence for another block", &[32, 39]),
         ("round changes that a proposal rested on were gone when its block was built", &[60, 82]),
         ("who was cut off went through rounds alone and was never met", &[71, 207, 426, 734]),
         ("validators prepared before a crash did not show in which round they were", &[520]),
         ("an honest validator was blamed for relaying what it had not looked at", &[17, 54]),
         ("a validator left behind asked the same liar for blocks again and again", &[1_502]),
+        ("a newcomer that is no validator yet asked the same liar for blocks again and again", &[702_425]),
         ("a question for blocks was lost and never asked again", &[201_883]),
         (
             "a header with two bodies: who had the wrong one refused it for ever, and the chain stood still",

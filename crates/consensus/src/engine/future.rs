@@ -20,6 +20,9 @@ pub(super) struct Future {
     claims: BTreeMap<Address, u64>,
     asked: u64,
     asked_ms: u64,
+    /// How often one of those was asked whose claims count, and one who may be alone: two counters, as in step with each
+    /// other they would come to the same ones.
+    claims_asked: usize,
     turn: usize,
 }
 
@@ -72,7 +75,8 @@ impl Future {
 
     /// Notes that an author works on `claimed`. The height that more than `faulty` validators have reached,
     /// and one of them, when that is higher than what was told before, or a while has passed since: what was
-    /// asked then may have been lost.
+    /// asked then may have been lost. Each of them in turn: one that lies may be among them, and a node that is no
+    /// validator has no other way to ask.
     pub(super) fn claim(
         &mut self,
         author: Address,
@@ -86,14 +90,16 @@ impl Future {
         let mut claims: Vec<(u64, Address)> =
             self.claims.iter().map(|(author, height)| (*height, *author)).collect();
         claims.sort_unstable_by(|a, b| b.cmp(a));
-        let reached = *claims.get(faulty)?;
-        if reached.0 <= height
-            || (reached.0 <= self.asked && now_ms < self.asked_ms.saturating_add(ASK_AGAIN_MS))
+        let (reached, _) = *claims.get(faulty)?;
+        if reached <= height || (reached <= self.asked && now_ms < self.asked_ms.saturating_add(ASK_AGAIN_MS))
         {
             return None;
         }
-        (self.asked, self.asked_ms) = (reached.0, now_ms);
-        Some(reached)
+        (self.asked, self.asked_ms) = (reached, now_ms);
+        let there = claims.iter().take_while(|(claimed, _)| *claimed >= reached).count();
+        self.claims_asked = self.claims_asked.wrapping_add(1);
+        let (_, peer) = *claims.get(self.claims_asked.checked_rem(there)?)?;
+        Some((reached, peer))
     }
 
     /// Somebody who claims to be ahead, and where: each in turn, as not all may tell the truth.

@@ -73,6 +73,8 @@ pub(super) struct Height {
     verdicts: BTreeMap<B256, Verdict>,
     decided: Option<B256>,
     sync_asked: bool,
+    /// How often one who sealed a block that is not here was asked for it.
+    sealers_asked: usize,
     begun_ms: Option<u64>,
     block_timer: Option<Timer>,
     round_timer: Option<Timer>,
@@ -104,6 +106,7 @@ impl Height {
             verdicts: BTreeMap::new(),
             decided: None,
             sync_asked: false,
+            sealers_asked: 0,
             begun_ms: None,
             block_timer: None,
             round_timer: None,
@@ -739,9 +742,13 @@ impl Height {
             None if !self.sync_asked => {
                 // Final, but the proposal did not get here.
                 self.sync_asked = true;
-                let sealer =
-                    self.rounds.get(&round).and_then(|votes| votes.sealer_of(digest, step.shared.me));
-                if let Some(peer) = sealer {
+                let sealers = self.rounds.get(&round).map(|votes| votes.sealers_of(digest, step.shared.me));
+                let sealers = sealers.unwrap_or_default();
+                // Each in turn: one that lies may have sealed it as well.
+                self.sealers_asked = self.sealers_asked.wrapping_add(1);
+                if let Some(peer) =
+                    self.sealers_asked.checked_rem(sealers.len()).and_then(|at| sealers.get(at).copied())
+                {
                     step.out.push(Effect::NeedSync { height: self.number, peer });
                 }
             }

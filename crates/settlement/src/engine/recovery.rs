@@ -7,7 +7,7 @@ use super::{
 use crate::annex;
 use crate::clerk::Clerk;
 use crate::engine::earlier::Names;
-use crate::journal::{self, Entry, JournalError, SEQUENCE};
+use crate::journal::{self, Entry, JournalError, MAX_SCHEDULERS, SEQUENCE};
 use crate::message::{AcceptedBatch, SequenceBatch, Source};
 use crate::outcomes::Kept;
 use crate::recent::may_be_remembered;
@@ -19,6 +19,7 @@ use crate::runtime::shell::{
 use crate::runtime::topic::Topic;
 use crate::runtime::under_way::UnderWay;
 use crate::snapshot;
+use crate::stage::scheduler::route;
 use crate::stage::updater::UpdaterProgress;
 use crate::stage::{Approver, Assembler, Scheduler, Sequencer, Updater};
 use crate::statement::Ends;
@@ -102,7 +103,8 @@ pub fn assemble(
         path: snapshots.clone(),
         source,
     })?;
-    if log.next(journal::accepted(options.schedulers as u64)).0 > 0 {
+    let beyond = options.schedulers as u64..MAX_SCHEDULERS as u64;
+    if beyond.map(journal::accepted).any(|topic| log.next(topic).0 > 0) {
         let text = "its journal was written with more schedulers";
         return Err(EngineError::Options(text.into()));
     }
@@ -113,6 +115,10 @@ pub fn assemble(
     };
     let mut recovery = Recovery::new(options, &network, log, now)?;
     recovery.run(log, from, &mut replay)?;
+    if recovery.misplaced {
+        let text = "its journal was written with another number of schedulers, and references that they remember have not expired";
+        return Err(EngineError::Options(text.into()));
+    }
     // Headers of transactions have four bytes of the network's id; what the operator signs has all
     // of them.
     if let Some(head) = last_head(log)
@@ -151,7 +157,7 @@ fn check(options: &EngineOptions) -> Result<(), EngineError> {
             return refuse(format!("the key of {} is not the one configured", participant.bic));
         }
     }
-    if !(1..journal::MAX_SCHEDULERS).contains(&options.schedulers) || options.workers == 0 {
+    if !(1..MAX_SCHEDULERS).contains(&options.schedulers) || options.workers == 0 {
         return refuse("it needs at least one scheduler and one worker, and fewer than 64 schedulers".into());
     }
     Ok(())
@@ -166,6 +172,8 @@ struct Recovery {
     began: Timestamp,
     records: u64,
     transactions: u64,
+    /// A reference is remembered by a scheduler to which it does not fall any more.
+    misplaced: bool,
 }
 
 struct Followed {
@@ -198,6 +206,7 @@ impl Recovery {
             began: now,
             records: 0,
             transactions: 0,
+            misplaced: false,
         })
     }
 
@@ -212,6 +221,10 @@ impl Recovery {
                     let (source, expires) = (*source, accepted.expires());
                     // Not by the longest validity, which may have been another when it was accepted.
                     if may_be_remembered(expires, self.began) {
+                        self.misplaced |= accepted.batch.headers.iter().any(|header| {
+                            may_be_remembered(header.expiry, self.began)
+                                && route(&header.uetr, self.schedulers.len()) as u64 != source.scheduler
+                        });
                         self.schedulers[source.scheduler as usize].restore(source, accepted);
                     }
                     self.followed.push(Followed { source, ticket, expires, len });

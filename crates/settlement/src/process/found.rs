@@ -8,10 +8,11 @@ use super::snapshot::{self, Position};
 use super::state::State;
 use crate::journal::{self, Entry, JournalError};
 use crate::message::Message;
-use crate::recent::may_be_remembered;
+use crate::recent::{forgotten_after, may_be_remembered};
 use crate::replay::{Replay, ReplayError};
 use crate::stage::Updater;
 use crate::stage::assembler::Finished;
+use crate::stage::scheduler::route;
 use crate::stage::updater::UpdaterProgress;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -39,18 +40,29 @@ pub enum FoundError {
         "{0} transactions are accepted and not decided: run the network and stop it, then found it again"
     )]
     Undecided(u64),
-    /// References remembered by one scheduler would fall to another.
+    /// Batches of more schedulers than are planned.
     #[error(
-        "the journal has {found} schedulers and the layout {planned}: plan as many (`--schedulers`), or wait {} s until the last reference that \
-         they remember has expired",
-        wait_ms.div_ceil(1000)
+        "the journal has {found} schedulers and the layout {planned}: plan at least {found} (`--schedulers`)"
     )]
     Schedulers {
         /// In the journal.
         found: usize,
         /// In the layout.
         planned: u16,
-        /// Until nothing is remembered, in milliseconds.
+    },
+    /// A reference is remembered by one scheduler and would fall to another, which does not know it.
+    #[error(
+        "{references} references, of which the journal remembers that they were used, would fall to another of {planned} \
+         schedulers: plan as many schedulers as wrote the journal (`--schedulers`), or wait {} s until the last of them has \
+         expired",
+        wait_ms.div_ceil(1000)
+    )]
+    References {
+        /// How many.
+        references: u64,
+        /// Schedulers in the layout.
+        planned: u16,
+        /// Until nothing is remembered of them, in milliseconds.
         wait_ms: u64,
     },
     /// The topics are those of another founding that did not end.
@@ -130,10 +142,16 @@ pub fn prepare(
     let mut replay = Replay::new(Arc::clone(network));
     let mut remembered: Vec<VecDeque<(u64, Timestamp)>> = Vec::new();
     let mut transactions = 0;
-    let schedulers =
-        (0..journal::MAX_SCHEDULERS as u64).take_while(|s| log.next(journal::accepted(*s)).0 > 0);
-    let schedulers = schedulers.count();
-    let topics = (0..schedulers as u64).map(journal::accepted).chain([journal::SEQUENCE]);
+    let all = (0..journal::MAX_SCHEDULERS).zip((0..).map(journal::accepted));
+    // Of those before the last, some may have accepted nothing.
+    let found = all.filter(|(_, topic)| log.next(*topic).0 > 0).last().map_or(0, |(last, _)| last + 1);
+    let planned = layout.schedulers;
+    if found > usize::from(planned) {
+        // Their batches would have no topic.
+        return Err(FoundError::Schedulers { found, planned });
+    }
+    let mut misplaced = (0u64, Timestamp(0));
+    let topics = (0..found as u64).map(journal::accepted).chain([journal::SEQUENCE]);
     if topics.into_iter().any(|topic| log.first(topic).0 > 0) {
         return Err(FoundError::Released);
     }
@@ -143,6 +161,12 @@ pub fn prepare(
             let scheduler = usize::try_from(source.scheduler).expect("schedulers are few");
             if remembered.len() <= scheduler {
                 remembered.resize_with(scheduler + 1, VecDeque::new);
+            }
+            for header in &accepted.batch.headers {
+                let falls_to = route(&header.uetr, usize::from(planned));
+                if falls_to != scheduler && may_be_remembered(header.expiry, now) {
+                    misplaced = (misplaced.0 + 1, misplaced.1.max(header.expiry));
+                }
             }
             if may_be_remembered(accepted.expires(), now) {
                 remembered[scheduler].push_back((source.number, accepted.expires()));
@@ -155,17 +179,9 @@ pub fn prepare(
     if undecided > 0 {
         return Err(FoundError::Undecided(undecided));
     }
-    let last = remembered.iter().flatten().map(|(_, expires)| expires.0).max();
-    if schedulers > 0
-        && schedulers != usize::from(layout.schedulers)
-        && let Some(last) = last
-    {
-        let wait_ms = last.saturating_sub(now.0);
-        return Err(FoundError::Schedulers { found: schedulers, planned: layout.schedulers, wait_ms });
-    }
-    if schedulers > usize::from(layout.schedulers) {
-        // Their batches would have no topic.
-        return Err(FoundError::Schedulers { found: schedulers, planned: layout.schedulers, wait_ms: 0 });
+    if let (references @ 1.., last) = misplaced {
+        let wait_ms = forgotten_after(last).0.saturating_sub(now.0);
+        return Err(FoundError::References { references, planned, wait_ms });
     }
     let accepted = (0..u64::from(layout.schedulers))
         .map(|scheduler| {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::audit::{Audit, AuditOptions, AuditReport, audit_entries};
-use crate::engine::{Engine, EngineOptions, Outcome};
+use crate::engine::{Engine, EngineError, EngineOptions, Outcome};
 use crate::message::{Intake, Message as _, Source};
 use crate::path;
 use crate::runtime::shell::SharedState;
@@ -654,6 +654,20 @@ fn a_network_goes_on_where_its_files_end() {
     let again = found::found(&cluster, &layout(), &network(), &log, start);
     assert!(matches!(again, Err(found::FoundError::Unfinished { .. })), "{again:?}");
 
+    // Whether a layout fits follows from the references, and not from which schedulers took something.
+    let with = |schedulers: u16| {
+        found::prepare(&Layout { schedulers, ..layout() }, &network(), &log, start).map(drop)
+    };
+    let fault = with(1).unwrap_err();
+    assert!(matches!(fault, found::FoundError::Schedulers { found: 2, planned: 1 }), "{fault}");
+    let fault = with(3).unwrap_err();
+    // The references 2 and 3 fell to the first and second scheduler, and would fall to the third and first of three.
+    let expected =
+        matches!(fault, found::FoundError::References { references: 2, planned: 3, wait_ms: 42_000 });
+    assert!(expected, "{fault}");
+    let later = start.plus_ms(42_000);
+    found::prepare(&Layout { schedulers: 3, ..layout() }, &network(), &log, later).unwrap();
+
     // What was there is there, references are remembered, and the order goes on.
     let mut world = World::on(cluster, 3, start);
     let legs = path::payment(&network(), account(1, 0), account(1, 1), EUR, Amount(400));
@@ -676,4 +690,41 @@ fn a_network_goes_on_where_its_files_end() {
     assert_eq!((alone.sequenced, alone.made), (4, 1));
     let own = report.totals.iter().filter(|total| total.participant == bank).copied();
     assert_eq!(alone.totals, own.collect::<Vec<_>>());
+}
+
+#[test]
+fn a_network_in_files_keeps_its_schedulers_though_not_each_of_them_took_something() {
+    let directory = tempfile::tempdir().unwrap();
+    let with = |schedulers: usize| {
+        let keys = (0..=BANKS).map(key).collect();
+        let options = EngineOptions::new(directory.path().to_owned(), (*network()).clone(), keys);
+        EngineOptions { schedulers, ..options }
+    };
+    let engine = Engine::open(with(2)).unwrap();
+    let start = engine.now();
+    let terms = |number: u8| {
+        let expiry = start.plus_ms(40_000);
+        Terms { network: NETWORK, uetr: Uetr([number; 16]), expiry, details: Hash::ZERO, seed: [number; 16] }
+    };
+    // All of it falls to the second of two.
+    let reserves = path::issue_reserves(&network(), ParticipantId(1), EUR, Amount(5_000));
+    let mut issue = Transaction::new(Kind::Issue, &terms(3), reserves);
+    issue.sign(&NETWORK, &key(0));
+    let pending = engine.submit(vec![issue]).unwrap();
+    let answers = engine.wait(&pending, Duration::from_secs(20));
+    assert!(matches!(answers[0].outcome, Outcome::Final(_)), "{answers:?}");
+    engine.stop(Duration::from_secs(20)).unwrap();
+
+    // One scheduler has no place for what the second took; of three another would be asked for the reference.
+    for schedulers in [1, 3] {
+        let fault = Engine::open(with(schedulers)).map(drop).unwrap_err();
+        assert!(matches!(fault, EngineError::Options(_)), "{schedulers}: {fault}");
+    }
+    let (log, _) = FileLog::open(directory.path().join("journal"), tally_log::Options::default()).unwrap();
+    let alone = Layout { schedulers: 1, ..layout() };
+    let fault = found::prepare(&alone, &network(), &log, start).map(drop).unwrap_err();
+    assert!(matches!(fault, found::FoundError::Schedulers { found: 2, planned: 1 }), "{fault}");
+    found::prepare(&layout(), &network(), &log, start).unwrap();
+    drop(log);
+    Engine::open(with(2)).unwrap().stop(Duration::from_secs(20)).unwrap();
 }

@@ -52,11 +52,9 @@ impl Round {
         seals.into_iter().find(|(_, seals)| seals.len() >= quorum.max(1))
     }
 
-    /// Somebody other than `me` who has sealed a digest.
-    pub(super) fn sealer_of(&self, digest: B256, me: Address) -> Option<Address> {
-        self.commits
-            .iter()
-            .find(|(author, commit)| **author != me && commit.digest == digest)
-            .map(|(author, _)| *author)
+    /// Those other than `me` who have sealed a digest.
+    pub(super) fn sealers_of(&self, digest: B256, me: Address) -> Vec<Address> {
+        let sealed = |(author, commit): &(&Address, &Commit)| **author != me && commit.digest == digest;
+        self.commits.iter().filter(sealed).map(|(author, _)| *author).collect()
     }
 }
