@@ -16,5 +16,5 @@ mod validator_contract;
 pub use branch::{Branch, Candidate};
 pub use chain::{BlockId, Chain, Event, Head, Options, Reader, created_by};
 pub use error::{ChainError, ImportError};
-pub use node::Node;
+pub use node::{Node, WeakNode};
 pub use pool::Pool;

@@ -25,7 +25,7 @@ mod workshop;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -114,6 +114,21 @@ pub enum Notice {
 #[derive(Clone)]
 pub struct Node {
     shared: Arc<Shared>,
+}
+
+/// A node for those who only look at it now and then: it keeps nothing of the node open.
+#[derive(Clone)]
+pub struct WeakNode {
+    shared: Weak<Shared>,
+}
+
+impl WeakNode {
+    /// The node, while it runs.
+    #[must_use]
+    pub fn upgrade(&self) -> Option<Node> {
+        let node = Node { shared: self.shared.upgrade()? };
+        (!node.is_stopping()).then_some(node)
+    }
 }
 
 struct Shared {
@@ -285,15 +300,22 @@ impl Node {
         self.shared.notices.subscribe()
     }
 
-    /// The newest block that any peer says it has, while this node is behind it; `None` when it is not.
+    /// The newest block that peers have, while this node is behind it; `None` when it is not. With `3f + 1` validators more
+    /// than `f` peers have to say that they have it, or all when there are fewer: no single one makes a node behind.
     pub fn behind(&self) -> Option<u64> {
-        let highest = sync::highest(self);
+        let highest = sync::reached(self);
         (highest > self.shared.chain.head().number().saturating_add(1)).then_some(highest)
     }
 
     /// How far this node has come with taking the chain without executing it; `None` when it does not.
     pub fn fast_sync(&self) -> Option<Progress> {
         self.shared.fast.progress()
+    }
+
+    /// The same node, for who looks at it now and then.
+    #[must_use]
+    pub fn downgrade(&self) -> WeakNode {
+        WeakNode { shared: Arc::downgrade(&self.shared) }
     }
 
     fn is_stopping(&self) -> bool {

@@ -8,12 +8,14 @@ mod besu;
 mod directory;
 mod genesis;
 mod init;
+mod mnemonic;
 mod nearest;
 mod options;
 mod settings;
 
 pub use genesis::{GenesisPlan, NewestFork, genesis_json};
 pub use init::{Account, Init, InitError, Made, MadeNode, Plan, init};
+pub use mnemonic::{Mnemonic, MnemonicError, PATH as MNEMONIC_PATH};
 pub use options::{Ineffective, Place, SettingsError, SettingsFault, SettingsFaults};
 pub use settings::{
     Api, Metrics, P2p, PermissionFiles, PoolSettings, RpcServer, RpcSocket, Settings, Sources, StateHistory,

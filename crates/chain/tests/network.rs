@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use alloy_consensus::{SignableTransaction, TxLegacy};
@@ -12,6 +13,7 @@ use alloy_primitives::{Address, B256, TxKind, U256};
 use tally_chain::blocks::succeeded;
 use tally_chain::node::{self, Node};
 use tally_chain::pool::{Fate, Limits};
+use tally_chain::protocol::{Blocks, GET_BLOCKS, HEAD, Head, Range};
 use tally_chain::{BlockId, Chain, Options, protocol};
 use tally_consensus::{Config as EngineConfig, Cover, ExtraData, Protocol, SecretKey};
 use tally_evm::{Genesis, Transaction};
@@ -396,4 +398,106 @@ fn a_peer_with_another_clock_or_other_forks_is_noticed() {
     assert!(matches!(next(), node::Notice::Forks { .. }));
     assert_eq!(node.peers_with_other_forks(), (1, 1));
     peer.stop_and_wait();
+}
+
+/// A validator's key in other hands: it says that it has blocks far above all others, and `answer` says what it gives of them.
+struct Boaster {
+    network: Network,
+    thread: std::thread::JoinHandle<()>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Boaster {
+    fn start(net: &Net, at: usize, answer: impl Fn(Range) -> Option<Blocks> + Send + 'static) -> Self {
+        let genesis = net.node(0).chain().genesis_hash();
+        let own = net.members[at].key.clone();
+        let mut config = Config::new(own.clone(), CHAIN_ID, genesis, protocol::kinds(), Box::new(|| 7));
+        config.known = net.enodes().into_iter().filter(|enode| enode.id != own.id()).collect();
+        config.listen = Some(net.members[at].address);
+        let (network, events) = Network::start(config, net.runtime.handle()).unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let (of, stopped) = (network.clone(), Arc::clone(&stop));
+        let thread = std::thread::spawn(move || {
+            let head = protocol::encode(&Head { number: 1 << 40, hash: B256::repeat_byte(9) });
+            let mut unanswered = Vec::new();
+            while !stopped.load(Ordering::Relaxed) {
+                of.broadcast(HEAD, &head);
+                let Ok(event) = events.recv_timeout(Duration::from_millis(20)) else { continue };
+                if let Event::Request { kind: GET_BLOCKS, payload, respond, .. } = event {
+                    match answer(protocol::decode::<Range>("range", &payload).unwrap()) {
+                        Some(blocks) => drop(respond.send(protocol::encode(&blocks))),
+                        None => unanswered.push(respond),
+                    }
+                }
+            }
+        });
+        Self { network, thread, stop }
+    }
+
+    fn stop(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap();
+        self.network.stop_and_wait();
+    }
+}
+
+/// Readiness follows from `behind`: whoever could set it would take every node of a network from its clients.
+#[test]
+fn a_validator_that_boasts_makes_nobody_behind_and_holds_no_follower_up() {
+    let mut net = Net::new(Protocol::QBFT, 4, 1);
+    for at in [0, 1, 2, 4] {
+        net.start(at);
+    }
+    net.await_height(3);
+    let boaster = Boaster::start(&net, 3, |_| None);
+    net.await_height(net.height(0) + 2);
+    // It has been asked by then, and answers nothing for as long as it may.
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(6) {
+        for node in net.running() {
+            assert!(node.behind().is_none_or(|block| block < 1 << 30), "{:?}", node.behind());
+        }
+        let height = net.height(0);
+        let took = net.await_height(height);
+        assert!(took < Duration::from_secs(5), "the follower waits for who does not answer: {took:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    net.assert_same_blocks();
+    boaster.stop();
+}
+
+#[test]
+fn who_boasts_and_gives_little_is_asked_after_those_who_give() {
+    const BLOCKS: u64 = 40;
+    let mut net = Net::new(Protocol::QBFT, 4, 1);
+    (0..3).for_each(|at| net.start(at));
+    net.await_height(BLOCKS);
+    let reader = net.node(0).chain().reader();
+    let block = |number| reader.block(BlockId::Number(number)).unwrap().unwrap().encode().into();
+    let blocks: Vec<_> = (1..=BLOCKS).map(block).collect();
+    // One right block for each question, late.
+    let asked = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&asked);
+    let boaster = Boaster::start(&net, 3, move |range| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        std::thread::sleep(Duration::from_secs(1));
+        let at = usize::try_from(range.first - 1).unwrap();
+        Some(Blocks { blocks: blocks.get(at).cloned().into_iter().collect() })
+    });
+    // The follower knows nobody else at first.
+    (0..3).for_each(|at| net.stop(at));
+    net.start(4);
+    while asked.load(Ordering::Relaxed) < 2 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    (0..3).for_each(|at| net.start(at));
+    let follower = net.node(4);
+    let start = Instant::now();
+    while follower.chain().head().number() < BLOCKS {
+        assert!(start.elapsed() < Duration::from_secs(60), "{}", follower.chain().head().number());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let asked = asked.load(Ordering::Relaxed);
+    assert!(asked < BLOCKS / 4, "it was asked {asked} times");
+    boaster.stop();
 }

@@ -9,6 +9,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::Sleep;
@@ -110,6 +111,14 @@ impl Pending {
     /// On a thread of an asynchronous runtime, which must not be held up.
     pub fn wait(self) -> Result<Bytes, RequestError> {
         self.handle.clone().block_on(self)
+    }
+
+    /// Waits for the answer as [`wait`](Self::wait), for so long at most; `None` when it has not come yet.
+    ///
+    /// # Panics
+    /// As [`wait`](Self::wait).
+    pub fn wait_for(&mut self, time: Duration) -> Option<Result<Bytes, RequestError>> {
+        self.handle.clone().block_on(async { tokio::time::timeout(time, &mut *self).await.ok() })
     }
 }
 

@@ -1,16 +1,17 @@
 //! Fetches blocks that others have and this node has not, and executes each of them (full sync).
 
+use std::cmp::Reverse;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
-use alloy_primitives::map::{AddressMap, AddressSet};
+use alloy_primitives::map::AddressMap;
 use alloy_primitives::{Address, B256, Bytes};
 use tally_evm::Block;
-use tally_peers::Pending;
+use tally_peers::{Pending, RequestError};
 
 use super::post::{UNREADABLE, blame};
 use super::{Node, gather, lock};
-use crate::branch::Candidate;
+use crate::branch::{Branch, Candidate};
 use crate::chain::Prepared;
 use crate::error::ImportError;
 use crate::protocol::{self, Blocks, GET_BLOCKS, Head, Range};
@@ -18,6 +19,14 @@ use crate::sealed::Seals;
 
 /// How long an answer may take.
 const TIMEOUT: Duration = Duration::from_secs(15);
+/// How long news may wait while an answer is awaited.
+const PIECE: Duration = Duration::from_millis(20);
+/// How long a peer is not asked again that gave nothing of what it said that it had, at least.
+const LEAST_REST: Duration = Duration::from_secs(1);
+/// Peers whose worth is remembered; beyond that all of it is forgotten.
+const WORTHS: usize = 1_024;
+/// Milliseconds for a block that are as good as none.
+const QUICK_MS: u64 = 16;
 /// Blocks asked for at once.
 const COUNT: u64 = 256;
 /// Blocks that are prepared ahead of the one that is executed.
@@ -52,15 +61,47 @@ pub(super) enum Told {
 /// Newest blocks of peers, as they say.
 pub(super) type Heads = AddressMap<Head>;
 
-/// The highest block that any peer says it has.
-pub(super) fn highest(node: &Node) -> u64 {
-    lock(&node.shared.heads).values().map(|head| head.number).max().unwrap_or(0)
+/// The height that peers have reached. As many as may lie among the validators may say more: a single peer makes nobody
+/// behind, unless there is no other.
+pub(super) fn reached(node: &Node) -> u64 {
+    let validators = node.chain().head().branch.validators.as_ref().map_or(0, |known| known.set.len());
+    let liars = lock(&node.shared.liars);
+    let heads = lock(&node.shared.heads);
+    let said = heads.iter().filter(|(peer, _)| !liars.contains(*peer)).map(|(_, head)| head.number);
+    beyond_lies(said.collect(), validators.saturating_sub(1) / 3)
+}
+
+/// The highest number that more than `faulty` say, or the lowest when there are no more; 0 when nobody says any.
+fn beyond_lies(mut said: Vec<u64>, faulty: usize) -> u64 {
+    said.sort_unstable_by(|a, b| b.cmp(a));
+    said.get(faulty).or(said.last()).copied().unwrap_or(0)
+}
+
+/// What a peer's answers were worth.
+#[derive(Debug, Default)]
+struct Worth {
+    /// Milliseconds of waiting for a block, the last answers counting most; 0 while nothing is known.
+    cost_ms: u64,
+    /// It gave nothing of what it said that it had, and is not asked before this.
+    rests_until: Option<Instant>,
+}
+
+impl Worth {
+    fn rests(&self) -> bool {
+        self.rests_until.is_some_and(|until| Instant::now() < until)
+    }
+
+    /// How dear its blocks are, by powers of two, so that two that are as good take no turns.
+    fn dearness(&self) -> u32 {
+        (self.cost_ms / QUICK_MS).checked_ilog2().map_or(0, |power| power + 1)
+    }
 }
 
 struct Sync {
     node: Node,
-    /// Peers whose last answer was of no use; they are asked after the others.
-    useless: AddressSet,
+    /// By peer. What a peer says of its head decides whether it can be asked, and what it gave whether it is: one that boasts
+    /// and gives little, or nothing, is asked after all others.
+    worth: AddressMap<Worth>,
     /// Since when the next block alone is missing.
     missing_since: Option<(u64, Instant)>,
     /// Consensus asks for blocks up to here at once.
@@ -70,7 +111,7 @@ struct Sync {
 }
 
 pub(super) fn run(node: Node, told: Receiver<Told>) {
-    let mut sync = Sync { node, useless: AddressSet::default(), missing_since: None, needed: 0, rest: IDLE };
+    let mut sync = Sync { node, worth: AddressMap::default(), missing_since: None, needed: 0, rest: IDLE };
     loop {
         match told.recv_timeout(sync.patience()) {
             Ok(first) => {
@@ -108,7 +149,10 @@ impl Sync {
             Told::Disconnected(peer) => {
                 self.forget(peer);
                 lock(&self.node.shared.liars).remove(&peer);
-                self.useless.remove(&peer);
+                if let Some(worth) = self.worth.get_mut(&peer) {
+                    // It may have been away. How dear it is stays: coming back makes nobody quicker.
+                    worth.rests_until = None;
+                }
             }
             Told::Stop => return false,
         }
@@ -150,7 +194,7 @@ impl Sync {
     /// Whether there is something to fetch now: the next block alone is left to come by itself for a moment, where
     /// validators seal and this node takes part or is the peer of one.
     fn is_behind(&mut self, own: u64) -> bool {
-        let highest = highest(&self.node);
+        let highest = self.highest();
         if highest <= own {
             self.missing_since = None;
             return false;
@@ -178,16 +222,70 @@ impl Sync {
         head.branch.validators.as_ref().is_some_and(|validators| validators.set.contains(address))
     }
 
-    /// The peer with the highest block above `own`, of those whose answers were right and of use if there is one.
+    /// The highest block that a peer says it has which can be asked now.
+    fn highest(&self) -> u64 {
+        let heads = lock(&self.node.shared.heads);
+        let asked = heads.iter().filter(|(peer, _)| !self.worth.get(*peer).is_some_and(Worth::rests));
+        asked.map(|(_, head)| head.number).max().unwrap_or(0)
+    }
+
+    /// Of the peers with a block above `own` one that has sent nothing wrong, if there is one, and of these the one whose
+    /// blocks came quickest, or the highest of those of which that is not known.
     fn choose(&self, own: u64) -> Option<(Address, u64)> {
         let heads = lock(&self.node.shared.heads);
         let liars = lock(&self.node.shared.liars);
-        let is_of_use = |peer: &Address| !self.useless.contains(peer) && !liars.contains(peer);
+        let worth = |peer: &Address| self.worth.get(peer);
         heads
             .iter()
-            .filter(|(_, head)| head.number > own)
-            .max_by_key(|(peer, head)| (is_of_use(peer), head.number))
+            .filter(|(peer, head)| head.number > own && !worth(peer).is_some_and(Worth::rests))
+            .max_by_key(|(peer, head)| {
+                let dearness = worth(peer).map_or(0, Worth::dearness);
+                (!liars.contains(*peer), Reverse(dearness), head.number)
+            })
             .map(|(peer, head)| (*peer, head.number))
+    }
+
+    /// A peer gave so many blocks that were missing, after so long.
+    fn gave(&mut self, peer: Address, blocks: u64, waited: Duration) {
+        if self.worth.len() >= WORTHS {
+            self.worth.clear();
+        }
+        let worth = self.worth.entry(peer).or_default();
+        if blocks == 0 {
+            worth.rests_until = Some(Instant::now() + waited.clamp(LEAST_REST, TIMEOUT));
+            return;
+        }
+        let waited_ms = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
+        worth.cost_ms = worth.cost_ms.midpoint(waited_ms / blocks);
+        worth.rests_until = None;
+    }
+
+    /// Waits for an answer, and takes news meanwhile: a peer that does not answer holds up nothing else. `None` when the
+    /// node stops.
+    fn answer(
+        &mut self,
+        mut pending: Pending,
+        told: &Receiver<Told>,
+    ) -> Option<Result<bytes::Bytes, RequestError>> {
+        loop {
+            if let Some(answer) = pending.wait_for(PIECE) {
+                return Some(answer);
+            }
+            if !self.take_all(told) {
+                return None;
+            }
+        }
+    }
+
+    /// Takes the news that there are; whether to go on.
+    fn take_all(&mut self, told: &Receiver<Told>) -> bool {
+        while let Ok(news) = told.try_recv() {
+            if !self.take(news) {
+                self.node.shared.stopping.store(true, std::sync::atomic::Ordering::Release);
+                return false;
+            }
+        }
+        !self.node.is_stopping()
     }
 
     fn ask(&self, peer: Address, first: u64, until: u64) -> Option<Pending> {
@@ -209,7 +307,10 @@ impl Sync {
                 _ => self.ask(peer, own + 1, until),
             };
             let Some(pending) = pending else { return };
-            let blocks = match pending.wait() {
+            let asked = Instant::now();
+            let Some(answer) = self.answer(pending, told) else { return };
+            let waited = asked.elapsed();
+            let blocks = match answer {
                 Ok(payload) => match protocol::decode::<Blocks>("blocks", &payload) {
                     Ok(blocks) => blocks.blocks,
                     Err(error) => {
@@ -220,15 +321,13 @@ impl Sync {
                 },
                 Err(error) => {
                     self.node.failed("fetching blocks", &error);
-                    self.useless.insert(peer);
-                    self.forget(peer);
+                    self.gave(peer, 0, waited);
                     continue;
                 }
             };
             if blocks.is_empty() {
                 // It does not have what it said it has.
-                self.useless.insert(peer);
-                self.forget(peer);
+                self.gave(peer, 0, waited);
                 continue;
             }
             // The next blocks travel while these are executed.
@@ -238,16 +337,12 @@ impl Sync {
                 ahead = None;
                 continue;
             };
-            if self.execute(peer, blocks) {
-                self.useless.remove(&peer);
-            } else {
+            if !self.execute(peer, blocks) {
                 ahead = None;
             }
-            while let Ok(news) = told.try_recv() {
-                if !self.take(news) {
-                    self.node.shared.stopping.store(true, std::sync::atomic::Ordering::Release);
-                    return;
-                }
+            self.gave(peer, self.node.chain().head().number().saturating_sub(own), waited);
+            if !self.take_all(told) {
+                return;
             }
         }
     }
@@ -276,10 +371,14 @@ impl Sync {
     /// found. Whether all went well.
     fn execute(&mut self, peer: Address, blocks: Vec<(Block, u64)>) -> bool {
         let node = self.node.clone();
+        let branch = node.chain().head().branch.clone();
+        // Some may have come another way since they were asked for.
+        let missing = blocks.into_iter().filter(|(block, _)| block.header.number > branch.number());
+        let missing: Vec<(Block, u64)> = missing.collect();
         std::thread::scope(|scope| {
             let (ready, prepared) = sync_channel(AHEAD);
             scope.spawn(move || {
-                for (block, length) in blocks {
+                for (block, length) in missing {
                     let known = node.known(&block);
                     let find = |hash: &B256| known.get(hash).cloned();
                     let prepared = node.chain().prepare(block, length, &find, node.shared.threads);
@@ -289,16 +388,16 @@ impl Sync {
                     }
                 }
             });
-            self.execute_prepared(peer, prepared)
+            self.execute_prepared(peer, branch, prepared)
         })
     }
 
     fn execute_prepared(
         &mut self,
         peer: Address,
+        mut branch: Branch,
         blocks: impl IntoIterator<Item = Result<Prepared, ImportError>>,
     ) -> bool {
-        let mut branch = self.node.chain().head().branch.clone();
         let mut candidates: Vec<Candidate> = Vec::new();
         let mut bytes = 0;
         let mut refused = false;
@@ -365,5 +464,33 @@ impl Sync {
     fn accuse(&mut self, peer: Address, weight: u32, error: &dyn std::error::Error) {
         self.node.accuse(peer, weight, "taking blocks from a peer", error);
         self.forget(peer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_that_lies_makes_nobody_behind() {
+        let far = 1 << 40;
+        assert_eq!(beyond_lies(vec![], 1), 0);
+        assert_eq!(beyond_lies(vec![9], 1), 9, "there is no other to go by");
+        assert_eq!(beyond_lies(vec![9, far], 1), 9);
+        assert_eq!(beyond_lies(vec![10, far, 0, 10], 1), 10);
+        assert_eq!(beyond_lies(vec![10, far, 11, far, 9, 10, 10], 2), 11);
+        assert_eq!(beyond_lies(vec![7, 8], 0), 8);
+    }
+
+    #[test]
+    fn what_a_peer_gave_decides_and_not_what_it_says() {
+        let mut worth = Worth::default();
+        assert!(!worth.rests() && worth.dearness() == 0);
+        for (cost_ms, dearness) in [(0, 0), (15, 0), (16, 1), (31, 1), (32, 2), (15_000, 10)] {
+            worth.cost_ms = cost_ms;
+            assert_eq!(worth.dearness(), dearness, "{cost_ms} ms");
+        }
+        worth.rests_until = Some(Instant::now() + LEAST_REST);
+        assert!(worth.rests());
     }
 }

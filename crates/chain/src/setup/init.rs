@@ -11,10 +11,12 @@
 //! DIR/node-2/...
 //! DIR/keystore/<address>.json  an account that has money from the start
 //! DIR/keystore/password        what unlocks it
+//! DIR/keystore/mnemonic        the phrase that the accounts are derived from, if they are
 //! ```
 
 use super::directory::{Draft, DraftError};
 use super::genesis::{GenesisPlan, NewestFork, genesis_json};
+use super::mnemonic::{Mnemonic, MnemonicError};
 use alloy_primitives::{Address, U256, hex};
 use std::fs;
 use std::io;
@@ -52,6 +54,8 @@ pub struct Plan {
     pub timestamp: u64,
     /// Accounts that have money from the start.
     pub accounts: usize,
+    /// What they are derived from; without it their keys are fresh.
+    pub mnemonic: Option<Mnemonic>,
     /// What each of them has, in wei.
     pub balance: U256,
     /// The address at which all nodes are reached by each other. Clients are served on the loopback interface alone.
@@ -80,6 +84,7 @@ impl Plan {
             gas_limit: 100_000_000,
             timestamp,
             accounts: 1,
+            mnemonic: None,
             // 2^80 wei, a little more than a million ether.
             balance: U256::from(1) << 80,
             host: IpAddr::from([127, 0, 0, 1]),
@@ -155,7 +160,7 @@ impl Init {
     /// Draws the keys of a network.
     ///
     /// # Errors
-    /// [`InitError::Plan`] when there cannot be such a network; [`InitError::Randomness`].
+    /// [`InitError::Plan`] when there cannot be such a network; [`InitError::Randomness`]; [`InitError::Mnemonic`].
     pub fn generate(plan: Plan) -> Result<Self, InitError> {
         let count = plan.validators.saturating_add(plan.followers);
         let refuse = |field, expected: String| Err(InitError::Plan { field, expected });
@@ -177,7 +182,11 @@ impl Init {
         }
         ports(&plan, count)?;
         let keys = |count| (0..count).map(|_| NodeKey::generate()).collect::<Result<Vec<_>, _>>();
-        let (nodes, accounts) = (keys(count)?, keys(plan.accounts)?);
+        let nodes = keys(count)?;
+        let accounts = match &plan.mnemonic {
+            Some(mnemonic) => mnemonic.keys(plan.accounts)?,
+            None => keys(plan.accounts)?,
+        };
         let password = hex::encode(Nonces::generate()?.salt);
         Ok(Self { plan, nodes, accounts, password })
     }
@@ -251,6 +260,9 @@ impl Init {
         }
         let keystore = directory(inside.join("keystore"))?;
         private(keystore.join("password"), &self.password)?;
+        if let Some(mnemonic) = &self.plan.mnemonic {
+            private(keystore.join("mnemonic"), &(mnemonic.phrase() + "\n"))?;
+        }
         for (account, key) in made.accounts.iter().zip(&self.accounts) {
             // The password has 256 random bits, so a slow derivation would protect nothing more.
             let text = encrypt(key, self.password.as_bytes(), Derivation::LIGHT, &Nonces::generate()?)?;
@@ -378,6 +390,9 @@ pub enum InitError {
     /// A key cannot be drawn.
     #[error("no keys can be made")]
     Randomness(#[from] KeyFault),
+    /// The accounts cannot be derived from the phrase.
+    #[error("the accounts cannot be derived from the mnemonic")]
+    Mnemonic(#[from] MnemonicError),
     /// A key store cannot be made.
     #[error("no key store can be made")]
     Keystore(#[from] KeystoreFault),

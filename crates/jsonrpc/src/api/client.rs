@@ -2,6 +2,7 @@
 
 use alloy_primitives::{Bytes, keccak256};
 use serde_json::json;
+use tally_chain::Node;
 
 use super::{Answer, Api, Methods};
 use crate::error::RpcError;
@@ -101,19 +102,24 @@ fn chain_id(api: &Api, params: Params<'_>, out: &mut Vec<u8>, _: &CallContext<'_
 
 fn syncing(api: &Api, params: Params<'_>, out: &mut Vec<u8>, _: &CallContext<'_>) -> Answer {
     params.none()?;
-    let Some(highest) = api.node.behind() else {
+    write_syncing(&api.node, out);
+    Ok(())
+}
+
+/// Where a node stands that is behind its peers; `false` for one that is not.
+pub(super) fn write_syncing(node: &Node, out: &mut Vec<u8>) {
+    let Some(highest) = node.behind() else {
         out.extend_from_slice(b"false");
-        return Ok(());
+        return;
     };
-    let head = api.chain().head().number();
+    let head = node.chain().head().number();
     // While a state is taken with its proof, blocks are there of which nothing else can be asked yet.
-    let current = api.node.fast_sync().map_or(head, |progress| progress.block.max(head));
+    let current = node.fast_sync().map_or(head, |progress| progress.block.max(head));
     let mut object = Object::open(out);
     object.quantity(out, "startingBlock", head);
     object.quantity(out, "currentBlock", current);
     object.quantity(out, "highestBlock", highest);
     object.close(out);
-    Ok(())
 }
 
 fn coinbase(api: &Api, params: Params<'_>, out: &mut Vec<u8>, _: &CallContext<'_>) -> Answer {

@@ -1,6 +1,7 @@
 //! What WebSockets are told: `eth_subscribe` to heads, logs, waiting transactions and the state of synchronisation.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use alloy_primitives::B256;
 use tally_chain::blocks::{Filter, FullBlock};
@@ -9,6 +10,7 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
 use super::blocks::placed;
+use super::client;
 use crate::error::RpcError;
 use crate::params::{LogQuery, Params};
 use crate::server::{Sink, Subscriptions};
@@ -20,14 +22,29 @@ pub(super) struct Hub {
     heads: Mutex<Vec<Sink>>,
     logs: Mutex<Vec<(Filter, Sink)>>,
     hashes: Mutex<Vec<Sink>>,
+    syncing: Mutex<Vec<Sink>>,
+    /// What was last told of the state of synchronisation, so that it is told again only when it has changed; at first
+    /// nothing, which stands for `false`.
+    stands: Mutex<Vec<u8>>,
 }
 
+/// How often it is looked how far a node is behind.
+const LOOK: Duration = Duration::from_millis(500);
+
 impl Hub {
-    /// Listens to the node, on threads that end with its channels.
+    /// Listens to the node, on threads that end with its channels, and looks how far it is behind while it runs.
     pub(super) fn start(node: &Node) -> Arc<dyn Subscriptions> {
         let hub = Arc::new(Self::default());
         let (events, pending) = (node.chain().subscribe(), node.subscribe_pending());
         let (first, second) = (hub.clone(), hub.clone());
+        let (third, watched) = (hub.clone(), node.downgrade());
+        let look = move || {
+            while let Some(node) = watched.upgrade() {
+                third.look(&node);
+                drop(node);
+                std::thread::sleep(LOOK);
+            }
+        };
         let threads = [
             std::thread::Builder::new()
                 .name("jsonrpc-heads".into())
@@ -35,6 +52,7 @@ impl Hub {
             std::thread::Builder::new()
                 .name("jsonrpc-pending".into())
                 .spawn(move || listen(pending, |hash| second.pending(hash))),
+            std::thread::Builder::new().name("jsonrpc-syncing".into()).spawn(look),
         ];
         for thread in threads {
             if let Err(error) = thread {
@@ -75,6 +93,23 @@ impl Hub {
             }
             !sink.ended()
         });
+    }
+
+    /// Tells how far the node is behind if that has changed.
+    fn look(&self, node: &Node) {
+        let mut now = Vec::with_capacity(128);
+        client::write_syncing(node, &mut now);
+        self.stands_at(now);
+    }
+
+    fn stands_at(&self, now: Vec<u8>) {
+        // Held while it is told, so that who subscribes at this moment is told neither twice nor not at all.
+        let mut stands = self.stands.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_news = if stands.is_empty() { now != b"false" } else { *stands != now };
+        if is_news {
+            tell(&self.syncing, |out| out.extend_from_slice(&now));
+            *stands = now;
+        }
     }
 
     fn pending(&self, hash: B256) {
@@ -119,8 +154,11 @@ impl Subscriptions for Hub {
                 push(&self.logs, (filter, sink));
             }
             "syncing" => {
-                // A node of known validators serves what it has; `eth_syncing` says how far that is behind.
-                sink.send(b"false").map_err(|_| RpcError::internal("the connection has ended"))?;
+                // Where it stands now, then each change.
+                let stands = self.stands.lock().unwrap_or_else(PoisonError::into_inner);
+                let now: &[u8] = if stands.is_empty() { b"false" } else { &stands };
+                sink.send(now).map_err(|_| RpcError::internal("the connection has ended"))?;
+                push(&self.syncing, sink);
             }
             other => {
                 let name = other.chars().take(64).collect::<String>();
@@ -133,4 +171,29 @@ impl Subscriptions for Hub {
 
 fn push<T>(listeners: &Mutex<Vec<T>>, listener: T) {
     listeners.lock().unwrap_or_else(PoisonError::into_inner).push(listener);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn who_asks_for_the_state_of_synchronisation_is_told_each_change_once() {
+        let hub = Hub::default();
+        let (early, to_early) = Sink::alone();
+        hub.subscribe(Params::new(Some(r#"["syncing"]"#)), early).unwrap();
+        let behind = json!({"startingBlock": "0x1", "currentBlock": "0x1", "highestBlock": "0x9"});
+        for now in [json!(false), behind.clone(), behind.clone()] {
+            hub.stands_at(now.to_string().into_bytes());
+        }
+        let (late, to_late) = Sink::alone();
+        hub.subscribe(Params::new(Some(r#"["syncing"]"#)), late).unwrap();
+        hub.stands_at(b"false".to_vec());
+        let told = |sent: Vec<Value>| -> Vec<Value> {
+            sent.into_iter().map(|text| text["params"]["result"].clone()).collect()
+        };
+        assert_eq!(told(to_early()), [json!(false), behind.clone(), json!(false)]);
+        assert_eq!(told(to_late()), [behind, json!(false)]);
+    }
 }

@@ -49,6 +49,16 @@ impl Sink {
         Self { shared: Arc::new(Shared { id, outbox, state: Mutex::new(State::Held(Vec::new())) }) }
     }
 
+    /// A sink of which the client has been told, and what was sent to it since.
+    #[cfg(test)]
+    pub(crate) fn alone() -> (Self, impl Fn() -> Vec<serde_json::Value>) {
+        let outbox = Arc::new(Outbox::new(1 << 20));
+        let sink = Self::new(1, Arc::clone(&outbox));
+        sink.open();
+        let sent = move || outbox.take().iter().map(|text| serde_json::from_slice(text).unwrap()).collect();
+        (sink, sent)
+    }
+
     /// Sends one notification; `result` is its result as JSON text.
     ///
     /// # Errors

@@ -5,6 +5,7 @@
 
 mod absence;
 mod client;
+mod devnet;
 mod disk;
 mod kill;
 mod load;

@@ -61,9 +61,9 @@ pub(super) struct NetworkArguments {
     /// Gas limit of a block
     #[arg(long, default_value_t = 100_000_000)]
     gas_limit: u64,
-    /// Accounts that have money from the start
-    #[arg(long, default_value_t = 1)]
-    accounts: usize,
+    /// Accounts that have money from the start [default: 1, and 10 in `devnet`]
+    #[arg(long)]
+    pub(super) accounts: Option<usize>,
     /// Address at which the nodes reach each other; clients are served on the loopback interface
     #[arg(long, default_value = "127.0.0.1")]
     p2p_host: IpAddr,
@@ -100,7 +100,7 @@ impl NetworkArguments {
         plan.block_period_seconds = self.block_period_seconds;
         plan.request_timeout_seconds = self.request_timeout_seconds;
         plan.gas_limit = self.gas_limit;
-        plan.accounts = self.accounts;
+        plan.accounts = self.accounts.unwrap_or(plan.accounts);
         plan.balance = U256::from(1) << 90;
         plan.host = self.p2p_host;
         if self.free_ports {
