@@ -85,7 +85,14 @@ fn endpoint() -> Endpoint {
 fn start(endpoint: Endpoint) -> Fixture {
     start_with(
         endpoint,
-        &Options { threads: 2, workers: 1, waiters: 1, queue: 1, call: Duration::from_secs(60) },
+        &Options {
+            threads: 2,
+            workers: 1,
+            waiters: 1,
+            queue: 1,
+            call: Duration::from_secs(60),
+            ..Options::default()
+        },
     )
 }
 
