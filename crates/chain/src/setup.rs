@@ -16,4 +16,5 @@ pub use init::{Account, Init, InitError, Made, MadeNode, Plan, init};
 pub use options::{SettingsError, SettingsFault};
 pub use settings::{
     Api, Metrics, P2p, PermissionFiles, PoolSettings, RpcServer, RpcSocket, Settings, StateHistory, SyncMode,
+    TraceSettings,
 };

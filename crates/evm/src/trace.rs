@@ -4,7 +4,7 @@
 mod output;
 mod steps;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod tracer;
 
 use alloy_primitives::B256;
@@ -12,6 +12,7 @@ use alloy_rpc_types_eth::state::StateOverride;
 use alloy_rpc_types_eth::{BlockOverrides, TransactionRequest};
 use alloy_rpc_types_trace::geth::GethDebugTracingOptions;
 use revm::context::TxEnv;
+use revm::state::EvmState;
 use revm::{DatabaseCommit, InspectEvm};
 use revm_inspectors::tracing::{DebugInspectorError, TransactionContext};
 use tally_state::Read;
@@ -130,7 +131,7 @@ fn trace_transactions<R: Read>(
             let comma = if index > 0 { "," } else { "" };
             tracer.pen.format(format_args!("{comma}{{\"txHash\":\"{hash}\",\"result\":"));
         }
-        let traced = (|| {
+        let traced = (|| -> Result<EvmState, TraceError> {
             tracer.begin()?;
             let mut machine =
                 call_machine(&rules, configuration, block.clone(), &mut cache, precompiled, &mut *tracer);

@@ -133,8 +133,9 @@ impl<'o> Tracer<'o> {
     }
 
     fn collected(&mut self) -> Option<&mut DebugInspector> {
+        let interrupted = self.pen.is_interrupted();
         match &mut self.kind {
-            Kind::Collected { inspector, .. } if !self.pen.is_interrupted() => Some(inspector),
+            Kind::Collected { inspector, .. } if !interrupted => Some(inspector),
             _ => None,
         }
     }
@@ -177,10 +178,11 @@ fn halt<C: ContextTr>(interpreter: &mut Interpreter, context: &mut C) {
 
 impl<C: ContextTr<Journal: JournalExt>> Inspector<C> for Tracer<'_> {
     fn initialize_interp(&mut self, interpreter: &mut Interpreter, context: &mut C) {
-        match self.collected() {
-            Some(inspector) => inspector.initialize_interp(interpreter, context),
-            None if self.pen.is_interrupted() => halt(interpreter, context),
-            None => {}
+        if self.pen.is_interrupted() {
+            return halt(interpreter, context);
+        }
+        if let Some(inspector) = self.collected() {
+            inspector.initialize_interp(interpreter, context);
         }
     }
 
