@@ -17,5 +17,5 @@ pub use init::{Account, Init, InitError, Made, MadeNode, Plan, init};
 pub use options::{Ineffective, Place, SettingsError, SettingsFault, SettingsFaults};
 pub use settings::{
     Api, Metrics, P2p, PermissionFiles, PoolSettings, RpcServer, RpcSocket, Settings, Sources, StateHistory,
-    SyncMode,
+    SyncMode, TraceSettings,
 };

@@ -17,11 +17,13 @@ use super::access::{Hosts, Origins};
 use super::answer::{Answering, Caller, Outcome, calls_in, write_error};
 use super::authentication::{Authenticator, Permissions, Refused};
 use super::configuration::{Endpoint, Limits, Namespaces, Options};
-use super::listener::{Listener, Peer, Stream};
+use super::listener::{Listener, Peer, Stream as Socket};
 use super::meters::Meters;
 use super::pool::Pool;
 use super::rate::Bucket;
 use super::registry::{Lane, Place, Registry};
+use super::share::{Counted, Gate, STEP, Share, Taken};
+use super::stream::{Bounds, Outgoing, Reply, Stream};
 use super::websocket::Session;
 use crate::error::RpcError;
 
@@ -35,10 +37,19 @@ pub(super) struct Pools {
     pub(super) wait: Arc<Pool>,
 }
 
+/// What all answers of a server share.
+#[derive(Debug, Clone)]
+pub(super) struct Shares {
+    pub(super) answers: Arc<Share>,
+    pub(super) traces: Arc<Gate>,
+}
+
 /// What all connections to one endpoint share.
 pub(super) struct Service {
     pub(super) registry: Arc<Registry>,
     pools: Pools,
+    answers: Arc<Share>,
+    pub(super) gate: Arc<Gate>,
     pub(super) meters: Meters,
     pub(super) http: bool,
     pub(super) websocket: bool,
@@ -63,13 +74,15 @@ impl Service {
     pub(super) fn new(
         endpoint: Endpoint,
         registry: Arc<Registry>,
-        pools: Pools,
+        (pools, shares): (Pools, Shares),
         meters: Meters,
         options: &Options,
     ) -> Arc<Self> {
         Arc::new(Self {
             registry,
             pools,
+            answers: shares.answers,
+            gate: shares.traces,
             meters,
             http: endpoint.http,
             websocket: endpoint.websocket,
@@ -156,18 +169,21 @@ impl Connection {
         Ok(Caller::Holder(permissions))
     }
 
-    /// Answers a request: inline, or by the pool for what is costly. When the future is dropped, the pool is
-    /// told that nobody waits.
+    /// Answers a request: inline, or by the pool for what is costly. When the future is dropped, or the body that
+    /// it gave, the pool is told that nobody waits.
+    ///
+    /// Only an answer that goes to no session may leave while it is made.
     pub(super) async fn answer(
         &self,
         body: Bytes,
         caller: Caller,
         session: Option<Arc<Session>>,
-    ) -> (Vec<u8>, Outcome) {
+    ) -> Answered {
         static NEVER: AtomicBool = AtomicBool::new(false);
         let service = &self.service;
         let deadline = Instant::now() + service.call;
         let mut out = Vec::with_capacity(512);
+        let taken = Arc::new(Taken::of(&service.answers));
         let outcome = Answering {
             service,
             caller: &caller,
@@ -175,15 +191,20 @@ impl Connection {
             place: Place::Inline,
             deadline,
             stop: &NEVER,
+            taken: &taken,
+            outgoing: None,
         }
         .request(&body, 0, &mut out);
-        let Outcome::Costly(from, lane) = outcome else { return (out, outcome) };
+        let Outcome::Costly(from, lane) = outcome else { return Answered::whole(out, outcome, taken) };
 
         let stop = Arc::new(AtomicBool::new(false));
-        let _told = Told(stop.clone());
+        let told = Told(stop.clone());
         let (sender, receiver) = oneshot::channel();
         let job = {
-            let (service, stop) = (service.clone(), stop.clone());
+            let (service, stop, taken) = (service.clone(), stop.clone(), taken.clone());
+            let limits = &service.limits;
+            let bounds = Bounds { bytes: limits.stream_bytes, time: limits.stream, stall: limits.stall };
+            let outgoing = Outgoing::new(sender, bounds);
             move |place| {
                 let answering = Answering {
                     service: &service,
@@ -192,10 +213,14 @@ impl Connection {
                     place,
                     deadline,
                     stop: &stop,
+                    taken: &taken,
+                    outgoing: session.is_none().then_some(&outgoing),
                 };
                 let outcome = answering.request(&body, from, &mut out);
-                // Nobody may wait for it anymore.
-                let _ = sender.send((out, outcome));
+                outgoing.finish(out, outcome);
+                if outgoing.is_cut() {
+                    service.meters.slow_readers.increment();
+                }
             }
         };
         let pool = match lane {
@@ -214,11 +239,36 @@ impl Connection {
                 receiver.await
             }
         };
-        answered.unwrap_or_else(|_| {
-            let mut out = Vec::new();
-            write_error(&mut out, None, &RpcError::internal("Internal error"));
-            (out, Outcome::Answered)
-        })
+        match answered {
+            Ok(Reply::Whole(out, outcome)) => Answered::whole(out, outcome, taken),
+            Ok(Reply::Stream(stream)) => Answered::Leaving(stream.read_by(told, self.slot.clone())),
+            Err(_) => {
+                let mut out = Vec::new();
+                write_error(&mut out, None, &RpcError::internal("Internal error"));
+                Answered::whole(out, Outcome::Answered, taken)
+            }
+        }
+    }
+}
+
+/// What became of a request, and its answer.
+pub(super) enum Answered {
+    /// The answer is there.
+    Whole(Bytes, Outcome),
+    /// The answer is being made.
+    Leaving(Stream),
+}
+
+impl Answered {
+    /// An answer that takes its part of what all share until its bytes are gone.
+    fn whole(text: Vec<u8>, outcome: Outcome, taken: Arc<Taken>) -> Self {
+        taken.lower_to(if text.len() > STEP { text.len() } else { 0 });
+        let bytes = if text.len() > STEP {
+            Bytes::from_owner(Counted { text, _taken: taken })
+        } else {
+            Bytes::from(text)
+        };
+        Self::Whole(bytes, outcome)
     }
 }
 
@@ -230,7 +280,7 @@ impl Drop for Connection {
 }
 
 /// Tells a costly call, by being dropped, that nobody waits.
-struct Told(Arc<AtomicBool>);
+pub(super) struct Told(Arc<AtomicBool>);
 
 impl Drop for Told {
     fn drop(&mut self) {
@@ -253,8 +303,8 @@ pub(super) async fn accept(listener: Listener, service: Arc<Service>, mut stoppe
                 };
                 let connection = Arc::new(Connection::new(service.clone(), peer, stopped.clone(), slot));
                 match stream {
-                    Stream::Tcp(stream) => tokio::spawn(serve(stream, connection)),
-                    Stream::Unix(stream) => tokio::spawn(serve(stream, connection)),
+                    Socket::Tcp(stream) => tokio::spawn(serve(stream, connection)),
+                    Socket::Unix(stream) => tokio::spawn(serve(stream, connection)),
                 };
             }
             Err(error) => {
