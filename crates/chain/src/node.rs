@@ -29,7 +29,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use alloy_primitives::map::{B256Map, B256Set};
+use alloy_primitives::map::{AddressSet, B256Map, B256Set};
 use alloy_primitives::{Address, B256};
 use tally_consensus::{Config as EngineConfig, Keys, Proposals, Status};
 use tally_evm::{Block, Recovered};
@@ -126,6 +126,8 @@ struct Shared {
     status: Mutex<Status>,
     /// Newest blocks of peers, as they say.
     heads: Mutex<sync::Heads>,
+    /// Connected peers that sent what is wrong: either sync asks them after all others.
+    liars: Mutex<AddressSet>,
     /// Clocks and forks of peers, as they say.
     standings: Mutex<standing::Standings>,
     /// Transactions that are in the table of those kept for this node's users.
@@ -194,6 +196,7 @@ impl Node {
                 proposals: Mutex::new(Proposals::default()),
                 status: Mutex::default(),
                 heads: Mutex::default(),
+                liars: Mutex::default(),
                 standings: Mutex::default(),
                 kept: Mutex::default(),
                 pool_table,
@@ -301,6 +304,15 @@ impl Node {
         let _ = self.shared.notices.send(notice);
     }
 
+    /// A peer sent what is wrong: that is said and counts against it, and both syncs ask it after all others.
+    fn accuse(&self, peer: Address, weight: u32, doing: &'static str, error: &dyn std::error::Error) {
+        self.failed(doing, error);
+        lock(&self.shared.liars).insert(peer);
+        if let Some(network) = self.network() {
+            network.report(&peer, weight);
+        }
+    }
+
     fn failed(&self, doing: &'static str, error: &dyn std::error::Error) {
         let mut reason = error.to_string();
         let mut source = error.source();
@@ -356,7 +368,7 @@ impl Node {
         let conditions = conditions(&self.shared.chain, head);
         let mut pool = self.pool();
         let waiting: Vec<B256> = pool.hashes().collect();
-        let senders: alloy_primitives::map::AddressSet = waiting
+        let senders: AddressSet = waiting
             .iter()
             .filter_map(|hash| pool.get(hash))
             .map(|pooled| pooled.transaction().sender())

@@ -107,6 +107,7 @@ impl Sync {
             }
             Told::Disconnected(peer) => {
                 self.forget(peer);
+                lock(&self.node.shared.liars).remove(&peer);
                 self.useless.remove(&peer);
             }
             Told::Stop => return false,
@@ -177,13 +178,15 @@ impl Sync {
         head.branch.validators.as_ref().is_some_and(|validators| validators.set.contains(address))
     }
 
-    /// The peer with the highest block above `own`, of those whose answers were of use if there is one.
+    /// The peer with the highest block above `own`, of those whose answers were right and of use if there is one.
     fn choose(&self, own: u64) -> Option<(Address, u64)> {
         let heads = lock(&self.node.shared.heads);
+        let liars = lock(&self.node.shared.liars);
+        let is_of_use = |peer: &Address| !self.useless.contains(peer) && !liars.contains(peer);
         heads
             .iter()
             .filter(|(_, head)| head.number > own)
-            .max_by_key(|(peer, head)| (!self.useless.contains(*peer), head.number))
+            .max_by_key(|(peer, head)| (is_of_use(peer), head.number))
             .map(|(peer, head)| (*peer, head.number))
     }
 
@@ -360,10 +363,7 @@ impl Sync {
     }
 
     fn accuse(&mut self, peer: Address, weight: u32, error: &dyn std::error::Error) {
-        self.node.failed("taking blocks from a peer", error);
-        if let Some(network) = self.node.network() {
-            network.report(&peer, weight);
-        }
+        self.node.accuse(peer, weight, "taking blocks from a peer", error);
         self.forget(peer);
     }
 }

@@ -192,6 +192,18 @@ pub(super) struct Found<'a> {
 }
 
 impl<'a> Options<'a> {
+    /// No options.
+    pub(super) fn none() -> Self {
+        Self {
+            text: "",
+            base: Path::new(""),
+            left: BTreeMap::new(),
+            asked: Vec::new(),
+            faults: Vec::new(),
+            ineffective: Vec::new(),
+        }
+    }
+
     /// The options of a file, whose relative paths start from `base`.
     pub(super) fn parse(text: &'a str, base: &'a Path) -> Result<Self, SettingsFault> {
         let table = DeTable::parse(text).map_err(|error| SettingsFault::Toml {
@@ -203,7 +215,7 @@ impl<'a> Options<'a> {
             let place = Place::Line(line(text, &key.span()));
             left.insert(key.get_ref().to_string(), Setting { place, value: Value::Toml(value.into_inner()) });
         }
-        Ok(Self { text, base, left, asked: Vec::new(), faults: Vec::new(), ineffective: Vec::new() })
+        Ok(Self { text, base, left, ..Self::none() })
     }
 
     /// Sets an option in a place that counts more than those before.

@@ -55,7 +55,7 @@ pub struct Settings {
     pub host_allowlist: Vec<String>,
     /// `rpc-max-logs-range`: blocks that `eth_getLogs` may look at; 0 for any number.
     pub rpc_max_logs_range: u64,
-    /// `rpc-gas-cap`: the most gas of `eth_call` and `eth_estimateGas`; 0 for the block's limit.
+    /// `rpc-gas-cap`: the most gas of `eth_call` and `eth_estimateGas`; 50,000,000 where it is 0 or not set.
     pub rpc_gas_cap: u64,
     /// Options of traces and of long answers.
     pub traces: TraceSettings,
@@ -296,13 +296,10 @@ impl Settings {
     }
 
     /// The names of all options that have an effect.
-    ///
-    /// # Errors
-    /// None but for a fault of this program.
-    pub fn names() -> Result<Vec<&'static str>, SettingsFault> {
-        let mut options = Options::parse("", Path::new(""))?;
+    pub fn names() -> Vec<&'static str> {
+        let mut options = Options::none();
         Self::take(&mut options, None);
-        Ok(options.asked())
+        options.asked()
     }
 
     /// The names of Besu's other options: other names of those that have an effect, those that change nothing here, and

@@ -78,10 +78,7 @@ pub fn run(
         last = Some(number);
         tracing::info!(gateway = number, "open");
         telemetry.shards(1, 0);
-        telemetry.opened(true);
-        let served = serve(work, &desk, listener, &mut membership, shutdown);
-        telemetry.opened(false);
-        served?;
+        serve(work, &desk, listener, &mut membership, shutdown)?;
         telemetry.shards(0, 0);
         if desk.is_fenced() {
             telemetry.fenced.fetch_add(1, Ordering::Relaxed);

@@ -44,8 +44,6 @@ pub struct Telemetry {
     /// How often another process turned out to run a shard.
     pub(super) fenced: AtomicU64,
     joined: AtomicBool,
-    /// A gateway answers its clients; no other stage sets it.
-    open: AtomicBool,
     failures: AtomicUsize,
     /// How many shards should run here.
     wanted: AtomicUsize,
@@ -98,7 +96,6 @@ impl Telemetry {
             registry,
             fenced: AtomicU64::new(0),
             joined: AtomicBool::new(false),
-            open: AtomicBool::new(false),
             failures: AtomicUsize::new(0),
             wanted: AtomicUsize::new(0),
             shards: Mutex::new(BTreeMap::new()),
@@ -110,12 +107,8 @@ impl Telemetry {
         self.joined.store(true, Ordering::Release);
     }
 
-    /// Whether a gateway answers its clients from now on. Until it does, and after, it refuses every call.
-    pub(super) fn opened(&self, open: bool) {
-        self.open.store(open, Ordering::Release);
-    }
-
-    /// So many shards should run here, and so many of them do not because they failed.
+    /// So many shards should run here, and so many of them do not because they failed. A gateway has one while it answers
+    /// its clients, and none while it is being opened and refuses every call.
     pub(super) fn shards(&self, wanted: usize, failed: usize) {
         self.wanted.store(wanted, Ordering::Release);
         self.failed.set(i64::try_from(failed).unwrap_or(i64::MAX));
@@ -191,9 +184,10 @@ impl Telemetry {
     }
 
     fn is_ready(&self) -> bool {
+        let wanted = self.wanted.load(Ordering::Acquire);
         let all_run = match self.role {
-            Role::Gateway => self.open.load(Ordering::Acquire),
-            _ => self.watched().len() >= self.wanted.load(Ordering::Acquire),
+            Role::Gateway => wanted > 0,
+            _ => self.watched().len() >= wanted,
         };
         self.joined.load(Ordering::Acquire) && all_run && self.trouble().is_none()
     }
@@ -268,9 +262,9 @@ mod tests {
         assert!(!telemetry.is_ready(), "it has not joined its group");
         telemetry.joined();
         assert!(!telemetry.is_ready(), "it is being opened, and refuses every call");
-        telemetry.opened(true);
+        telemetry.shards(1, 0);
         assert!(telemetry.is_ready());
-        telemetry.opened(false);
+        telemetry.shards(0, 0);
         assert!(!telemetry.is_ready(), "it is being opened again");
     }
 }

@@ -50,6 +50,10 @@ fn a_node_runs_with_besus_command_line_and_environment() {
         "command line: rpc-http-tls-enabled is not possible here: TLS is not spoken to clients",
         "genesis-file is missing",
     ]);
+    let (network, absent) = (format!("--genesis-file={}", genesis.display()), node.join("absent/pid"));
+    let nowhere = format!("--pid-path={}", absent.display());
+    run(&["chain", "run", &data, &network, "--p2p-enabled=false", &nowhere])
+        .failed(&["cannot write", "absent/pid"]);
     run(&["chain", "run", &data, "--rpc-htp-port=1"]).failed(&["--rpc-http-port"]);
     run(&["chain", "run", &directory, "--network=mainnet"])
         .failed(&["--network is about a settlement network"]);

@@ -205,7 +205,7 @@ impl Payments {
         let all: Vec<_> = self.world.sent.lock().unwrap().values().cloned().collect();
         for sent in all.iter().filter(|sent| sent.told.is_none()) {
             let uetr = sent.transaction.header.uetr;
-            eventually(&format!("{uetr} from {} to {} is decided", sent.from, sent.to), || {
+            eventually(format!("{uetr} from {} to {} is decided", sent.from, sent.to), || {
                 let body = self.gateway(random).submit(&batch([&sent.transaction].into_iter())).ok()?;
                 let outcome = &body.outcomes[0];
                 if outcome.status == Status::Refused && outcome.sequence.is_none() {
@@ -221,7 +221,7 @@ impl Payments {
     #[track_caller]
     fn goes_on(&self, payments: u64, after: &str) {
         let enough = self.answered.load(Ordering::Relaxed) + payments;
-        eventually(&format!("the others' payments go on after: {after}"), || {
+        eventually(format!("the others' payments go on after: {after}"), || {
             (self.answered.load(Ordering::Relaxed) >= enough).then_some(())
         });
     }

@@ -55,7 +55,7 @@ impl Load {
     #[track_caller]
     pub(crate) fn goes_on(&self, payments: u64, after: &str) {
         let enough = self.shared.answered.load(Ordering::Relaxed) + payments;
-        eventually(&format!("payments go on after: {after}"), || {
+        eventually(format!("payments go on after: {after}"), || {
             (self.shared.answered.load(Ordering::Relaxed) >= enough).then_some(())
         });
     }

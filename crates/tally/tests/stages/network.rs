@@ -2,6 +2,7 @@
 
 pub(crate) use crate::said::{Said, tally};
 use std::collections::BTreeMap;
+use std::fmt::{self, Display};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
@@ -23,7 +24,7 @@ pub(crate) const STAGES: [(&str, usize); 6] =
 
 /// Tries until it is so.
 #[track_caller]
-pub(crate) fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn eventually<T>(what: impl Display, mut attempt: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + PATIENCE;
     loop {
         if let Some(found) = attempt() {
@@ -196,16 +197,12 @@ impl Network {
 
     /// Waits until every process is ready, all at the same time: a process that joins may take over from another.
     pub(crate) fn until_ready(&self) {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
+        let lacking = || {
             let lacking = self.processes.iter().filter(|(_, process)| !process.is_ready());
-            let lacking: Vec<_> = lacking.map(|(name, _)| name).collect();
-            if lacking.is_empty() {
-                return;
-            }
-            assert!(Instant::now() < deadline, "not ready: {lacking:?}");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+            lacking.map(|(name, _)| name).collect::<Vec<_>>()
+        };
+        let what = fmt::from_fn(|f| write!(f, "all are ready, without {:?}", lacking()));
+        eventually(what, || lacking().is_empty().then_some(()));
     }
 }
 

@@ -199,10 +199,7 @@ impl Peers {
 
     fn accuse(&self, peer: Address, weight: u32, error: &dyn std::error::Error) {
         if lock(&self.known).liars.insert(peer) {
-            self.node.failed("taking what a peer sent", error);
-            if let Some(network) = self.node.network() {
-                network.report(&peer, weight);
-            }
+            self.node.accuse(peer, weight, "taking what a peer sent", error);
         }
     }
 

@@ -45,13 +45,8 @@ fn text(variable: &str, value: OsString) -> anyhow::Result<String> {
     value.into_string().ok().with_context(|| format!("{variable} is not text"))
 }
 
-fn own() -> Vec<&'static str> {
-    // A fault here is one of this program; its tests would show it.
-    Settings::names().unwrap_or_default()
-}
-
 fn names() -> impl Iterator<Item = &'static str> {
-    own().into_iter().chain(Settings::other_names())
+    Settings::names().into_iter().chain(Settings::other_names())
 }
 
 impl clap::Args for NodeOptions {
@@ -72,7 +67,7 @@ impl clap::Args for NodeOptions {
             .value_parser(clap::value_parser!(PathBuf))
             .conflicts_with("directory")
             .help("The configuration file, where there is no DIRECTORY [environment: BESU_CONFIG_FILE]");
-        let own = own().into_iter().map(|name| option(name, HEADING));
+        let own = Settings::names().into_iter().map(|name| option(name, HEADING));
         let others = Settings::other_names().into_iter().filter(|name| !NOT_HERE.contains(name));
         command.arg(file).args(own).args(others.map(|name| option(name, HEADING_OTHERS)))
     }

@@ -38,7 +38,14 @@ impl Run {
         }?;
         let name = super::name(directory.unwrap_or(&settings.data_path));
         let node = ChainNode::start(&settings, &name)?;
-        let running = settings.pid_path.as_deref().map(PidFile::write).transpose()?;
+        // Not before it has started: another process may run in this directory, and the file be that one's.
+        let running = match settings.pid_path.as_deref().map(PidFile::write).transpose() {
+            Ok(running) => running,
+            Err(error) => {
+                node.stop();
+                return Err(error);
+            }
+        };
         print::line(&format!(
             "ready {name}{} block={}",
             node.addresses(),

@@ -168,7 +168,7 @@ fn writes_as(options: &KafkaOptions, writer: &str) -> Result<(), Code> {
 fn joins(options: &KafkaOptions, group: &str, topic: &str) -> Result<(), Code> {
     let consumer: BaseConsumer = client(options).set("group.id", group).create().unwrap();
     consumer.subscribe(&[topic]).unwrap();
-    eventually(&format!("an answer to who asks to join {group}"), || {
+    eventually(format!("an answer to who asks to join {group}"), || {
         match consumer.poll(Duration::from_millis(20)) {
             Some(Err(KafkaError::MessageConsumption(Code::BrokerTransportFailure))) => None,
             Some(Err(error)) => Some(Err(code(&error))),
