@@ -23,6 +23,7 @@ mod listener;
 mod meters;
 pub mod pool;
 mod rate;
+mod reader;
 pub mod registry;
 mod share;
 mod stream;

@@ -132,6 +132,7 @@ impl Output for TraceAnswer<'_> {
 
     fn pass_on(&mut self) -> Result<(), Interrupted> {
         let result = self.context.pass_on(self.out, self.start);
+        let result = result.and_then(|()| self.context.check_held(self.written(), self.beside));
         self.noted(result)
     }
 

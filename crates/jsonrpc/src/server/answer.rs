@@ -18,7 +18,7 @@ use super::authentication::Permissions;
 use super::connection::Service;
 use super::registry::{Around, CallContext, Lane, Place};
 use super::share::Taken;
-use super::stream::Outgoing;
+use super::stream::{Cut, Outgoing};
 use super::websocket::Session;
 
 /// Calls of a batch that are tried on an IO thread; a longer batch is costly as a whole.
@@ -233,10 +233,11 @@ impl Answering<'_> {
                     self.service.meters.refused_calls.increment();
                 }
                 if context.is_leaving() {
-                    // The result is there as far as it came: who reads an error does not read it.
+                    // The result has left as far as it came. Readers of JSON take the last of two members of one
+                    // name, or neither: nobody takes the part for the whole.
                     out.extend_from_slice(b",\"error\":");
                     error.write(out);
-                    out.push(b'}');
+                    out.extend_from_slice(b",\"result\":null}");
                 } else {
                     out.truncate(start);
                     write_error(out, id, &error);
@@ -287,7 +288,7 @@ impl Answering<'_> {
                     tracing::error!(method = name, "a method panicked");
                     if let Some(outgoing) = self.outgoing.filter(|_| context.is_leaving()) {
                         // What has left ends anywhere.
-                        outgoing.cut();
+                        outgoing.cut(Cut::Failed);
                     }
                     Err(RpcError::internal("Internal error"))
                 }),

@@ -127,7 +127,8 @@ pub struct Limits {
     pub answer_bytes: usize,
     /// Bytes of an answer that leaves while it is made: a trace of instructions over HTTP (`rpc-max-trace-bytes`).
     pub stream_bytes: u64,
-    /// How long such an answer may take from its first byte to its last (`rpc-max-trace-seconds`).
+    /// How long such an answer may take from its first byte to its last (`rpc-max-trace-seconds`). Over HTTP the reader of
+    /// any answer above 64 KiB has as long, and [`Limits::stall`] more.
     pub stream: Duration,
     /// Calls in a batch (`rpc-http-max-batch-size`).
     pub batch_calls: usize,
@@ -149,7 +150,7 @@ pub struct Limits {
     pub idle: Duration,
     /// How long it may take over the body.
     pub body: Duration,
-    /// How long a WebSocket, or the reader of an answer that leaves while it is made, may take nothing of what waits.
+    /// How long a client may take nothing of what waits for it; then its connection is closed.
     pub stall: Duration,
 }
 

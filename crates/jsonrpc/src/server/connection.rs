@@ -21,6 +21,7 @@ use super::listener::{Listener, Peer, Stream as Socket};
 use super::meters::Meters;
 use super::pool::Pool;
 use super::rate::Bucket;
+use super::reader::{Pace, Paced, was_too_slow};
 use super::registry::{Lane, Place, Registry};
 use super::share::{Counted, Gate, STEP, Share, Taken};
 use super::stream::{Bounds, Outgoing, Reply, Stream};
@@ -111,6 +112,8 @@ pub(super) struct Connection {
     pub(super) stopped: watch::Receiver<bool>,
     /// Its place among the connections; a newcomer's when its client has been waited for longest.
     pub(super) slot: Arc<Slot>,
+    /// How long its reader may take.
+    pub(super) pace: Arc<Pace>,
     bucket: Mutex<Bucket>,
     token: Mutex<Option<(Box<str>, Arc<Permissions>)>>,
 }
@@ -121,7 +124,8 @@ impl Connection {
         let bucket = Bucket::new(limits.calls_per_second, limits.burst, Instant::now());
         service.open.fetch_add(1, Ordering::Relaxed);
         service.meters.connections.add(1);
-        Self { bucket: Mutex::new(bucket), token: Mutex::new(None), service, peer, stopped, slot }
+        let pace = Pace::new(limits.stall);
+        Self { bucket: Mutex::new(bucket), token: Mutex::new(None), service, peer, stopped, slot, pace }
     }
 
     /// Ends when the connection's slot is a newcomer's.
@@ -204,7 +208,7 @@ impl Connection {
             let (service, stop, taken) = (service.clone(), stop.clone(), taken.clone());
             let limits = &service.limits;
             let bounds = Bounds { bytes: limits.stream_bytes, time: limits.stream, stall: limits.stall };
-            let outgoing = Outgoing::new(sender, bounds);
+            let outgoing = Outgoing::new(sender, taken.clone(), bounds);
             move |place| {
                 let answering = Answering {
                     service: &service,
@@ -218,9 +222,6 @@ impl Connection {
                 };
                 let outcome = answering.request(&body, from, &mut out);
                 outgoing.finish(out, outcome);
-                if outgoing.is_cut() {
-                    service.meters.slow_readers.increment();
-                }
             }
         };
         let pool = match lane {
@@ -261,9 +262,10 @@ pub(super) enum Answered {
 
 impl Answered {
     /// An answer that takes its part of what all share until its bytes are gone.
-    fn whole(text: Vec<u8>, outcome: Outcome, taken: Arc<Taken>) -> Self {
+    fn whole(mut text: Vec<u8>, outcome: Outcome, taken: Arc<Taken>) -> Self {
         taken.lower_to(if text.len() > STEP { text.len() } else { 0 });
         let bytes = if text.len() > STEP {
+            text.shrink_to_fit();
             Bytes::from_owner(Counted { text, _taken: taken })
         } else {
             Bytes::from(text)
@@ -323,15 +325,17 @@ pub(super) async fn told(stopped: &mut watch::Receiver<bool>) {
 }
 
 async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, connection: Arc<Connection>) {
+    let paced = Paced::new(stream, connection.pace.clone());
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
         .header_read_timeout(connection.service.limits.idle)
-        .max_buf_size(HEAD_BYTES)
-        .pipeline_flush(true);
+        // Also what is written and not yet read, beside one portion of a body. With `pipeline_flush` hyper reads
+        // bodies to their end whatever the client takes: answers would be held without being counted.
+        .max_buf_size(HEAD_BYTES);
     let mut stopped = connection.stopped.clone();
     let service = service_fn(|request| super::http::handle(connection.clone(), request));
-    let served = builder.serve_connection(TokioIo::new(stream), service).with_upgrades();
+    let served = builder.serve_connection(TokioIo::new(paced), service).with_upgrades();
     let mut served = std::pin::pin!(served);
     let ended = tokio::select! {
         ended = &mut served => ended,
@@ -342,6 +346,9 @@ async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, con
         () = connection.given_up() => return,
     };
     if let Err(error) = ended {
+        if was_too_slow(&error) {
+            connection.service.meters.slow_readers.increment();
+        }
         tracing::debug!(peer = %connection.peer, %error, "a connection ended early");
     }
 }

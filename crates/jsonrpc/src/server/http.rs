@@ -95,8 +95,14 @@ async fn call(connection: &Arc<Connection>, request: Request<Incoming>, is_page:
     let answered = connection.answer(body, caller, None).await;
     drop(working);
     let (body, outcome) = match answered {
-        Answered::Whole(bytes, outcome) => (bytes.into(), outcome),
-        Answered::Leaving(stream) => (AnswerBody::Stream(stream), Outcome::Answered),
+        Answered::Whole(bytes, outcome) => (AnswerBody::from(bytes), outcome),
+        Answered::Leaving(stream) => (AnswerBody::stream(stream), Outcome::Answered),
+    };
+    let body = if body.is_long() {
+        // A little more than a call may send, so that it can say why the answer ends.
+        body.within(connection.pace.reading(service.limits.stream + service.limits.stall))
+    } else {
+        body
     };
     let status = match outcome {
         Outcome::Malformed => StatusCode::BAD_REQUEST,

@@ -71,7 +71,7 @@ impl Meters {
             subscriptions: gauge("tally_jsonrpc_open_subscriptions", "Subscriptions of WebSockets.")?,
             slow_readers: counter(
                 "tally_jsonrpc_slow_clients",
-                "WebSockets and long answers dropped because nobody read what waited.",
+                "Connections closed because nobody read what waited, or not in time.",
             )?,
             waiting: gauge("tally_jsonrpc_waiting_calls", "Costly calls that wait for a thread.")?,
             answer_bytes: gauge(

@@ -9,7 +9,7 @@ use crate::error::{RpcError, TIMED_OUT};
 use crate::params::Params;
 
 use super::share::{Gate, Inside, Taken};
-use super::stream::Outgoing;
+use super::stream::{HELD, Outgoing};
 use super::subscription::Subscriptions;
 
 /// A method: reads its parameters and writes its result, as JSON text, to the end of the buffer.
@@ -119,11 +119,12 @@ impl<'a> CallContext<'a> {
                 self.answer_bytes
             )));
         }
-        match self.around {
-            Some(around) if !around.taken.raise_to(around.before.saturating_add(held)) => {
-                Err(RpcError::answers_full())
-            }
-            _ => Ok(()),
+        let Some(around) = self.around else { return Ok(()) };
+        let before = if self.is_leaving() { HELD } else { around.before };
+        if around.taken.raise_to(before.saturating_add(held)) {
+            Ok(())
+        } else {
+            Err(RpcError::answers_full())
         }
     }
 
@@ -142,7 +143,7 @@ impl<'a> CallContext<'a> {
     /// from `start` on.
     ///
     /// Who calls this must leave the whole value of a result in `out` also where it then fails: the text so
-    /// far may have left. The error is sent after it, as a member of its own.
+    /// far may have left. The error is sent after it, as a member of its own, and null as the result.
     ///
     /// # Errors
     /// -32005 when the answer may not grow, -32002 when nobody reads it or the time is up.
@@ -150,7 +151,7 @@ impl<'a> CallContext<'a> {
         self.check()?;
         if let Some(around) = self.around
             && let Some(outgoing) = around.outgoing
-            && outgoing.pass_on(out, around.taken)?
+            && outgoing.pass_on(out)?
         {
             return Ok(());
         }

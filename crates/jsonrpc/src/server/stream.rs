@@ -11,66 +11,101 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http_body_util::Full;
 use hyper::body::{Body, Frame, SizeHint};
 use tally_slots::Slot;
 use tokio::sync::oneshot;
 
 use super::answer::Outcome;
 use super::connection::Told;
+use super::reader::Reading;
 use super::share::Taken;
 use crate::error::{RpcError, TIMED_OUT};
 
 /// Bytes that an answer has before it begins to leave; a shorter one is sent whole, with its length.
 pub(super) const WHOLE: usize = 1 << 20;
-/// Bytes that leave together, at least.
+/// Bytes that leave together, mostly.
 const PORTION: usize = 64 << 10;
 /// Bytes that wait for the reader, at most, beside the portion that is added.
 const WINDOW: usize = 512 << 10;
 /// What a stream takes of the share of all answers: what waits, what is made meanwhile, what is written.
-const HELD: usize = 2 << 20;
+pub(super) const HELD: usize = 2 << 20;
 
 /// The body of a response.
-pub(super) enum AnswerBody {
+pub(super) struct AnswerBody {
+    kind: Kind,
+    /// How long it may be read, when it is long.
+    _reading: Option<Reading>,
+}
+
+enum Kind {
     /// It is in memory.
-    Whole(Full<Bytes>),
+    Whole(Bytes),
     /// It is being made.
     Stream(Stream),
 }
 
 impl<B: Into<Bytes>> From<B> for AnswerBody {
     fn from(bytes: B) -> Self {
-        Self::Whole(Full::new(bytes.into()))
+        Self { kind: Kind::Whole(bytes.into()), _reading: None }
     }
 }
 
-/// The rest of an answer does not come: the connection ends before the body does.
+impl AnswerBody {
+    /// A body that is being made.
+    pub(super) fn stream(stream: Stream) -> Self {
+        Self { kind: Kind::Stream(stream), _reading: None }
+    }
+
+    /// Whether it takes a part of what all answers share.
+    pub(super) fn is_long(&self) -> bool {
+        match &self.kind {
+            Kind::Whole(bytes) => bytes.len() > PORTION,
+            Kind::Stream(_) => true,
+        }
+    }
+
+    /// Ties the body to the time that its reader has.
+    pub(super) fn within(self, reading: Reading) -> Self {
+        Self { _reading: Some(reading), ..self }
+    }
+}
+
+/// Why the rest of an answer does not come: the connection ends before the body does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the answer was cut off")]
-pub(super) struct Cut;
+pub(super) enum Cut {
+    /// The reader has gone or is too slow.
+    #[error("the answer was cut off: it is not read")]
+    Slow,
+    /// The call failed where nothing can be said of it.
+    #[error("the answer was cut off: the call failed")]
+    Failed,
+}
 
 impl Body for AnswerBody {
     type Data = Bytes;
     type Error = Cut;
 
     fn poll_frame(self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
-        match self.get_mut() {
-            Self::Whole(body) => Pin::new(body).poll_frame(task).map_err(|never| match never {}),
-            Self::Stream(stream) => stream.poll(task),
+        match &mut self.get_mut().kind {
+            // In portions: the connection copies what it is given, and the answer would be held twice, once of
+            // them without being counted.
+            Kind::Whole(bytes) if bytes.len() > PORTION => {
+                Poll::Ready(Some(Ok(Frame::data(bytes.split_to(PORTION)))))
+            }
+            Kind::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
+            Kind::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
+            Kind::Stream(stream) => stream.poll(task),
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        match self {
-            Self::Whole(body) => body.is_end_stream(),
-            Self::Stream(_) => false,
-        }
+        matches!(&self.kind, Kind::Whole(bytes) if bytes.is_empty())
     }
 
     fn size_hint(&self) -> SizeHint {
-        match self {
-            Self::Whole(body) => body.size_hint(),
-            Self::Stream(_) => SizeHint::default(),
+        match &self.kind {
+            Kind::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Kind::Stream(_) => SizeHint::default(),
         }
     }
 }
@@ -118,7 +153,10 @@ impl Pipe {
 
     fn end(&self, end: Result<(), Cut>) {
         let mut state = self.lock();
-        state.end.get_or_insert(end);
+        if state.end.is_some() {
+            return;
+        }
+        state.end = Some(end);
         if end.is_err() {
             state.portions.clear();
         }
@@ -131,6 +169,8 @@ impl Pipe {
 /// The reader's end of a stream. Dropping it tells the call that nobody reads.
 pub(super) struct Stream {
     pipe: Arc<Pipe>,
+    /// What waits is counted until it is read, also when the call has ended.
+    _taken: Arc<Taken>,
     /// Set once it is known.
     reader: Option<(Told, Arc<Slot>)>,
 }
@@ -196,6 +236,7 @@ pub(super) struct Bounds {
 pub(super) struct Outgoing {
     sender: Mutex<Option<oneshot::Sender<Reply>>>,
     pipe: Arc<Pipe>,
+    taken: Arc<Taken>,
     bounds: Bounds,
     progress: Mutex<Progress>,
     cut: AtomicBool,
@@ -214,10 +255,11 @@ impl std::fmt::Debug for Outgoing {
 }
 
 impl Outgoing {
-    pub(super) fn new(sender: oneshot::Sender<Reply>, bounds: Bounds) -> Self {
+    pub(super) fn new(sender: oneshot::Sender<Reply>, taken: Arc<Taken>, bounds: Bounds) -> Self {
         Self {
             sender: Mutex::new(Some(sender)),
             pipe: Arc::default(),
+            taken,
             bounds,
             progress: Mutex::default(),
             cut: AtomicBool::new(false),
@@ -239,13 +281,28 @@ impl Outgoing {
     }
 
     /// Ends the body before its end.
-    pub(super) fn cut(&self) {
+    pub(super) fn cut(&self, why: Cut) {
         self.cut.store(true, Ordering::Relaxed);
-        self.pipe.end(Err(Cut));
+        self.pipe.end(Err(why));
+    }
+
+    /// Sends text in portions, each as soon as there is room, and at the latest when `until` says.
+    fn send(&self, text: Vec<u8>, until: impl Fn() -> Instant) -> bool {
+        let sent = !self.is_cut()
+            && if text.len() <= 2 * PORTION {
+                self.pipe.send(text, until())
+            } else {
+                // Copies, so that what waits holds no more than itself.
+                text.chunks(PORTION).all(|portion| self.pipe.send(portion.to_vec(), until()))
+            };
+        if !sent {
+            self.cut(Cut::Slow);
+        }
+        sent
     }
 
     /// Lets `out` leave, when it is long enough. False when it is not, and it has not begun to leave.
-    pub(super) fn pass_on(&self, out: &mut Vec<u8>, taken: &Taken) -> Result<bool, RpcError> {
+    pub(super) fn pass_on(&self, out: &mut Vec<u8>) -> Result<bool, RpcError> {
         let begun = self.until();
         if out.len() < if begun.is_some() { PORTION } else { WHOLE } {
             return Ok(begun.is_some());
@@ -253,13 +310,10 @@ impl Outgoing {
         if self.is_cut() {
             return Err(unread());
         }
-        let now = Instant::now();
-        let until = begun.unwrap_or(now + self.bounds.time);
-        if begun.is_none() {
-            if !taken.raise_to(HELD) {
-                return Err(RpcError::answers_full());
-            }
-            taken.lower_to(HELD);
+        let until = begun.unwrap_or_else(|| Instant::now() + self.bounds.time);
+        // What was made in one piece is in memory until all of it has left.
+        if !self.taken.raise_to(HELD + out.len().saturating_sub(WHOLE)) {
+            return Err(RpcError::answers_full());
         }
         let length = out.len() as u64;
         if self.progress().sent.saturating_add(length) > self.bounds.bytes {
@@ -271,17 +325,17 @@ impl Outgoing {
         if begun.is_none() {
             self.progress().until = Some(until);
             let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner).take();
-            let stream = Stream { pipe: self.pipe.clone(), reader: None };
+            let stream = Stream { pipe: self.pipe.clone(), _taken: self.taken.clone(), reader: None };
             if sender.is_none_or(|sender| sender.send(Reply::Stream(stream)).is_err()) {
-                self.cut();
+                self.cut(Cut::Slow);
                 return Err(unread());
             }
         }
-        let portion = std::mem::replace(out, Vec::with_capacity(PORTION + (PORTION >> 2)));
-        if !self.pipe.send(portion, until.min(now + self.bounds.stall)) {
-            self.cut();
+        let text = std::mem::replace(out, Vec::with_capacity(PORTION + (PORTION >> 2)));
+        if !self.send(text, || until.min(Instant::now() + self.bounds.stall)) {
             return Err(unread());
         }
+        self.taken.lower_to(HELD);
         self.progress().sent += length;
         Ok(true)
     }
@@ -296,13 +350,21 @@ impl Outgoing {
             }
             return;
         };
-        // The last portion may wait as long as any other, so that it can say why the answer ends.
-        let until =
-            until.max(Instant::now()).min(Instant::now() + self.bounds.stall) + Duration::from_secs(1);
-        if self.is_cut() || !self.pipe.send(out, until) {
-            return self.cut();
+        // The last portions may wait as long as any other, so that they can say why the answer ends.
+        let until = || {
+            let now = Instant::now();
+            until.max(now).min(now + self.bounds.stall) + Duration::from_secs(1)
+        };
+        if self.send(out, until) {
+            self.pipe.end(Ok(()));
         }
-        self.pipe.end(Ok(()));
+    }
+}
+
+impl Drop for Outgoing {
+    fn drop(&mut self) {
+        // Does nothing when the answer has ended: a reader does not wait for what nobody sends.
+        self.pipe.end(Err(Cut::Failed));
     }
 }
 

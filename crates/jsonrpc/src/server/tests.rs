@@ -138,10 +138,12 @@ fn start_with(endpoint: Endpoint, options: &Options) -> Fixture {
         let start = out.len();
         out.extend_from_slice(b"[1");
         let mut written = Ok(());
+        let mut ask_at = start;
         for _ in 0..length {
             out.extend_from_slice(b",1");
-            if out.len().is_multiple_of(1 << 15) {
+            if out.len() > ask_at {
                 written = context.pass_on(out, start);
+                ask_at = out.len() + (1 << 15);
             }
             if written.is_err() {
                 break;
@@ -150,6 +152,23 @@ fn start_with(endpoint: Endpoint, options: &Options) -> Fixture {
         out.push(b']');
         written?;
         if fails { Err(RpcError::server("it failed")) } else { Ok(()) }
+    });
+    // A text of so many bytes that leaves once it is whole.
+    registry.add_waiting("debug_piece", |params, out, context| {
+        let [length] = params.take::<1>()?;
+        let length = usize::try_from(length.required::<u64>()?).unwrap();
+        context.costly()?;
+        let start = out.len();
+        crate::write::string(out, &"x".repeat(length));
+        context.check_size(length)?;
+        context.pass_on(out, start)
+    });
+    registry.add_waiting("debug_breaks", |_, out, context| {
+        context.costly()?;
+        let start = out.len();
+        out.resize(start + (2 << 20), b' ');
+        context.pass_on(out, start)?;
+        panic!("on purpose")
     });
     let tracing = door.clone();
     registry.add_waiting("debug_trace", move |_, out, context| {

@@ -21,6 +21,7 @@ use tokio_tungstenite::tungstenite::{Error as SocketError, Message};
 use super::answer::{Caller, Outcome, write_error};
 use super::connection::{Answered, Connection, Service, told};
 use super::http::{Answer, plain, text};
+use super::share::STEP;
 use super::subscription::{Outbox, Sink};
 use crate::error::{METHOD_NOT_FOUND, RpcError, SERVER_ERROR, UNAUTHORIZED};
 use crate::params::Params;
@@ -279,9 +280,14 @@ async fn write(
                 break;
             }
             for message in messages {
-                let length = message.len();
-                match tokio::time::timeout(stall, writer.feed(encode(message))).await {
-                    Ok(Ok(())) => outbox.written(length),
+                // The writer copies: what is long counts until it is written.
+                let counted = message.clone();
+                let feeding = async {
+                    writer.feed(encode(message)).await?;
+                    if counted.len() > STEP { writer.flush().await } else { Ok(()) }
+                };
+                match tokio::time::timeout(stall, feeding).await {
+                    Ok(Ok(())) => outbox.written(counted.len()),
                     _ => return,
                 }
             }
