@@ -222,7 +222,7 @@ fn an_answer_that_is_whole_is_not_held_for_a_reader_that_takes_nothing_or_too_li
         let fixture = started(endpoint, 40 << 20, 1);
         let mut slow = fixture.connect();
         send(&mut slow, "POST", "", &long(32).to_string());
-        let mut part = [0; 4096];
+        let mut part = [0; 32 << 10];
         slow.read_exact(&mut part).unwrap();
         assert!(fixture.refuses(9));
         let reading = std::thread::spawn(move || {
