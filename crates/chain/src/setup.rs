@@ -19,5 +19,5 @@ pub use mnemonic::{Mnemonic, MnemonicError, PATH as MNEMONIC_PATH};
 pub use options::{Ineffective, Place, SettingsError, SettingsFault, SettingsFaults};
 pub use settings::{
     Api, Metrics, P2p, PermissionFiles, PoolSettings, RpcServer, RpcSocket, Settings, Sources, StateHistory,
-    SyncMode,
+    SyncMode, TraceSettings,
 };

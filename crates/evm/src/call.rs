@@ -22,7 +22,7 @@ use tally_state::Read;
 pub use access_list::{AccessListOutcome, access_list};
 pub use error::{CallError, Failure};
 pub use estimate::estimate;
-pub(crate) use machine::{CallParts, call_configuration, call_machine, error_of, is_free, refused};
+pub(crate) use machine::{CallParts, STOPPED, call_configuration, call_machine, error_of, is_free, refused};
 pub(crate) use overrides::{apply_blob_price, apply_block, apply_state};
 pub(crate) use precompiles::Precompiled;
 pub(crate) use request::environment;

@@ -50,6 +50,8 @@ pub struct Settings {
     pub network_id: u64,
     /// Gas that a call may use, whatever it asks for (`rpc-gas-cap`).
     pub call_gas: u64,
+    /// Instructions that one trace may have, those of a whole block together (`rpc-max-trace-steps`).
+    pub trace_steps: u64,
     /// What a query for logs may cost (`rpc-max-logs-range`).
     pub logs: LogLimits,
     /// Blocks of one fee history.
@@ -68,6 +70,7 @@ impl Settings {
             client_version,
             network_id,
             call_gas: 50_000_000,
+            trace_steps: 100_000_000,
             logs: LogLimits { blocks: 5_000, logs: 20_000 },
             fee_history_blocks: 1_024,
             filters: 10_000,

@@ -85,6 +85,13 @@ impl RpcError {
         Self { costly: true, ..Self::limit("limit exceeded: too many costly calls wait, try again later") }
     }
 
+    /// -32005: what all answers may take together is taken.
+    pub(crate) fn answers_full() -> Self {
+        Self::limit(
+            "limit exceeded: other answers and traces take what all may take together, try again later",
+        )
+    }
+
     /// Whether this is [`RpcError::costly`].
     #[must_use]
     pub fn is_costly(&self) -> bool {

@@ -1,7 +1,8 @@
 //! The server: HTTP/1.1 with keep-alive and pipelining, and WebSocket, in front of a [`Registry`] of methods.
 //!
 //! Cheap methods run where the request was read; costly ones on a bounded [`pool`], which refuses with
-//! -32005 when too many wait, and is told when a client has gone or its time is up. Nothing that a client
+//! -32005 when too many wait, and is told when a client has gone or its time is up. A [`stream`] of an answer
+//! leaves while it is made; all other answers together have a [`share`] of memory. Nothing that a client
 //! sends is held without a bound: heads, bodies, batches, answers, calls under way, subscriptions and what
 //! a slow reader has not read yet.
 
@@ -22,7 +23,10 @@ mod listener;
 mod meters;
 pub mod pool;
 mod rate;
+mod reader;
 pub mod registry;
+mod share;
+mod stream;
 pub mod subscription;
 mod websocket;
 
@@ -32,10 +36,10 @@ mod tests;
 pub use access::{Hosts, Origins};
 pub use authentication::{Authenticator, Permissions};
 pub use configuration::{Endpoint, Limits, Listen, Namespaces, Options};
-pub use registry::{CallContext, Lane, Place, Registry};
+pub use registry::{CallContext, Lane, Place, Registry, Tracing};
 pub use subscription::{Sink, Subscriptions};
 
-use connection::{Pools, Service};
+use connection::{Pools, Service, Shares};
 use listener::Listener;
 
 /// Why a server does not start.
@@ -82,6 +86,11 @@ impl Server {
             |threads| pool::Pool::new(threads, options.queue).map(Arc::new).map_err(ServerError::Threads);
         let pools = Pools { work: pool(options.workers)?, wait: pool(options.waiters)? };
         let meters = meters::Meters::new(metrics, registry.names())?;
+        let shares = Shares {
+            answers: share::Share::new(options.held_bytes, meters.answer_bytes.clone()),
+            traces: share::Gate::new(options.traces, meters.traces.clone(), meters.refused_traces.clone()),
+        };
+        let around = (pools, shares);
         let registry = Arc::new(registry);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(options.threads.max(1))
@@ -98,7 +107,7 @@ impl Server {
             let (listener, address) = Listener::bind(&listen)
                 .map_err(|source| ServerError::Listen { listen: listen.clone(), source })?;
             addresses.extend(address);
-            let service = Service::new(endpoint, registry.clone(), pools.clone(), meters.clone(), options);
+            let service = Service::new(endpoint, registry.clone(), around.clone(), meters.clone(), options);
             services.push(service.clone());
             runtime.spawn(connection::accept(listener, service, stopped.clone()));
         }

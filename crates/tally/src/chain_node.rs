@@ -108,6 +108,7 @@ impl ChainNode {
         if settings.rpc_gas_cap > 0 {
             methods.call_gas = settings.rpc_gas_cap;
         }
+        methods.trace_steps = settings.traces.steps;
         methods.logs.blocks = match settings.rpc_max_logs_range {
             0 => u64::MAX,
             blocks => blocks,
@@ -123,13 +124,19 @@ impl ChainNode {
         if settings.socket.enabled {
             let mut own = Endpoint::at(&settings.socket.path);
             own.namespaces = namespaces(&settings.socket.apis)?;
+            bound_traces(settings, &mut own);
             listening.push(own);
         }
         let server = if listening.is_empty() {
             None
         } else {
             let methods = api::registry(node.clone(), methods);
-            let started = Server::start(listening, methods, &Options::default(), &registry);
+            let options = Options {
+                held_bytes: settings.traces.held_bytes,
+                traces: settings.traces.running,
+                ..Options::default()
+            };
+            let started = Server::start(listening, methods, &options, &registry);
             Some(started.inspect_err(|_| node.stop())?)
         };
         let metrics = match settings.metrics.enabled {
@@ -230,7 +237,13 @@ fn endpoint(settings: &Settings, server: &RpcServer, websocket: bool) -> anyhow:
     endpoint.limits.connections = server.max_active_connections;
     endpoint.limits.request_bytes = server.max_request_bytes;
     endpoint.limits.batch_calls = server.max_batch_size;
+    bound_traces(settings, &mut endpoint);
     Ok(endpoint)
+}
+
+fn bound_traces(settings: &Settings, endpoint: &mut Endpoint) {
+    endpoint.limits.stream_bytes = settings.traces.bytes;
+    endpoint.limits.stream = Duration::from_secs(settings.traces.seconds);
 }
 
 fn namespaces(apis: &[Api]) -> anyhow::Result<Namespaces> {

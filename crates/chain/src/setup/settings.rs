@@ -57,6 +57,8 @@ pub struct Settings {
     pub rpc_max_logs_range: u64,
     /// `rpc-gas-cap`: the most gas of `eth_call` and `eth_estimateGas`; 50,000,000 where it is 0 or not set.
     pub rpc_gas_cap: u64,
+    /// Options of traces and of long answers.
+    pub traces: TraceSettings,
     /// Options of `tx-pool-`.
     pub pool: PoolSettings,
     /// `strict-tx-replay-protection-enabled`: refuse transactions that name no chain id (before EIP-155), which can
@@ -191,6 +193,21 @@ pub enum StateHistory {
     Archive,
     /// `BONSAI`: those of so many of the newest blocks.
     Blocks(u64),
+}
+
+/// Bounds of traces (`debug_trace…`) and of what answers hold in memory. Besu has no options for these.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TraceSettings {
+    /// `rpc-max-traces`: traces that are made at a time.
+    pub running: usize,
+    /// `rpc-max-trace-steps`: instructions of one trace.
+    pub steps: u64,
+    /// `rpc-max-trace-bytes`: bytes of one trace that is sent while it is made.
+    pub bytes: u64,
+    /// `rpc-max-trace-seconds`: how long it may take from its first byte to its last, in seconds.
+    pub seconds: u64,
+    /// `rpc-max-held-bytes`: bytes that all answers and traces together hold in memory.
+    pub held_bytes: usize,
 }
 
 /// Bounds of the pool of transactions.
@@ -416,6 +433,13 @@ impl Settings {
                 .unwrap_or_else(|| vec!["localhost".to_owned(), "127.0.0.1".to_owned()]),
             rpc_max_logs_range: options.number("rpc-max-logs-range", 5000, 0..=u64::MAX),
             rpc_gas_cap: options.number("rpc-gas-cap", 0, 0..=u64::MAX),
+            traces: TraceSettings {
+                running: size(options, "rpc-max-traces", 2, 1..=64),
+                steps: options.number("rpc-max-trace-steps", 100_000_000, 1..=u64::MAX),
+                bytes: options.number("rpc-max-trace-bytes", 8 << 30, 1 << 20..=u64::MAX),
+                seconds: options.number("rpc-max-trace-seconds", 300, 1..=86_400),
+                held_bytes: size(options, "rpc-max-held-bytes", 256 << 20, 4 << 20..=1 << 40),
+            },
             pool: PoolSettings {
                 max_size: optional(options.number("tx-pool-max-size", 0_u64, 1..=100_000_000)),
                 max_by_sender: optional(options.number(

@@ -18,7 +18,7 @@ use crate::execute::{Assembled, Cache, Env, ReadError, Refusal, assemble};
 use crate::schedule::Rules;
 
 /// What ends a call that was stopped.
-const STOPPED: &str = "stopped by the host";
+pub(crate) const STOPPED: &str = "stopped by the host";
 
 /// A machine that borrows its cache: what one call has read is there for the next.
 pub(crate) type CallMachine<'m, 'a, R, I = ()> = Assembled<&'m mut Cache<'a, R>, Precompiled, I>;

@@ -20,6 +20,7 @@ mod methods;
 mod openrpc;
 mod qbft;
 mod subscriptions;
+mod traces;
 
 fn reference(name: &str) -> Option<PathBuf> {
     let path =

@@ -16,7 +16,9 @@ use crate::params::Params;
 
 use super::authentication::Permissions;
 use super::connection::Service;
-use super::registry::{CallContext, Lane, Place};
+use super::registry::{Around, CallContext, Lane, Place};
+use super::share::Taken;
+use super::stream::{Cut, Outgoing};
 use super::websocket::Session;
 
 /// Calls of a batch that are tried on an IO thread; a longer batch is costly as a whole.
@@ -56,6 +58,10 @@ pub(super) struct Answering<'a> {
     pub(super) place: Place,
     pub(super) deadline: Instant,
     pub(super) stop: &'a AtomicBool,
+    /// What the request takes of what all answers share.
+    pub(super) taken: &'a Taken,
+    /// Where an answer to one call may leave while it is made.
+    pub(super) outgoing: Option<&'a Outgoing>,
 }
 
 #[derive(Deserialize)]
@@ -85,7 +91,7 @@ impl Answering<'_> {
         }
         match body.iter().find(|byte| !byte.is_ascii_whitespace()) {
             Some(b'{') => match serde_json::from_slice::<Request<'_>>(body) {
-                Ok(request) => match self.single(&request, out, limits.answer_bytes) {
+                Ok(request) => match self.single(&request, out, self.outgoing) {
                     Ok(true) => Outcome::Answered,
                     Ok(false) => Outcome::Nothing,
                     Err(Later(lane)) => Outcome::Costly(0, lane),
@@ -155,7 +161,8 @@ impl Answering<'_> {
                         write_error(out, request.id, &RpcError::costly());
                         Ok(request.id.is_some())
                     }
-                    Ok(request) => self.single(&request, out, self.service.limits.answer_bytes),
+                    // The calls after it would wait for its reader.
+                    Ok(request) => self.single(&request, out, None),
                     Err(_) => {
                         write_error(out, None, &invalid());
                         Ok(true)
@@ -180,7 +187,12 @@ impl Answering<'_> {
     }
 
     /// Answers one call; false when it wants no answer, and then nothing is written.
-    fn single(&self, request: &Request<'_>, out: &mut Vec<u8>, answer_bytes: usize) -> Result<bool, Later> {
+    fn single(
+        &self,
+        request: &Request<'_>,
+        out: &mut Vec<u8>,
+        outgoing: Option<&Outgoing>,
+    ) -> Result<bool, Later> {
         let start = out.len();
         let id = request.id;
         if id.is_some_and(|id| !matches!(id.get().as_bytes().first(), Some(b'"' | b'-' | b'0'..=b'9' | b'n')))
@@ -200,7 +212,16 @@ impl Answering<'_> {
         }
         open_answer(out, id);
         out.extend_from_slice(b"\"result\":");
-        let context = CallContext::new(self.place, self.deadline, answer_bytes, self.stop);
+        let around = Around {
+            taken: self.taken,
+            before: start,
+            gate: &self.service.gate,
+            // What is not answered does not leave.
+            outgoing: outgoing.filter(|_| id.is_some()),
+        };
+        let context =
+            CallContext::new(self.place, self.deadline, self.service.limits.answer_bytes, self.stop)
+                .within(around);
         match self.call(&method, Params::new(request.params.map(RawValue::get)), out, &context) {
             Ok(()) => out.push(b'}'),
             Err(error) if error.is_costly() && self.place == Place::Inline => {
@@ -211,8 +232,16 @@ impl Answering<'_> {
                 if error.code == crate::error::LIMIT_EXCEEDED {
                     self.service.meters.refused_calls.increment();
                 }
-                out.truncate(start);
-                write_error(out, id, &error);
+                if context.is_leaving() {
+                    // The result has left as far as it came. Readers of JSON take the last of two members of one
+                    // name, or neither: nobody takes the part for the whole.
+                    out.extend_from_slice(b",\"error\":");
+                    error.write(out);
+                    out.extend_from_slice(b",\"result\":null}");
+                } else {
+                    out.truncate(start);
+                    write_error(out, id, &error);
+                }
             }
         }
         if id.is_none() {
@@ -257,10 +286,17 @@ impl Answering<'_> {
             (Some(handler), _) => catch_unwind(AssertUnwindSafe(|| handler(params, out, context)))
                 .unwrap_or_else(|_| {
                     tracing::error!(method = name, "a method panicked");
+                    if let Some(outgoing) = self.outgoing.filter(|_| context.is_leaving()) {
+                        // What has left ends anywhere.
+                        outgoing.cut(Cut::Failed);
+                    }
                     Err(RpcError::internal("Internal error"))
                 }),
         };
-        let result = result.and_then(|()| context.check_size(out.len() - start));
+        let result = result.and_then(|()| match context.is_leaving() {
+            true => Ok(()),
+            false => context.check_size(out.len() - start),
+        });
         if let Some(meters) = service.meters.method(name)
             && !matches!(&result, Err(error) if error.is_costly())
         {

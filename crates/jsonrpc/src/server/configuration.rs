@@ -21,13 +21,26 @@ pub struct Options {
     pub queue: usize,
     /// How long a call may take, waiting included.
     pub call: Duration,
+    /// Bytes that all answers above 64 KiB and all traces together hold in memory, until they are read
+    /// (`rpc-max-held-bytes`); what would hold more is refused with -32005.
+    pub held_bytes: usize,
+    /// Traces that are made at a time (`rpc-max-traces`); one more is refused with -32005.
+    pub traces: usize,
 }
 
 impl Default for Options {
-    /// As many threads of each kind as there are cores, 1,024 waiting calls, 30 s for a call.
+    /// As many threads of each kind as there are cores, 1,024 waiting calls, 30 s for a call, 256 MiB of answers, 2 traces.
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
-        Self { threads: cores, workers: cores, waiters: 64, queue: 1024, call: Duration::from_secs(30) }
+        Self {
+            threads: cores,
+            workers: cores,
+            waiters: 64,
+            queue: 1024,
+            call: Duration::from_secs(30),
+            held_bytes: 256 << 20,
+            traces: 2,
+        }
     }
 }
 
@@ -110,8 +123,13 @@ pub struct Limits {
     pub connections: usize,
     /// Bytes of a request's body, or of a WebSocket message (`rpc-http-max-request-content-length`).
     pub request_bytes: usize,
-    /// Bytes of one call's answer.
+    /// Bytes of one call's answer that is held in memory until it is whole.
     pub answer_bytes: usize,
+    /// Bytes of an answer that leaves while it is made: a trace of instructions over HTTP (`rpc-max-trace-bytes`).
+    pub stream_bytes: u64,
+    /// How long such an answer may take from its first byte to its last (`rpc-max-trace-seconds`). Over HTTP the reader of
+    /// any answer above 64 KiB has as long, and [`Limits::stall`] more.
+    pub stream: Duration,
     /// Calls in a batch (`rpc-http-max-batch-size`).
     pub batch_calls: usize,
     /// Bytes of a batch's answers; calls after that get an error.
@@ -132,7 +150,7 @@ pub struct Limits {
     pub idle: Duration,
     /// How long it may take over the body.
     pub body: Duration,
-    /// How long a WebSocket may take nothing of what waits for it.
+    /// How long a client may take nothing of what waits for it; then its connection is closed.
     pub stall: Duration,
 }
 
@@ -142,6 +160,8 @@ impl Default for Limits {
             connections: 512,
             request_bytes: 5 << 20,
             answer_bytes: 128 << 20,
+            stream_bytes: 8 << 30,
+            stream: Duration::from_secs(300),
             batch_calls: 1024,
             batch_answer_bytes: 25 << 20,
             depth: 64,

@@ -17,11 +17,14 @@ use super::access::{Hosts, Origins};
 use super::answer::{Answering, Caller, Outcome, calls_in, write_error};
 use super::authentication::{Authenticator, Permissions, Refused};
 use super::configuration::{Endpoint, Limits, Namespaces, Options};
-use super::listener::{Listener, Peer, Stream};
+use super::listener::{Listener, Peer, Stream as Socket};
 use super::meters::Meters;
 use super::pool::Pool;
 use super::rate::Bucket;
+use super::reader::{Pace, Paced, was_too_slow};
 use super::registry::{Lane, Place, Registry};
+use super::share::{Counted, Gate, STEP, Share, Taken};
+use super::stream::{Bounds, Outgoing, Reply, Stream};
 use super::websocket::Session;
 use crate::error::RpcError;
 
@@ -35,10 +38,19 @@ pub(super) struct Pools {
     pub(super) wait: Arc<Pool>,
 }
 
+/// What all answers of a server share.
+#[derive(Debug, Clone)]
+pub(super) struct Shares {
+    pub(super) answers: Arc<Share>,
+    pub(super) traces: Arc<Gate>,
+}
+
 /// What all connections to one endpoint share.
 pub(super) struct Service {
     pub(super) registry: Arc<Registry>,
     pools: Pools,
+    answers: Arc<Share>,
+    pub(super) gate: Arc<Gate>,
     pub(super) meters: Meters,
     pub(super) http: bool,
     pub(super) websocket: bool,
@@ -63,13 +75,15 @@ impl Service {
     pub(super) fn new(
         endpoint: Endpoint,
         registry: Arc<Registry>,
-        pools: Pools,
+        (pools, shares): (Pools, Shares),
         meters: Meters,
         options: &Options,
     ) -> Arc<Self> {
         Arc::new(Self {
             registry,
             pools,
+            answers: shares.answers,
+            gate: shares.traces,
             meters,
             http: endpoint.http,
             websocket: endpoint.websocket,
@@ -98,6 +112,8 @@ pub(super) struct Connection {
     pub(super) stopped: watch::Receiver<bool>,
     /// Its place among the connections; a newcomer's when its client has been waited for longest.
     pub(super) slot: Arc<Slot>,
+    /// How long its reader may take.
+    pub(super) pace: Arc<Pace>,
     bucket: Mutex<Bucket>,
     token: Mutex<Option<(Box<str>, Arc<Permissions>)>>,
 }
@@ -108,7 +124,8 @@ impl Connection {
         let bucket = Bucket::new(limits.calls_per_second, limits.burst, Instant::now());
         service.open.fetch_add(1, Ordering::Relaxed);
         service.meters.connections.add(1);
-        Self { bucket: Mutex::new(bucket), token: Mutex::new(None), service, peer, stopped, slot }
+        let pace = Pace::new(limits.stall);
+        Self { bucket: Mutex::new(bucket), token: Mutex::new(None), service, peer, stopped, slot, pace }
     }
 
     /// Ends when the connection's slot is a newcomer's.
@@ -156,18 +173,21 @@ impl Connection {
         Ok(Caller::Holder(permissions))
     }
 
-    /// Answers a request: inline, or by the pool for what is costly. When the future is dropped, the pool is
-    /// told that nobody waits.
+    /// Answers a request: inline, or by the pool for what is costly. When the future is dropped, or the body that
+    /// it gave, the pool is told that nobody waits.
+    ///
+    /// Only an answer that goes to no session may leave while it is made.
     pub(super) async fn answer(
         &self,
         body: Bytes,
         caller: Caller,
         session: Option<Arc<Session>>,
-    ) -> (Vec<u8>, Outcome) {
+    ) -> Answered {
         static NEVER: AtomicBool = AtomicBool::new(false);
         let service = &self.service;
         let deadline = Instant::now() + service.call;
         let mut out = Vec::with_capacity(512);
+        let taken = Arc::new(Taken::of(&service.answers));
         let outcome = Answering {
             service,
             caller: &caller,
@@ -175,15 +195,20 @@ impl Connection {
             place: Place::Inline,
             deadline,
             stop: &NEVER,
+            taken: &taken,
+            outgoing: None,
         }
         .request(&body, 0, &mut out);
-        let Outcome::Costly(from, lane) = outcome else { return (out, outcome) };
+        let Outcome::Costly(from, lane) = outcome else { return Answered::whole(out, outcome, taken) };
 
         let stop = Arc::new(AtomicBool::new(false));
-        let _told = Told(stop.clone());
+        let told = Told(stop.clone());
         let (sender, receiver) = oneshot::channel();
         let job = {
-            let (service, stop) = (service.clone(), stop.clone());
+            let (service, stop, taken) = (service.clone(), stop.clone(), taken.clone());
+            let limits = &service.limits;
+            let bounds = Bounds { bytes: limits.stream_bytes, time: limits.stream, stall: limits.stall };
+            let outgoing = Outgoing::new(sender, taken.clone(), bounds);
             move |place| {
                 let answering = Answering {
                     service: &service,
@@ -192,10 +217,11 @@ impl Connection {
                     place,
                     deadline,
                     stop: &stop,
+                    taken: &taken,
+                    outgoing: session.is_none().then_some(&outgoing),
                 };
                 let outcome = answering.request(&body, from, &mut out);
-                // Nobody may wait for it anymore.
-                let _ = sender.send((out, outcome));
+                outgoing.finish(out, outcome);
             }
         };
         let pool = match lane {
@@ -214,11 +240,37 @@ impl Connection {
                 receiver.await
             }
         };
-        answered.unwrap_or_else(|_| {
-            let mut out = Vec::new();
-            write_error(&mut out, None, &RpcError::internal("Internal error"));
-            (out, Outcome::Answered)
-        })
+        match answered {
+            Ok(Reply::Whole(out, outcome)) => Answered::whole(out, outcome, taken),
+            Ok(Reply::Stream(stream)) => Answered::Leaving(stream.read_by(told, self.slot.clone())),
+            Err(_) => {
+                let mut out = Vec::new();
+                write_error(&mut out, None, &RpcError::internal("Internal error"));
+                Answered::whole(out, Outcome::Answered, taken)
+            }
+        }
+    }
+}
+
+/// What became of a request, and its answer.
+pub(super) enum Answered {
+    /// The answer is there.
+    Whole(Bytes, Outcome),
+    /// The answer is being made.
+    Leaving(Stream),
+}
+
+impl Answered {
+    /// An answer that takes its part of what all share until its bytes are gone.
+    fn whole(mut text: Vec<u8>, outcome: Outcome, taken: Arc<Taken>) -> Self {
+        taken.lower_to(if text.len() > STEP { text.len() } else { 0 });
+        let bytes = if text.len() > STEP {
+            text.shrink_to_fit();
+            Bytes::from_owner(Counted { text, _taken: taken })
+        } else {
+            Bytes::from(text)
+        };
+        Self::Whole(bytes, outcome)
     }
 }
 
@@ -230,7 +282,7 @@ impl Drop for Connection {
 }
 
 /// Tells a costly call, by being dropped, that nobody waits.
-struct Told(Arc<AtomicBool>);
+pub(super) struct Told(Arc<AtomicBool>);
 
 impl Drop for Told {
     fn drop(&mut self) {
@@ -253,8 +305,8 @@ pub(super) async fn accept(listener: Listener, service: Arc<Service>, mut stoppe
                 };
                 let connection = Arc::new(Connection::new(service.clone(), peer, stopped.clone(), slot));
                 match stream {
-                    Stream::Tcp(stream) => tokio::spawn(serve(stream, connection)),
-                    Stream::Unix(stream) => tokio::spawn(serve(stream, connection)),
+                    Socket::Tcp(stream) => tokio::spawn(serve(stream, connection)),
+                    Socket::Unix(stream) => tokio::spawn(serve(stream, connection)),
                 };
             }
             Err(error) => {
@@ -273,15 +325,17 @@ pub(super) async fn told(stopped: &mut watch::Receiver<bool>) {
 }
 
 async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, connection: Arc<Connection>) {
+    let paced = Paced::new(stream, connection.pace.clone());
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
         .header_read_timeout(connection.service.limits.idle)
-        .max_buf_size(HEAD_BYTES)
-        .pipeline_flush(true);
+        // Also what is written and not yet read, beside one portion of a body. With `pipeline_flush` hyper reads
+        // bodies to their end whatever the client takes: answers would be held without being counted.
+        .max_buf_size(HEAD_BYTES);
     let mut stopped = connection.stopped.clone();
     let service = service_fn(|request| super::http::handle(connection.clone(), request));
-    let served = builder.serve_connection(TokioIo::new(stream), service).with_upgrades();
+    let served = builder.serve_connection(TokioIo::new(paced), service).with_upgrades();
     let mut served = std::pin::pin!(served);
     let ended = tokio::select! {
         ended = &mut served => ended,
@@ -292,6 +346,9 @@ async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, con
         () = connection.given_up() => return,
     };
     if let Err(error) = ended {
+        if was_too_slow(&error) {
+            connection.service.meters.slow_readers.increment();
+        }
         tracing::debug!(peer = %connection.peer, %error, "a connection ended early");
     }
 }

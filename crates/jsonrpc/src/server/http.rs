@@ -4,17 +4,18 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use http_body_util::{BodyExt, Full};
+use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 
 use super::answer::{Outcome, write_error};
-use super::connection::Connection;
+use super::connection::{Answered, Connection};
+use super::stream::AnswerBody;
 use super::websocket;
 use crate::error::{LIMIT_EXCEEDED, RpcError, UNAUTHORIZED};
 
-type Answer = Response<Full<Bytes>>;
+pub(super) type Answer = Response<AnswerBody>;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
@@ -91,14 +92,24 @@ async fn call(connection: &Arc<Connection>, request: Request<Incoming>, is_page:
     }
     // The body came, and the answer is read, at the client's pace.
     let working = connection.slot.working().await;
-    let (out, outcome) = connection.answer(body, caller, None).await;
+    let answered = connection.answer(body, caller, None).await;
     drop(working);
+    let (body, outcome) = match answered {
+        Answered::Whole(bytes, outcome) => (AnswerBody::from(bytes), outcome),
+        Answered::Leaving(stream) => (AnswerBody::stream(stream), Outcome::Answered),
+    };
+    let body = if body.is_long() {
+        // A little more than a call may send, so that it can say why the answer ends.
+        body.within(connection.pace.reading(service.limits.stream + service.limits.stall))
+    } else {
+        body
+    };
     let status = match outcome {
         Outcome::Malformed => StatusCode::BAD_REQUEST,
         Outcome::Nothing => StatusCode::NO_CONTENT,
         Outcome::Answered | Outcome::Costly(..) => StatusCode::OK,
     };
-    respond(status, out)
+    respond(status, body)
 }
 
 /// Reads the body, as far as it is allowed to be long.
@@ -180,8 +191,8 @@ pub(super) fn plain(status: StatusCode, text: &'static [u8]) -> Answer {
     respond(status, Bytes::from_static(text))
 }
 
-fn respond(status: StatusCode, body: impl Into<Bytes>) -> Answer {
-    let mut answer = Response::new(Full::new(body.into()));
+fn respond(status: StatusCode, body: impl Into<AnswerBody>) -> Answer {
+    let mut answer = Response::new(body.into());
     *answer.status_mut() = status;
     if status != StatusCode::NO_CONTENT {
         answer.headers_mut().insert(header::CONTENT_TYPE, JSON);

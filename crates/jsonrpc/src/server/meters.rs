@@ -17,6 +17,9 @@ pub(super) struct Meters {
     pub(super) subscriptions: Gauge,
     pub(super) slow_readers: Counter,
     pub(super) waiting: Gauge,
+    pub(super) answer_bytes: Gauge,
+    pub(super) traces: Gauge,
+    pub(super) refused_traces: Counter,
 }
 
 /// The meters of one method.
@@ -68,9 +71,18 @@ impl Meters {
             subscriptions: gauge("tally_jsonrpc_open_subscriptions", "Subscriptions of WebSockets.")?,
             slow_readers: counter(
                 "tally_jsonrpc_slow_clients",
-                "WebSockets dropped because they did not read what waited for them.",
+                "Connections closed because nobody read what waited, or not in time.",
             )?,
             waiting: gauge("tally_jsonrpc_waiting_calls", "Costly calls that wait for a thread.")?,
+            answer_bytes: gauge(
+                "tally_jsonrpc_held_bytes",
+                "What answers above 64 KiB, and traces, hold in memory of what all may hold together.",
+            )?,
+            traces: gauge("tally_jsonrpc_running_traces", "Traces that are being made.")?,
+            refused_traces: counter(
+                "tally_jsonrpc_refused_traces",
+                "Traces refused because as many as may were being made.",
+            )?,
         })
     }
 

@@ -13,6 +13,7 @@ use crate::params::Params;
 
 mod http;
 mod limits;
+mod streams;
 mod tokens;
 mod websocket;
 
@@ -85,7 +86,14 @@ fn endpoint() -> Endpoint {
 fn start(endpoint: Endpoint) -> Fixture {
     start_with(
         endpoint,
-        &Options { threads: 2, workers: 1, waiters: 1, queue: 1, call: Duration::from_secs(60) },
+        &Options {
+            threads: 2,
+            workers: 1,
+            waiters: 1,
+            queue: 1,
+            call: Duration::from_secs(60),
+            ..Options::default()
+        },
     )
 }
 
@@ -119,6 +127,55 @@ fn start_with(endpoint: Endpoint, options: &Options) -> Fixture {
         context.costly()?;
         waiting.enter(context)?;
         out.extend_from_slice(params.raw().unwrap_or("null").as_bytes());
+        Ok(())
+    });
+    // An array of so many digits, and then perhaps an error.
+    registry.add("debug_array", |params, out, context| {
+        let [length, fails] = params.take::<2>()?;
+        let (length, fails) = (length.required::<u64>()?, fails.optional::<bool>()?.unwrap_or(false));
+        context.costly()?;
+        let _tracing = context.trace()?;
+        let start = out.len();
+        out.extend_from_slice(b"[1");
+        let mut written = Ok(());
+        let mut ask_at = start;
+        for _ in 0..length {
+            out.extend_from_slice(b",1");
+            if out.len() > ask_at {
+                written = context.pass_on(out, start);
+                ask_at = out.len() + (1 << 15);
+            }
+            if written.is_err() {
+                break;
+            }
+        }
+        out.push(b']');
+        written?;
+        if fails { Err(RpcError::server("it failed")) } else { Ok(()) }
+    });
+    // A text of so many bytes that leaves once it is whole.
+    registry.add_waiting("debug_piece", |params, out, context| {
+        let [length] = params.take::<1>()?;
+        let length = usize::try_from(length.required::<u64>()?).unwrap();
+        context.costly()?;
+        let start = out.len();
+        crate::write::string(out, &"x".repeat(length));
+        context.check_size(length)?;
+        context.pass_on(out, start)
+    });
+    registry.add_waiting("debug_breaks", |_, out, context| {
+        context.costly()?;
+        let start = out.len();
+        out.resize(start + (2 << 20), b' ');
+        context.pass_on(out, start)?;
+        panic!("on purpose")
+    });
+    let tracing = door.clone();
+    registry.add_waiting("debug_trace", move |_, out, context| {
+        context.costly()?;
+        let _tracing = context.trace()?;
+        tracing.enter(context)?;
+        out.extend_from_slice(b"true");
         Ok(())
     });
     registry.set_subscriptions(heads.clone());

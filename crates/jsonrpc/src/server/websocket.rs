@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
-use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
@@ -20,8 +19,9 @@ use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error as SocketError, Message};
 
 use super::answer::{Caller, Outcome, write_error};
-use super::connection::{Connection, Service, told};
-use super::http::{plain, text};
+use super::connection::{Answered, Connection, Service, told};
+use super::http::{Answer, plain, text};
+use super::share::STEP;
 use super::subscription::{Outbox, Sink};
 use crate::error::{METHOD_NOT_FOUND, RpcError, SERVER_ERROR, UNAUTHORIZED};
 use crate::params::Params;
@@ -81,7 +81,7 @@ impl Session {
     }
 
     /// Queues an answer, and lets the subscriptions that it names begin.
-    fn answered(&self, out: Vec<u8>) {
+    fn answered(&self, out: impl Into<Bytes>) {
         self.outbox.push(out.into());
         let held = std::mem::take(&mut *self.held.lock().unwrap_or_else(PoisonError::into_inner));
         for sink in held {
@@ -107,11 +107,7 @@ pub(super) fn wants(request: &Request<Incoming>) -> bool {
 }
 
 /// Answers the handshake, and serves the socket that comes of it.
-pub(super) fn accept(
-    connection: &Arc<Connection>,
-    mut request: Request<Incoming>,
-    is_page: bool,
-) -> Response<Full<Bytes>> {
+pub(super) fn accept(connection: &Arc<Connection>, mut request: Request<Incoming>, is_page: bool) -> Answer {
     let headers = request.headers();
     let caller = match connection.caller(text(headers, header::AUTHORIZATION), is_page) {
         Ok(caller) => caller,
@@ -119,7 +115,7 @@ pub(super) fn accept(
             connection.service.meters.unauthorized.increment();
             let mut out = Vec::new();
             write_error(&mut out, None, &RpcError::new(UNAUTHORIZED, "Unauthorized"));
-            let mut answer = Response::new(Full::new(out.into()));
+            let mut answer = Response::new(out.into());
             *answer.status_mut() = StatusCode::UNAUTHORIZED;
             return answer;
         }
@@ -140,7 +136,7 @@ pub(super) fn accept(
             serve(stream, connection, caller).await;
         }
     });
-    let mut answer = Response::new(Full::default());
+    let mut answer = Response::new(Bytes::new().into());
     *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
     let headers = answer.headers_mut();
     headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
@@ -246,9 +242,11 @@ async fn take(
     let answering = {
         let (connection, session, caller) = (connection.clone(), session.clone(), caller.clone());
         async move {
-            let (out, outcome) = connection.answer(body, caller, Some(session.clone())).await;
-            if outcome != Outcome::Nothing {
-                session.answered(out);
+            let answered = connection.answer(body, caller, Some(session.clone())).await;
+            if let Answered::Whole(bytes, outcome) = answered
+                && outcome != Outcome::Nothing
+            {
+                session.answered(bytes);
             }
             drop((place, working));
         }
@@ -282,9 +280,14 @@ async fn write(
                 break;
             }
             for message in messages {
-                let length = message.len();
-                match tokio::time::timeout(stall, writer.feed(encode(message))).await {
-                    Ok(Ok(())) => outbox.written(length),
+                // The writer copies: what is long counts until it is written.
+                let counted = message.clone();
+                let feeding = async {
+                    writer.feed(encode(message)).await?;
+                    if counted.len() > STEP { writer.flush().await } else { Ok(()) }
+                };
+                match tokio::time::timeout(stall, feeding).await {
+                    Ok(Ok(())) => outbox.written(counted.len()),
                     _ => return,
                 }
             }

@@ -78,6 +78,8 @@ fn a_node_starts_with_each_of_its_options() {
         "rpc-ws-enabled = true\nrpc-ws-authentication-enabled = true\nrpc-ws-authentication-jwt-public-key-file = \"jwt.pem\"",
         "rpc-socket-enabled = true\nrpc-socket-path = \"own.sock\"\nrpc-socket-api = [\"QBFT\"]",
         "rpc-http-enabled = true\nhost-allowlist = [\"node\"]\nrpc-max-logs-range = 5\nrpc-gas-cap = 100000",
+        "rpc-http-enabled = true\nrpc-max-traces = 1\nrpc-max-trace-steps = 1000\nrpc-max-trace-bytes = 2000000",
+        "rpc-http-enabled = true\nrpc-max-trace-seconds = 5\nrpc-max-held-bytes = 8000000",
         "tx-pool-max-size = 5\ntx-pool-max-future-by-sender = 2\ntx-pool-price-bump = 20\nstrict-tx-replay-protection-enabled = false",
         "permissions-nodes-config-file-enabled = true\npermissions-nodes-config-file = \"rules.toml\"",
         "permissions-accounts-config-file-enabled = true\npermissions-accounts-config-file = \"rules.toml\"",

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn client() -> Client {
+pub(super) fn client() -> Client {
     // RLP of [vanity, [validator], [], 0, []], as Besu's documentation shows it.
     let validator = "1111111111111111111111111111111111111111";
     let extra = format!("0xf83aa0{}d594{validator}c080c0", "00".repeat(32));

@@ -108,7 +108,14 @@ fn a_costly_call_ends_when_its_client_goes() {
 
 #[test]
 fn a_call_ends_when_its_time_is_up() {
-    let options = Options { threads: 1, workers: 1, waiters: 1, queue: 1, call: Duration::from_millis(30) };
+    let options = Options {
+        threads: 1,
+        workers: 1,
+        waiters: 1,
+        queue: 1,
+        call: Duration::from_millis(30),
+        ..Options::default()
+    };
     let fixture = start_with(endpoint(), &options);
     assert_eq!(fixture.call(&request("eth_slow", &json!([1])))["error"]["code"], -32002);
 }
