@@ -139,7 +139,7 @@ fn blocks_for_tests_are_built_where_the_configuration_names_the_group() {
     assert_eq!(built["result"]["executionPayload"]["blockNumber"], "0x1", "{built}");
     let silent = Settings::parse("genesis-file = \"unsealed.json\"", &alone.node).unwrap();
     for server in [&silent.http.apis, &silent.ws.apis, &silent.socket.apis] {
-        assert!(!server.iter().any(|api| *api == setup::Api::Testing));
+        assert!(!server.contains(&setup::Api::Testing));
     }
 }
 
