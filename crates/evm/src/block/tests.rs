@@ -313,7 +313,7 @@ fn ommers_are_refused_by_name() {
         validate_ommers(&schedule, ommers, ancestors).err().map(|error| error.test_name())
     };
     let good = child(&ancestors[1].header, 20);
-    assert_eq!(check(&[good.clone()], &ancestors), None);
+    assert_eq!(check(std::slice::from_ref(&good), &ancestors), None);
     assert_eq!(check(&[good.clone(), good.clone()], &ancestors), Some("BlockException.UNCLE_IS_BROTHER"));
     let sibling = child(&ancestors[0].header, 20);
     assert_eq!(check(&[sibling], &ancestors), Some("BlockException.UNCLE_IS_BROTHER"));
