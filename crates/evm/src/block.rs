@@ -7,6 +7,7 @@ mod dao;
 mod difficulty;
 mod error;
 mod ommers;
+mod test_names;
 #[cfg(test)]
 mod tests;
 mod validate;
@@ -15,6 +16,7 @@ use alloy_consensus::Header;
 use alloy_consensus::proofs::{
     calculate_ommers_root, calculate_transaction_root, calculate_withdrawals_root,
 };
+use alloy_eips::eip4844::DATA_GAS_PER_BLOB;
 use alloy_eips::eip4895::Withdrawal;
 use alloy_primitives::{B256, b256};
 
@@ -63,6 +65,16 @@ impl Body {
     /// The hash that the header must have as `ommers_hash`.
     pub fn ommers_hash(&self) -> B256 {
         calculate_ommers_root(&self.ommers)
+    }
+
+    /// The gas that the header must have as `blob_gas_used`, since Cancun.
+    pub fn blob_gas_used(&self) -> u64 {
+        let blobs = |transaction: &Transaction| match transaction {
+            Transaction::Eip4844(signed) => signed.tx().blob_versioned_hashes.len(),
+            _ => 0,
+        };
+        let blobs: usize = self.transactions.iter().map(blobs).sum();
+        (blobs as u64).saturating_mul(DATA_GAS_PER_BLOB)
     }
 
     /// The root that the header must have as `withdrawals_root`.

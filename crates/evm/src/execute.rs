@@ -5,6 +5,7 @@ mod bloom;
 mod cache;
 mod environment;
 mod executor;
+mod journal;
 mod machine;
 mod outcome;
 mod refusal;
@@ -22,7 +23,8 @@ pub(crate) use cache::Cache;
 pub use cache::{Codes, ReadError};
 pub use environment::Env;
 pub use executor::Executor;
-pub(crate) use machine::{Assembled, Machine, assemble, machine, transaction_env};
+pub(crate) use journal::{Journal, Storages};
+pub(crate) use machine::{Assembled, Machine, MachineContext, assemble, machine, transaction_env};
 pub use outcome::{Executed, Outcome};
 pub use refusal::Refusal;
 pub(crate) use system::{begin, requests};
@@ -66,17 +68,9 @@ pub fn execute<R: Read>(
     state: R,
     hashes: &BlockHashes<'_>,
     codes: Option<&Codes>,
-    root: Option<&mut IntermediateRoot<'_>>,
-) -> Result<Executed, BlockError> {
-    execute_all(Executor::new(schedule, env, state, hashes, codes), contents, root)
-}
-
-/// Takes an executor from the start of its block to the end.
-pub(crate) fn execute_all<R: Read>(
-    mut executor: Executor<'_, R>,
-    contents: Contents<'_>,
     mut root: Option<&mut IntermediateRoot<'_>>,
 ) -> Result<Executed, BlockError> {
+    let mut executor = Executor::new(schedule, env, state, hashes, codes);
     executor.reserve(contents.transactions.len());
     executor.begin()?;
     for (index, transaction) in contents.transactions.iter().enumerate() {

@@ -14,6 +14,7 @@ use tally_state::Read;
 
 use crate::call::{CallError, Called, Place};
 use crate::execute::{Cache, IntermediateRoot};
+use crate::schedule::{Fork, Rules};
 
 pub use transaction::SimulatedTransaction;
 
@@ -87,9 +88,9 @@ pub fn simulate<R: Read>(
     Ok(simulated)
 }
 
-/// The type that a transaction gets in a made-up block.
-fn kind(request: &TransactionRequest) -> TxType {
-    if request.gas_price.is_some() {
+/// The type that a transaction gets in a made-up block: before London there is none with a fee market.
+fn kind(request: &TransactionRequest, rules: &Rules) -> TxType {
+    if request.gas_price.is_some() || !rules.has(Fork::London) {
         TxType::Legacy
     } else if request.authorization_list.is_some() {
         TxType::Eip7702

@@ -63,7 +63,7 @@ pub use import::Import;
 pub use layer::Layer;
 pub use proof::{AccountProof, PROOF_UNDO_LIMIT, StorageProof};
 pub use ranges::{AccountRange, Ranges, StorageRange};
-pub use read::Read;
+pub use read::{Found, Read};
 pub use state::{History, Options, State};
 pub use store::{Batch, Database, Durability, Snapshot, StoreError, StoreOptions, Table};
 pub use trie::update::UpdateCost;

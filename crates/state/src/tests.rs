@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use crate::tables::with_slot;
 use crate::trie::rlp;
 use crate::{
-    Account, AccountChange, Batch, Changes, Database, Durability, EMPTY_ROOT, Error, History, Layer,
+    Account, AccountChange, Batch, Changes, Database, Durability, EMPTY_ROOT, Error, Found, History, Layer,
     MemoryTrie, Options, Read, State, StoreOptions, StoredAccount, View,
 };
 
@@ -68,7 +68,9 @@ impl Model {
         for number in 0..=ADDRESSES {
             let address = address(number);
             let expected = self.accounts.get(&address);
-            assert_eq!(view.account(address).unwrap(), expected.map(|(account, _)| *account));
+            let found = expected
+                .map(|(account, storage)| Found { account: *account, has_storage: !storage.is_empty() });
+            assert_eq!(view.find(address).unwrap(), found);
             for slot in 0..=SLOTS {
                 let slot = U256::from(slot);
                 let value = expected.and_then(|(_, storage)| storage.get(&slot)).copied().unwrap_or_default();

@@ -14,7 +14,7 @@ use crate::store::{Snapshot, Table};
 use crate::tables::{Tables, dated, decode_account, decode_slot, slot_key};
 use crate::trie::path::Path;
 use crate::trie::update::Nodes;
-use crate::{Account, Error, Layer, Read, StoredAccount};
+use crate::{EMPTY_ROOT, Error, Found, Layer, Read, StoredAccount};
 
 /// What all views of a state share: things whose name is their hash, so that they are right for any.
 pub(crate) struct Shared {
@@ -150,8 +150,12 @@ impl View {
 impl Read for View {
     type Error = Error;
 
-    fn account(&self, address: Address) -> Result<Option<Account>, Error> {
-        Ok(self.stored_account(&keccak256(address))?.map(|stored| stored.account))
+    fn find(&self, address: Address) -> Result<Option<Found>, Error> {
+        let stored = self.stored_account(&keccak256(address))?;
+        Ok(stored.map(|StoredAccount { account, storage_root }| Found {
+            account,
+            has_storage: storage_root != EMPTY_ROOT,
+        }))
     }
 
     fn storage(&self, address: Address, slot: U256) -> Result<U256, Error> {

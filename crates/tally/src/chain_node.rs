@@ -223,7 +223,7 @@ fn endpoint(settings: &Settings, server: &RpcServer, websocket: bool) -> anyhow:
     if server.jwt_public_key_file.is_none() && server.apis.iter().any(|api| api.is_operators()) {
         tracing::warn!(
             listen = %server.listen,
-            "ADMIN, DEBUG, IBFT, QBFT and TXPOOL are for whoever reaches this address, without a token: \
+            "ADMIN, DEBUG, IBFT, QBFT, TESTING and TXPOOL are for whoever reaches this address, without a token: \
              see rpc-http-authentication-enabled, rpc-socket-enabled"
         );
     }

@@ -119,7 +119,7 @@ pub struct RpcSocket {
     pub enabled: bool,
     /// `-path`; by default `rpc.sock` in the data path.
     pub path: PathBuf,
-    /// `-api`: all groups by default.
+    /// `-api`: by default all groups but `TESTING`.
     pub apis: Vec<Api>,
 }
 
@@ -138,6 +138,9 @@ pub enum Api {
     Net,
     /// `QBFT`
     Qbft,
+    /// `TESTING`: blocks as another program's tests ask for them, on a chain that no validators seal. Served nowhere
+    /// unless an option names it.
+    Testing,
     /// `TXPOOL`
     TxPool,
     /// `WEB3`
@@ -146,13 +149,14 @@ pub enum Api {
 
 impl Api {
     /// Every group, with its name.
-    pub const ALL: [(&'static str, Self); 8] = [
+    pub const ALL: [(&'static str, Self); 9] = [
         ("ADMIN", Self::Admin),
         ("DEBUG", Self::Debug),
         ("ETH", Self::Eth),
         ("IBFT", Self::Ibft),
         ("NET", Self::Net),
         ("QBFT", Self::Qbft),
+        ("TESTING", Self::Testing),
         ("TXPOOL", Self::TxPool),
         ("WEB3", Self::Web3),
     ];
@@ -160,10 +164,14 @@ impl Api {
     /// Those for everybody: what an endpoint serves that is not told more.
     pub const PUBLIC: [Self; 3] = [Self::Eth, Self::Net, Self::Web3];
 
+    /// What an operator's own socket serves that is not told more: every group that is for a running network.
+    pub const OPERATORS: [Self; 8] =
+        [Self::Admin, Self::Debug, Self::Eth, Self::Ibft, Self::Net, Self::Qbft, Self::TxPool, Self::Web3];
+
     /// Whether the group changes how the node takes part in the chain, or costs as much as a trace.
     pub fn is_operators(self) -> bool {
         match self {
-            Self::Admin | Self::Debug | Self::Ibft | Self::Qbft | Self::TxPool => true,
+            Self::Admin | Self::Debug | Self::Ibft | Self::Qbft | Self::Testing | Self::TxPool => true,
             Self::Eth | Self::Net | Self::Web3 => false,
         }
     }
@@ -426,7 +434,7 @@ impl Settings {
             socket: RpcSocket {
                 enabled: options.flag("rpc-socket-enabled", false),
                 path: options.path("rpc-socket-path").unwrap_or_else(|| in_data("rpc.sock")),
-                apis: apis(options, "rpc-socket-api", &Api::ALL.map(|(_, api)| api)),
+                apis: apis(options, "rpc-socket-api", &Api::OPERATORS),
             },
             host_allowlist: options
                 .list("host-allowlist", "host names", |text| (!text.is_empty()).then(|| text.to_owned()))
@@ -505,7 +513,7 @@ fn host(text: &str) -> Option<Host> {
 }
 
 fn apis(options: &mut Options<'_>, key: &'static str, default: &[Api]) -> Vec<Api> {
-    let names = "ADMIN, DEBUG, ETH, IBFT, NET, QBFT, TXPOOL and WEB3";
+    let names = "ADMIN, DEBUG, ETH, IBFT, NET, QBFT, TESTING, TXPOOL and WEB3";
     let others = |text: &str| OTHER_APIS.iter().any(|name| name.eq_ignore_ascii_case(text));
     let without = (others, "groups of Besu's that this list names besides have no methods here");
     let mut apis = options.list_without(key, names, Api::parse, without).unwrap_or_else(|| default.to_vec());

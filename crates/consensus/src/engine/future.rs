@@ -146,3 +146,29 @@ impl Seen {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn everybody_who_is_ahead_is_asked_in_turn() {
+        let mut future = Future::default();
+        let authors: Vec<Address> = (1..=3).map(Address::repeat_byte).collect();
+        let mut now_ms = 0;
+        let mut asked = BTreeSet::new();
+        assert_eq!(future.claim(authors[0], 9, 1, 2, now_ms), None, "one alone may lie");
+        for _ in 0..2 {
+            for author in &authors[1..] {
+                now_ms += ASK_AGAIN_MS;
+                let (height, peer) = future.claim(*author, 9, 1, 2, now_ms).unwrap();
+                assert_eq!(height, 9);
+                asked.insert(peer);
+                // Who is stuck asks one besides; that takes nobody's turn.
+                let _ = future.ahead();
+            }
+        }
+        assert_eq!(asked.into_iter().collect::<Vec<_>>(), authors);
+    }
+}

@@ -1,6 +1,6 @@
 //! Why a block was refused.
 
-use alloy_primitives::{B256, U256};
+use alloy_primitives::{Address, B256, U256};
 
 use crate::transaction::TransactionError;
 
@@ -39,8 +39,8 @@ pub enum BlockError {
     #[error("the difficulty is {found}, expected {expected}")]
     Difficulty { expected: U256, found: U256 },
     /// A block of work after the terminal total difficulty, or the reverse.
-    #[error("the block is on the wrong side of the merge")]
-    Merge,
+    #[error("the block has {} difficulty {} the merge", if *.merged { "a" } else { "no" }, if *.merged { "after" } else { "before" })]
+    Merge { merged: bool },
     /// Ommers, or a nonce, in a block without work.
     #[error("{0} in a block without proof of work")]
     AfterMerge(&'static str),
@@ -77,9 +77,18 @@ pub enum BlockError {
     /// More ommers than two.
     #[error("{0} ommers, at most 2")]
     TooManyOmmers(usize),
-    /// An ommer is listed twice, was listed by an ancestor, or is an ancestor.
-    #[error("ommer {0} is listed twice, or is an ancestor")]
+    /// The block lists an ommer twice.
+    #[error("ommer {0} is listed twice")]
+    OmmerTwice(B256),
+    /// An ancestor has listed the ommer already.
+    #[error("ommer {0} was listed by an ancestor")]
     OmmerKnown(B256),
+    /// An ommer is an ancestor of the block.
+    #[error("ommer {0} is an ancestor")]
+    OmmerAncestor(B256),
+    /// An ommer has the block's own parent.
+    #[error("ommer {0} is a sibling of the block")]
+    OmmerSibling(B256),
     /// An ommer's parent is no ancestor in reach.
     #[error("ommer {0} has no parent among the ancestors in reach")]
     OmmerParent(B256),
@@ -92,7 +101,10 @@ pub enum BlockError {
     /// A transaction that the state, or the block's gas, does not allow.
     #[error("transaction {index} cannot be executed: {problem}")]
     Execution { index: usize, problem: String, test_name: &'static str },
-    /// A system contract failed, or has no code.
+    /// A system contract has no code.
+    #[error("the system contract at {0} has no code")]
+    NoSystemContract(Address),
+    /// A system contract failed.
     #[error("the system contract {0}")]
     SystemContract(String),
     /// A deposit log has another form than EIP-6110's.
@@ -110,46 +122,5 @@ impl BlockError {
     /// Whether the block itself is at fault, rather than this node.
     pub fn is_invalid(&self) -> bool {
         !matches!(self, Self::State(_))
-    }
-
-    /// The name that the Ethereum tests have for it.
-    pub fn test_name(&self) -> &'static str {
-        match self {
-            Self::Encoding { .. } => "BlockException.RLP_STRUCTURES_ENCODING",
-            Self::TransactionEncoding { source, .. } | Self::Transaction { source, .. } => source.test_name(),
-            Self::Parent { .. } => "BlockException.UNKNOWN_PARENT",
-            Self::Number { .. } => "BlockException.INVALID_BLOCK_NUMBER",
-            Self::Timestamp { .. } => "BlockException.INVALID_BLOCK_TIMESTAMP_OLDER_THAN_PARENT",
-            Self::ExtraData(_) => "BlockException.EXTRA_DATA_TOO_BIG",
-            Self::DaoExtraData => "BlockException.EXTRA_DATA_INVALID_DAO",
-            Self::GasLimit { .. } => "BlockException.INVALID_GASLIMIT",
-            Self::GasAboveLimit { .. } => "BlockException.GAS_USED_OVERFLOW",
-            Self::Difficulty { .. } => "BlockException.INVALID_DIFFICULTY",
-            Self::Merge => "BlockException.IMPORT_IMPOSSIBLE_DIFFICULTY_OVER_PARIS",
-            Self::AfterMerge(_) => "BlockException.IMPORT_IMPOSSIBLE_UNCLES_OVER_PARIS",
-            Self::NoBeaconChain(_) => "BlockException.INCORRECT_BLOCK_FORMAT",
-            Self::BaseFee { .. } => "BlockException.INVALID_BASEFEE_PER_GAS",
-            Self::Presence { .. } => "BlockException.INCORRECT_BLOCK_FORMAT",
-            Self::ExcessBlobGas { .. } => "BlockException.INCORRECT_EXCESS_BLOB_GAS",
-            Self::BlobGasUsed { .. } | Self::BlobGasLimit { .. } => "BlockException.INCORRECT_BLOB_GAS_USED",
-            Self::Seal(_) | Self::Validators(_) => "BlockException.INVALID_SEAL",
-            Self::Body { part: "transactions", .. } => "BlockException.INVALID_TRANSACTIONS_ROOT",
-            Self::Body { part: "withdrawals", .. } => "BlockException.INVALID_WITHDRAWALS_ROOT",
-            Self::Body { .. } => "BlockException.INVALID_UNCLES_HASH",
-            Self::Size { .. } => "BlockException.RLP_BLOCK_LIMIT_EXCEEDED",
-            Self::TooManyOmmers(_) => "BlockException.TOO_MANY_UNCLES",
-            Self::OmmerKnown(_) => "BlockException.UNCLE_IN_CHAIN",
-            Self::OmmerParent(_) => "BlockException.UNCLE_PARENT_INCORRECT",
-            Self::Ommer(_) => "BlockException.UNCLE_INVALID",
-            Self::Execution { test_name, .. } => test_name,
-            Self::SystemContract(_) => "BlockException.SYSTEM_CONTRACT_CALL_FAILED",
-            Self::DepositLog => "BlockException.INVALID_DEPOSIT_EVENT_LAYOUT",
-            Self::Outcome { field: "stateRoot", .. } => "BlockException.INVALID_STATE_ROOT",
-            Self::Outcome { field: "receiptsRoot", .. } => "BlockException.INVALID_RECEIPTS_ROOT",
-            Self::Outcome { field: "logsBloom", .. } => "BlockException.INVALID_LOG_BLOOM",
-            Self::Outcome { field: "gasUsed", .. } => "BlockException.INVALID_GAS_USED",
-            Self::Outcome { .. } => "BlockException.INVALID_REQUESTS",
-            Self::State(_) => "the state cannot be read",
-        }
     }
 }

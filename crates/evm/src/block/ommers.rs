@@ -42,17 +42,21 @@ pub fn validate_ommers(
         return Ok(());
     }
     let ancestors = &ancestors[..ancestors.len().min(REACH)];
-    let mut known: HashSet<B256> = HashSet::new();
-    for ancestor in ancestors {
-        known.insert(ancestor.hash);
-        known.extend(&ancestor.ommers);
-    }
+    let mut listed: HashSet<B256> = HashSet::new();
     for ommer in ommers {
         let hash = ommer.hash_slow();
-        if !known.insert(hash) {
+        if !listed.insert(hash) {
+            return Err(BlockError::OmmerTwice(hash));
+        }
+        if ancestors.iter().any(|ancestor| ancestor.hash == hash) {
+            return Err(BlockError::OmmerAncestor(hash));
+        }
+        if ancestors.iter().any(|ancestor| ancestor.ommers.contains(&hash)) {
             return Err(BlockError::OmmerKnown(hash));
         }
-        // A child of the parent would be a sibling of the block itself.
+        if ancestors.first().is_some_and(|parent| parent.hash == ommer.parent_hash) {
+            return Err(BlockError::OmmerSibling(hash));
+        }
         let parent = ancestors
             .iter()
             .skip(1)

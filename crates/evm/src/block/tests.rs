@@ -294,3 +294,51 @@ fn blocks_are_read_as_they_are_written_and_never_panic() {
         }
     }
 }
+
+#[test]
+fn ommers_are_refused_by_name() {
+    let schedule = Schedule::named("London").unwrap();
+    // Each generation lists no ommers; the last one is the parent.
+    let mut headers = vec![parent()];
+    for _ in 0..8 {
+        let before = headers.last().unwrap();
+        headers.push(child(before, 13));
+    }
+    let mut ancestors: Vec<Ancestor> = headers
+        .iter()
+        .rev()
+        .map(|header| Ancestor { hash: header.hash_slow(), header: header.clone(), ommers: Vec::new() })
+        .collect();
+    let check = |ommers: &[Header], ancestors: &[Ancestor]| {
+        validate_ommers(&schedule, ommers, ancestors).err().map(|error| error.test_name())
+    };
+    let good = child(&ancestors[1].header, 20);
+    assert_eq!(check(std::slice::from_ref(&good), &ancestors), None);
+    assert_eq!(check(&[good.clone(), good.clone()], &ancestors), Some("BlockException.UNCLE_IS_BROTHER"));
+    let sibling = child(&ancestors[0].header, 20);
+    assert_eq!(check(&[sibling], &ancestors), Some("BlockException.UNCLE_IS_BROTHER"));
+    assert_eq!(check(&[headers[7].clone()], &ancestors), Some("BlockException.UNCLE_IS_ANCESTOR"));
+    let old = child(&headers[0], 20);
+    assert_eq!(check(&[old], &ancestors), Some("BlockException.UNCLE_PARENT_INCORRECT"));
+    let wrong = Header { gas_limit: 1, ..good.clone() };
+    assert_eq!(check(&[wrong], &ancestors), Some("BlockException.INVALID_GASLIMIT"));
+    let three = [good.clone(), good.clone(), good.clone()];
+    assert_eq!(check(&three, &ancestors), Some("BlockException.TOO_MANY_UNCLES"));
+    ancestors[1].ommers.push(good.hash_slow());
+    assert_eq!(check(&[good], &ancestors), Some("BlockException.UNCLE_IN_CHAIN"));
+}
+
+/// A header of work on top of another.
+fn child(parent: &Header, seconds: u64) -> Header {
+    let schedule = Schedule::named("London").unwrap();
+    let timestamp = parent.timestamp + seconds;
+    Header {
+        parent_hash: parent.hash_slow(),
+        number: parent.number + 1,
+        timestamp,
+        gas_limit: parent.gas_limit,
+        base_fee_per_gas: next_base_fee(&schedule, parent, timestamp),
+        difficulty: next_difficulty(Fork::London, parent, timestamp),
+        ..Header::default()
+    }
+}

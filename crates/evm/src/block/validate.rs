@@ -9,12 +9,11 @@ use super::base_fee::may_have_base_fee;
 use super::{Block, BlockError, DAO_EXTRA_DATA, next_base_fee, next_difficulty, next_excess_blob_gas};
 use crate::execute::Executed;
 use crate::schedule::{Fork, Schedule};
-use crate::transaction::Transaction;
 
 const GAS_LIMIT_BOUND_DIVISOR: u64 = 1024;
 const MIN_GAS_LIMIT: u64 = 5000;
 /// Clients count gas in signed 64 bits.
-const MAX_GAS_LIMIT: u64 = i64::MAX as u64;
+pub(super) const MAX_GAS_LIMIT: u64 = i64::MAX as u64;
 const MAX_EXTRA_DATA: usize = 32;
 /// EIP-7934: 10 MiB less a margin for the beacon block around it.
 const MAX_BLOCK_SIZE: usize = (10 << 20) - (2 << 20);
@@ -137,7 +136,7 @@ fn ethereum(
     };
     if !merged {
         if header.difficulty.is_zero() && schedule.terminal_total_difficulty.is_some() {
-            return Err(BlockError::Merge);
+            return Err(BlockError::Merge { merged });
         }
         let expected =
             next_difficulty(schedule.fork(header.number, header.timestamp, false), parent, header.timestamp);
@@ -147,7 +146,7 @@ fn ethereum(
         return dao_extra_data(schedule, header);
     }
     if !header.difficulty.is_zero() {
-        return Err(BlockError::Merge);
+        return Err(BlockError::Merge { merged });
     }
     if header.ommers_hash != EMPTY_OMMER_ROOT_HASH {
         return Err(BlockError::AfterMerge("ommers"));
@@ -227,15 +226,7 @@ pub fn validate_body(schedule: &Schedule, block: &Block, size: usize) -> Result<
         }
     }
     if let Some(found) = header.blob_gas_used {
-        let blobs: usize = body
-            .transactions
-            .iter()
-            .map(|transaction| match transaction {
-                Transaction::Eip4844(signed) => signed.tx().blob_versioned_hashes.len(),
-                _ => 0,
-            })
-            .sum();
-        let expected = (blobs as u64).saturating_mul(DATA_GAS_PER_BLOB);
+        let expected = body.blob_gas_used();
         if found != expected {
             return Err(BlockError::BlobGasUsed { expected, found });
         }

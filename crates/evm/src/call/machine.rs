@@ -7,14 +7,13 @@ use revm::bytecode::opcode::JUMPDEST;
 use revm::context::{BlockEnv, CfgEnv, TxEnv};
 use revm::context_interface::context::ContextError;
 use revm::context_interface::result::EVMError;
-use revm::handler::MainnetContext;
 use revm::interpreter::interpreter::EthInterpreter;
 use revm::interpreter::{Instruction, InstructionContext, InstructionExecResult, InstructionResult};
 use tally_state::Read;
 
 use super::error::describe;
 use super::{CallError, Place, Precompiled, apply_blob_price, apply_block, apply_state, environment};
-use crate::execute::{Assembled, Cache, Env, ReadError, Refusal, assemble};
+use crate::execute::{Assembled, Cache, Env, MachineContext, ReadError, Refusal, assemble};
 use crate::schedule::Rules;
 
 /// What ends a call that was stopped.
@@ -40,9 +39,9 @@ pub(crate) fn call_machine<'m, 'a, R: Read, I>(
 }
 
 fn jump_target<'m, 'a, R: Read>(
-    context: InstructionContext<'_, MainnetContext<&'m mut Cache<'a, R>>, EthInterpreter>,
+    context: InstructionContext<'_, MachineContext<&'m mut Cache<'a, R>>, EthInterpreter>,
 ) -> InstructionExecResult {
-    if context.host.journaled_state.database.is_stopped() {
+    if context.host.journaled_state.database().is_stopped() {
         context.host.error = Err(ContextError::Custom(STOPPED.into()));
         return Err(InstructionResult::FatalExternalError);
     }

@@ -1,6 +1,6 @@
 use std::sync::atomic::AtomicBool;
 
-use alloy_primitives::{Address, address, bytes};
+use alloy_primitives::{Address, B256, U256, address, bytes};
 use alloy_rpc_types_eth::state::AccountOverride;
 use alloy_rpc_types_trace::geth::GethDebugTracingOptions;
 use serde_json::{Value, json};
@@ -217,4 +217,29 @@ fn every_tracer_works_on_a_call() {
         let mut paper = Paper::default();
         assert!(trace_call(place, request, Some(overrides), None, &unknown, &mut paper).is_err());
     });
+}
+
+/// What a call is told of the state counts as what is in it: storage is in the way of a creation (EIP-7610).
+#[test]
+fn overridden_storage_is_in_the_way_of_a_creation() {
+    // CREATE2 with salt 0 of one byte that is zero, whose result is given back.
+    let create = bytes!("5f60015f5ff55f5260205ff3");
+    let target = CONTRACT.create2_from_code(B256::ZERO, [0]);
+    let created = |storage: &[(u8, u8)]| {
+        let mut found = U256::ZERO;
+        with_code(create.clone(), |place, request, overrides| {
+            let slots = storage
+                .iter()
+                .map(|(slot, value)| (B256::with_last_byte(*slot), B256::with_last_byte(*value)));
+            let change = AccountOverride { state_diff: Some(slots.collect()), ..Default::default() };
+            let mut overrides = overrides.clone();
+            overrides.insert(target, change);
+            found = U256::from_be_slice(&call(place, request, Some(&overrides), None).unwrap().output);
+        });
+        found
+    };
+    let word = U256::from_be_bytes(target.into_word().0);
+    assert_eq!(created(&[]), word);
+    assert_eq!(created(&[(1, 0)]), word);
+    assert_eq!(created(&[(1, 0), (2, 7)]), U256::ZERO);
 }

@@ -10,9 +10,9 @@ use revm::bytecode::Bytecode;
 use revm::database_interface::DBErrorMarker;
 use revm::state::{AccountInfo, EvmState};
 use revm::{Database, DatabaseCommit, DatabaseRef};
-use tally_state::{Account, AccountChange, Changes, Read};
+use tally_state::{Account, AccountChange, Changes, Found, Read};
 
-use super::BlockHashes;
+use super::{BlockHashes, Storages};
 
 /// Reading the state failed.
 #[derive(Debug, thiserror::Error)]
@@ -60,22 +60,38 @@ struct Slot {
 #[derive(Clone, Debug)]
 struct Cached {
     before: Option<Account>,
+    /// Whether it had storage before the block.
+    had_storage: bool,
     now: Option<AccountInfo>,
     /// Whether the slots from before the block are gone.
     cleared: bool,
     slots: U256Map<Slot>,
 }
 
-/// Stands for the hash of no code where storage is in the way of a creation, which `revm` takes for a
-/// contract then.
-const ONLY_STORAGE: B256 = B256::repeat_byte(0x76);
+impl Cached {
+    fn new(found: Option<Found>) -> Self {
+        let before = found.map(|found| found.account);
+        Self {
+            before,
+            had_storage: found.is_some_and(|found| found.has_storage),
+            now: before.map(info),
+            cleared: false,
+            slots: U256Map::default(),
+        }
+    }
+
+    /// Code at the address alone can set slots to zero one by one, and where there was code a creation collides with
+    /// it, or the whole storage went with it. So slots from before the block need not be counted.
+    fn has_storage(&self) -> bool {
+        (self.had_storage && !self.cleared) || self.slots.values().any(|slot| !slot.now.is_zero())
+    }
+}
 
 /// The database of `revm` for one block.
 pub(crate) struct Cache<'a, R> {
     state: R,
     hashes: &'a BlockHashes<'a>,
     shared: Option<&'a Codes>,
-    only_storage: Option<&'a dyn Fn(Address) -> bool>,
     stop: Option<&'a AtomicBool>,
     /// Hashes of blocks that exist only for a call.
     block_hashes: BTreeMap<u64, B256>,
@@ -100,8 +116,7 @@ fn info(account: Account) -> AccountInfo {
 }
 
 fn account(info: &AccountInfo) -> Account {
-    let code_hash = if info.code_hash == ONLY_STORAGE { KECCAK256_EMPTY } else { info.code_hash };
-    Account { nonce: info.nonce, balance: info.balance, code_hash }
+    Account { nonce: info.nonce, balance: info.balance, code_hash: info.code_hash }
 }
 
 impl<'a, R: Read> Cache<'a, R> {
@@ -110,21 +125,12 @@ impl<'a, R: Read> Cache<'a, R> {
             state,
             hashes,
             shared,
-            only_storage: None,
             stop: None,
             block_hashes: BTreeMap::new(),
             accounts: AddressMap::default(),
             codes: B256Map::default(),
             created: B256Map::default(),
         }
-    }
-
-    /// Lets creations collide with accounts that have nothing but storage (EIP-7610).
-    ///
-    /// No transaction since EIP-161 makes such an account, but the Ethereum tests begin with some.
-    pub(crate) fn with_storage_collisions(mut self, only_storage: &'a dyn Fn(Address) -> bool) -> Self {
-        self.only_storage = Some(only_storage);
-        self
     }
 
     /// Ends execution soon after the flag is set, where the machine was made to ask for it.
@@ -155,16 +161,8 @@ impl<'a, R: Read> Cache<'a, R> {
         match self.accounts.entry(address) {
             Entry::Occupied(entry) => Ok(entry.into_mut()),
             Entry::Vacant(entry) => {
-                let before = self.state.account(address).map_err(failed)?;
-                let mut now = before.map(info);
-                if let (Some(now), Some(only_storage)) = (&mut now, self.only_storage)
-                    && now.nonce == 0
-                    && now.code_hash == KECCAK256_EMPTY
-                    && only_storage(address)
-                {
-                    now.code_hash = ONLY_STORAGE;
-                }
-                Ok(entry.insert(Cached { before, now, cleared: false, slots: U256Map::default() }))
+                let found = self.state.find(address).map_err(failed)?;
+                Ok(entry.insert(Cached::new(found)))
             }
         }
     }
@@ -261,6 +259,12 @@ impl<'a, R: Read> Cache<'a, R> {
     }
 }
 
+impl<R: Read> Storages for Cache<'_, R> {
+    fn has_storage(&self, address: Address) -> bool {
+        self.accounts.get(&address).is_some_and(Cached::has_storage)
+    }
+}
+
 impl<R: Read> Database for Cache<'_, R> {
     type Error = ReadError;
 
@@ -293,10 +297,8 @@ impl<R: Read> Database for Cache<'_, R> {
             Some(cached) => cached,
             // Whoever reads a slot has loaded the account; this is for other users of the interface.
             None => {
-                let before = self.state.account(address).map_err(failed)?;
-                let now = before.map(info);
-                let fresh = Cached { before, now, cleared: false, slots: U256Map::default() };
-                self.accounts.entry(address).or_insert(fresh)
+                let found = self.state.find(address).map_err(failed)?;
+                self.accounts.entry(address).or_insert_with(|| Cached::new(found))
             }
         };
         match cached.slots.entry(slot) {
@@ -355,10 +357,7 @@ impl<R: Read> DatabaseRef for Cache<'_, R> {
 
 impl<R: Read> DatabaseCommit for Cache<'_, R> {
     fn commit(&mut self, state: EvmState) {
-        for (address, mut account) in state {
-            if account.info.code_hash == ONLY_STORAGE && self.only_storage.is_some() {
-                account.info.code_hash = KECCAK256_EMPTY;
-            }
+        for (address, account) in state {
             // Whatever was touched was loaded first.
             let Some(cached) = self.accounts.get_mut(&address) else { continue };
             if !account.is_touched() {

@@ -54,23 +54,7 @@ impl<'a, R: Read> Executor<'a, R> {
     ) -> Self {
         // The difficulty alone tells blocks of work from those after the merge.
         let rules = schedule.rules(env.number, env.timestamp, env.difficulty.is_zero());
-        Self::over(schedule, env, Cache::new(state, hashes, codes), rules)
-    }
-
-    /// As [`Executor::new`] for the tests of the tool: see [`Cache::with_storage_collisions`].
-    pub(crate) fn with_storage_collisions(
-        schedule: &'a Schedule,
-        env: &'a Env,
-        state: R,
-        hashes: &'a BlockHashes<'a>,
-        only_storage: &'a dyn Fn(Address) -> bool,
-    ) -> Self {
-        let rules = schedule.rules(env.number, env.timestamp, env.difficulty.is_zero());
-        let cache = Cache::new(state, hashes, None).with_storage_collisions(only_storage);
-        Self::over(schedule, env, cache, rules)
-    }
-
-    fn over(schedule: &'a Schedule, env: &'a Env, cache: Cache<'a, R>, rules: Rules) -> Self {
+        let cache = Cache::new(state, hashes, codes);
         Self {
             machine: machine(&rules, rules.configuration(), env.block(&rules), cache, ()),
             schedule,
@@ -91,7 +75,7 @@ impl<'a, R: Read> Executor<'a, R> {
     pub fn reserve(&mut self, transactions: usize) {
         let room = transactions.min(MOST_RESERVED);
         self.receipts.reserve(room);
-        self.machine.ctx.journaled_state.database.reserve(room.saturating_mul(2));
+        self.machine.ctx.journaled_state.database_mut().reserve(room.saturating_mul(2));
     }
 
     /// The rules that hold for the block.
@@ -115,7 +99,7 @@ impl<'a, R: Read> Executor<'a, R> {
     /// # Errors
     /// The state cannot be read.
     pub fn account(&mut self, address: Address) -> Result<Option<Account>, Refusal> {
-        Ok(self.machine.ctx.journaled_state.database.account(address)?)
+        Ok(self.machine.ctx.journaled_state.database_mut().account(address)?)
     }
 
     /// What the fork does before the first transaction: system calls and the DAO's refund.
@@ -124,7 +108,7 @@ impl<'a, R: Read> Executor<'a, R> {
     /// The state cannot be read.
     pub fn begin(&mut self) -> Result<(), BlockError> {
         if self.schedule.is_dao_fork(self.env.number) {
-            let cache = &mut self.machine.ctx.journaled_state.database;
+            let cache = self.machine.ctx.journaled_state.database_mut();
             let mut refund = U256::ZERO;
             for account in DAO_ACCOUNTS {
                 refund = refund.saturating_add(cache.drain(account)?);
@@ -151,7 +135,7 @@ impl<'a, R: Read> Executor<'a, R> {
         let result = self.machine.transact_one(transaction_env(transaction));
         let state = self.machine.finalize();
         let result = result?;
-        self.machine.ctx.journaled_state.database.commit(state);
+        self.machine.ctx.journaled_state.database_mut().commit(state);
 
         let gas = *result.gas();
         self.paid = self.paid.saturating_add(gas.tx_gas_used());
@@ -184,7 +168,7 @@ impl<'a, R: Read> Executor<'a, R> {
 
     /// What was read and written so far.
     pub(crate) fn into_cache(self) -> Cache<'a, R> {
-        self.machine.ctx.journaled_state.database
+        self.machine.ctx.journaled_state.into_database()
     }
 
     /// Whether the block has room for the transaction; how many blobs it has.
@@ -210,7 +194,7 @@ impl<'a, R: Read> Executor<'a, R> {
 
     /// What changed since the start of the block.
     pub fn changes(&self) -> Changes {
-        self.machine.ctx.journaled_state.database.changes()
+        self.machine.ctx.journaled_state.database().changes()
     }
 
     /// What the fork does after the last transaction: requests, withdrawals and rewards.
@@ -225,7 +209,7 @@ impl<'a, R: Read> Executor<'a, R> {
         }
         let requests = system::requests(&mut self.machine, &self.rules, self.schedule, &self.receipts)?;
         let clear = clears_empty(self.rules.spec);
-        let cache = &mut self.machine.ctx.journaled_state.database;
+        let cache = self.machine.ctx.journaled_state.database_mut();
         if self.rules.has(Fork::Shanghai) {
             for withdrawal in withdrawals {
                 cache.credit(withdrawal.address, withdrawal.amount_wei(), clear)?;

@@ -3,34 +3,38 @@
 use alloy_consensus::Transaction as _;
 use alloy_eips::eip2930::AccessList;
 use alloy_primitives::Address;
+use revm::MainnetEvm;
 use revm::bytecode::opcode::SSTORE;
 use revm::context::either::Either;
-use revm::context::{BlockEnv, CfgEnv, Context, Evm, FrameStack, Journal, TxEnv};
+use revm::context::{BlockEnv, CfgEnv, Context, Evm, FrameStack, TxEnv};
 use revm::handler::instructions::EthInstructions;
-use revm::handler::{EthFrame, EthPrecompiles, MainnetContext};
+use revm::handler::{EthFrame, EthPrecompiles};
 use revm::interpreter::instructions::host::sstore_with_gas_accounting;
 use revm::interpreter::interpreter::EthInterpreter;
 use revm::interpreter::{Instruction, InstructionContext, InstructionExecResult, InstructionResult};
 use revm::primitives::hardfork::SpecId;
-use revm::{Database, MainnetEvm};
 
+use super::{Journal, Storages};
 use crate::schedule::{Fork, Rules};
 use crate::transaction::{Recovered, Transaction, recover_authorization};
 
+/// What a machine executes in.
+pub(crate) type MachineContext<D> = Context<BlockEnv, TxEnv, CfgEnv, D, Journal<D>, ()>;
+
 /// One instance for all transactions of a block.
-pub(crate) type Machine<D, I = ()> = MainnetEvm<MainnetContext<D>, I>;
+pub(crate) type Machine<D, I = ()> = MainnetEvm<MachineContext<D>, I>;
 
 /// A machine with precompiled contracts of a kind.
 pub(crate) type Assembled<D, P, I> = Evm<
-    MainnetContext<D>,
+    MachineContext<D>,
     I,
-    EthInstructions<EthInterpreter, MainnetContext<D>>,
+    EthInstructions<EthInterpreter, MachineContext<D>>,
     P,
     EthFrame<EthInterpreter>,
 >;
 
 /// Sets `revm` up over a database.
-pub(crate) fn machine<D: Database, I>(
+pub(crate) fn machine<D: Storages, I>(
     rules: &Rules,
     configuration: CfgEnv,
     block: BlockEnv,
@@ -41,7 +45,7 @@ pub(crate) fn machine<D: Database, I>(
 }
 
 /// As [`machine`], with other precompiled contracts.
-pub(crate) fn assemble<D: Database, P, I>(
+pub(crate) fn assemble<D: Storages, P, I>(
     rules: &Rules,
     configuration: CfgEnv,
     block: BlockEnv,
@@ -49,10 +53,7 @@ pub(crate) fn assemble<D: Database, P, I>(
     precompiles: P,
     inspector: I,
 ) -> Assembled<D, P, I> {
-    let context: MainnetContext<D> =
-        Context::<BlockEnv, TxEnv, CfgEnv, D, Journal<D>, ()>::new(database, rules.spec)
-            .with_cfg(configuration)
-            .with_block(block);
+    let context = MachineContext::new(database, rules.spec).with_cfg(configuration).with_block(block);
     let mut instruction = EthInstructions::new_mainnet_with_spec(rules.spec);
     if rules.fork == Fork::Constantinople {
         instruction.insert_instruction(SSTORE, Instruction::new(net_metered_store), 0);
@@ -67,8 +68,8 @@ pub(crate) fn assemble<D: Database, P, I>(
 }
 
 /// SSTORE with the net metering of EIP-1283, which held for Constantinople alone.
-fn net_metered_store<D: Database>(
-    context: InstructionContext<'_, MainnetContext<D>, EthInterpreter>,
+fn net_metered_store<D: Storages>(
+    context: InstructionContext<'_, MachineContext<D>, EthInterpreter>,
 ) -> InstructionExecResult {
     const NO_OP: u64 = 200;
     const SET: u64 = 20_000;

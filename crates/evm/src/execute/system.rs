@@ -13,11 +13,11 @@ use alloy_eips::eip8282::{
 };
 use alloy_primitives::{Address, B256, Bytes, b256};
 use revm::context_interface::result::{EVMError, ExecutionResult};
-use revm::handler::{MainnetContext, PrecompileProvider};
+use revm::handler::PrecompileProvider;
 use revm::interpreter::InterpreterResult;
-use revm::{Database, DatabaseCommit, ExecuteEvm, SystemCallEvm};
+use revm::{DatabaseCommit, ExecuteEvm, SystemCallEvm};
 
-use super::{Assembled, Env, ReadError};
+use super::{Assembled, Env, MachineContext, ReadError, Storages};
 use crate::block::BlockError;
 use crate::schedule::{Fork, Rules, Schedule};
 
@@ -31,8 +31,8 @@ pub(crate) fn begin<D, P>(
     env: &Env,
 ) -> Result<(), BlockError>
 where
-    D: Database<Error = ReadError> + DatabaseCommit,
-    P: PrecompileProvider<MainnetContext<D>, Output = InterpreterResult>,
+    D: Storages<Error = ReadError> + DatabaseCommit,
+    P: PrecompileProvider<MachineContext<D>, Output = InterpreterResult>,
 {
     if env.number == 0 {
         return Ok(());
@@ -57,8 +57,8 @@ pub(crate) fn requests<D, P>(
     receipts: &[ReceiptEnvelope],
 ) -> Result<Requests, BlockError>
 where
-    D: Database<Error = ReadError> + DatabaseCommit,
-    P: PrecompileProvider<MainnetContext<D>, Output = InterpreterResult>,
+    D: Storages<Error = ReadError> + DatabaseCommit,
+    P: PrecompileProvider<MachineContext<D>, Output = InterpreterResult>,
 {
     let mut requests = Requests::default();
     if !rules.has(Fork::Prague) {
@@ -80,7 +80,7 @@ where
         let has_code = machine
             .ctx
             .journaled_state
-            .database
+            .database_mut()
             .basic(contract)?
             .is_some_and(|account| !account.is_empty_code_hash());
         if !has_code {
@@ -88,7 +88,7 @@ where
             if schedule.sealed {
                 continue;
             }
-            return Err(BlockError::SystemContract(format!("at {contract} has no code")));
+            return Err(BlockError::NoSystemContract(contract));
         }
         match call(machine, contract, Bytes::new())? {
             ExecutionResult::Success { output, .. } => {
@@ -114,8 +114,8 @@ fn call<D, P>(
     data: Bytes,
 ) -> Result<ExecutionResult, BlockError>
 where
-    D: Database<Error = ReadError> + DatabaseCommit,
-    P: PrecompileProvider<MainnetContext<D>, Output = InterpreterResult>,
+    D: Storages<Error = ReadError> + DatabaseCommit,
+    P: PrecompileProvider<MachineContext<D>, Output = InterpreterResult>,
 {
     let result = machine.system_call_one(contract, data).map_err(|error: EVMError<ReadError>| match error {
         EVMError::Database(error) => BlockError::State(error.0),
@@ -123,7 +123,7 @@ where
     });
     let state = machine.finalize();
     let result = result?;
-    machine.ctx.journaled_state.database.commit(state);
+    machine.ctx.journaled_state.database_mut().commit(state);
     Ok(result)
 }
 

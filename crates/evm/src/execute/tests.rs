@@ -1,3 +1,5 @@
+mod storage_alone;
+
 use alloy_consensus::{Signed, TxEip1559, TxReceipt};
 use alloy_primitives::{Address, Bytes, Signature, TxKind, U256, bytes, keccak256};
 use tally_state::{Account, AccountChange};
@@ -122,7 +124,7 @@ fn what_was_destroyed_takes_its_storage_along() {
     assert!(change.storage_cleared && change.storage.is_empty());
     assert_eq!(change.account, Some(Account { balance: U256::from(4), ..Account::default() }));
     state.apply(&executed.changes);
-    assert!(!state.has_storage(TARGET));
+    assert!(!state.find(TARGET).unwrap().unwrap().has_storage);
     assert!(executed.receipts.iter().all(TxReceipt::status));
 }
 

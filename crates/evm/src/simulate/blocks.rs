@@ -248,7 +248,7 @@ impl<R: Read> Simulation<'_, R> {
                 return Err(refused(refusal, &transaction, &around.env));
             }
         }
-        let listed = SimulatedTransaction::new(request, &transaction, rules.chain_id);
+        let listed = SimulatedTransaction::new(request, &transaction, rules);
 
         let mut executed = transaction.clone();
         // Without validation the nonce after the largest is zero.
@@ -278,7 +278,7 @@ impl<R: Read> Simulation<'_, R> {
         sums.calls.push(SimulatedCall { called, logs: transfers.unwrap_or_else(|| logs.clone()) });
         let receipt = Receipt { status, cumulative_gas_used: sums.gas, logs };
         let receipt = ReceiptWithBloom { receipt, logs_bloom };
-        sums.receipts.push(ReceiptEnvelope::from_typed(kind(request), receipt));
+        sums.receipts.push(ReceiptEnvelope::from_typed(kind(request, rules), receipt));
         sums.transactions.push(listed);
         Ok(())
     }

@@ -9,6 +9,7 @@ use alloy_rpc_types_eth::TransactionRequest;
 use revm::context::TxEnv;
 
 use super::kind;
+use crate::schedule::Rules;
 use crate::transaction::Transaction;
 
 /// A transaction of a made-up block.
@@ -25,14 +26,15 @@ pub struct SimulatedTransaction {
 }
 
 impl SimulatedTransaction {
-    pub(super) fn new(request: &TransactionRequest, executed: &TxEnv, chain_id: u64) -> Self {
+    pub(super) fn new(request: &TransactionRequest, executed: &TxEnv, rules: &Rules) -> Self {
+        let chain_id = rules.chain_id;
         let unsigned = Signature::new(U256::ZERO, U256::ZERO, false);
         let max_priority_fee_per_gas = request.max_priority_fee_per_gas.unwrap_or(0);
         let max_fee_per_gas = request.max_fee_per_gas.unwrap_or(0);
         let to = executed.kind.to().copied().unwrap_or_default();
         let (nonce, gas_limit, value) = (executed.nonce, executed.gas_limit, executed.value);
         let (input, access_list) = (executed.data.clone(), executed.access_list.clone());
-        let transaction = match kind(request) {
+        let transaction = match kind(request, rules) {
             TxType::Legacy => {
                 let gas_price = executed.gas_price;
                 let to = executed.kind;

@@ -48,8 +48,8 @@ impl<C: ContextTr<Journal: JournalTr>> Inspector<C, EthInterpreter> for Transfer
 
     fn call(&mut self, _: &mut C, inputs: &mut CallInputs) -> Option<CallOutcome> {
         self.frames.push(self.logs.len());
-        // A delegated call has its caller's value and moves nothing.
-        if inputs.scheme != CallScheme::DelegateCall
+        // What runs with its caller's own account, and value, moves nothing.
+        if !matches!(inputs.scheme, CallScheme::DelegateCall | CallScheme::CallCode)
             && let Some(wei) = inputs.transfer_value()
         {
             self.transfer(inputs.caller, inputs.target_address, wei);

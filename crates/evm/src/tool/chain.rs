@@ -10,7 +10,7 @@ use crate::block::{
     Ancestor, Block, BlockError, Sealing, validate_body, validate_execution, validate_header,
     validate_ommers, validate_state_root,
 };
-use crate::execute::{Contents, Env, Executor, execute_all};
+use crate::execute::{Contents, Env, IntermediateRoot, execute};
 use crate::schedule::{Fork, Schedule};
 use crate::transaction::recover_all;
 
@@ -55,50 +55,8 @@ impl Chain {
     /// Adds an encoded block, after all checks.
     pub(crate) fn import(&mut self, bytes: &[u8]) -> Result<(), BlockError> {
         let block = Block::decode(bytes)?;
+        let (state, total_difficulty) = self.check(&block, bytes.len())?;
         let header = &block.header;
-        let parent_hash = header.parent_hash;
-        let parent = self
-            .blocks
-            .get(&parent_hash)
-            .ok_or(BlockError::Parent { expected: self.head, found: parent_hash })?;
-        let sealing = Sealing::Ethereum { parent_total_difficulty: Some(parent.total_difficulty) };
-        validate_header(&self.schedule, header, &parent.header, parent_hash, &sealing)?;
-        validate_body(&self.schedule, &block, bytes.len())?;
-        if !block.body.ommers.is_empty() {
-            validate_ommers(&self.schedule, &block.body.ommers, &self.ancestors(parent_hash))?;
-        }
-        let transactions = recover_all(block.body.transactions.clone(), 1)
-            .into_iter()
-            .enumerate()
-            .map(|(index, recovered)| recovered.map_err(|source| BlockError::Transaction { index, source }))
-            .collect::<Result<Vec<_>, _>>()?;
-        let rules = self.schedule.rules_of(header);
-        let mut intermediate = |changes: &tally_state::Changes| {
-            let mut state = parent.state.clone();
-            state.apply(changes);
-            Ok(state.root())
-        };
-        let contents = Contents {
-            transactions: &transactions,
-            ommers: &block.body.ommers,
-            withdrawals: block.body.withdrawals.as_deref().unwrap_or_default(),
-        };
-        let env = Env::of(header);
-        let hashes = |number| self.hash_of(parent_hash, number);
-        let only_storage = |address| parent.state.has_storage(address);
-        let executor =
-            Executor::with_storage_collisions(&self.schedule, &env, &parent.state, &hashes, &only_storage);
-        let executed = execute_all(
-            executor,
-            contents,
-            if rules.has(Fork::Byzantium) { None } else { Some(&mut intermediate) },
-        )?;
-        validate_execution(header, &executed)?;
-        let mut state = parent.state.clone();
-        state.apply(&executed.changes);
-        validate_state_root(header, state.root())?;
-
-        let total_difficulty = parent.total_difficulty.saturating_add(header.difficulty);
         let head = &self.blocks[&self.head];
         let ahead = if header.difficulty.is_zero() {
             header.number > head.header.number
@@ -122,6 +80,58 @@ impl Chain {
             self.head = hash;
         }
         Ok(())
+    }
+
+    /// What else is wrong with a block whose header tells of other transactions than those in the body.
+    pub(crate) fn refusal_of_body(&self, bytes: &[u8]) -> Option<BlockError> {
+        let mut block = Block::decode(bytes).ok()?;
+        block.header.transactions_root = block.body.transactions_root();
+        block.header.blob_gas_used = block.header.blob_gas_used.map(|_| block.body.blob_gas_used());
+        self.check(&block, bytes.len()).err()
+    }
+
+    /// The state after a block, and the total difficulty up to it.
+    fn check(&self, block: &Block, size: usize) -> Result<(Memory, U256), BlockError> {
+        let header = &block.header;
+        let parent_hash = header.parent_hash;
+        let parent = self
+            .blocks
+            .get(&parent_hash)
+            .ok_or(BlockError::Parent { expected: self.head, found: parent_hash })?;
+        let sealing = Sealing::Ethereum { parent_total_difficulty: Some(parent.total_difficulty) };
+        validate_header(&self.schedule, header, &parent.header, parent_hash, &sealing)?;
+        validate_body(&self.schedule, block, size)?;
+        if !block.body.ommers.is_empty() {
+            validate_ommers(&self.schedule, &block.body.ommers, &self.ancestors(parent_hash))?;
+        }
+        let transactions = recover_all(block.body.transactions.clone(), 1)
+            .into_iter()
+            .enumerate()
+            .map(|(index, recovered)| recovered.map_err(|source| BlockError::Transaction { index, source }))
+            .collect::<Result<Vec<_>, _>>()?;
+        let rules = self.schedule.rules_of(header);
+        let mut intermediate = |changes: &tally_state::Changes| {
+            let mut state = parent.state.clone();
+            state.apply(changes);
+            Ok(state.root())
+        };
+        let contents = Contents {
+            transactions: &transactions,
+            ommers: &block.body.ommers,
+            withdrawals: block.body.withdrawals.as_deref().unwrap_or_default(),
+        };
+        let env = Env::of(header);
+        let hashes = |number| self.hash_of(parent_hash, number);
+        let root: Option<&mut IntermediateRoot<'_>> =
+            if rules.has(Fork::Byzantium) { None } else { Some(&mut intermediate) };
+        let executed = execute(&self.schedule, &env, contents, &parent.state, &hashes, None, root)?;
+        validate_execution(header, &executed)?;
+        let mut state = parent.state.clone();
+        state.apply(&executed.changes);
+        validate_state_root(header, state.root())?;
+
+        let total_difficulty = parent.total_difficulty.saturating_add(header.difficulty);
+        Ok((state, total_difficulty))
     }
 
     fn ancestors(&self, mut hash: B256) -> Vec<Ancestor> {

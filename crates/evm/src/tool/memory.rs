@@ -7,7 +7,7 @@ use alloy_primitives::map::{AddressMap, B256Map};
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use alloy_trie::TrieAccount;
 use alloy_trie::root::{state_root_unhashed, storage_root_unhashed};
-use tally_state::{Account, Changes, Read};
+use tally_state::{Account, Changes, Found, Read};
 
 use crate::genesis::Allocation;
 
@@ -68,11 +68,6 @@ impl Memory {
         }
     }
 
-    /// Whether the account has slots that are not zero.
-    pub(crate) fn has_storage(&self, address: Address) -> bool {
-        self.accounts.get(&address).is_some_and(|(_, slots)| !slots.is_empty())
-    }
-
     /// The state root.
     pub fn root(&self) -> B256 {
         state_root_unhashed(self.accounts.iter().map(|(address, (account, slots))| {
@@ -92,8 +87,9 @@ impl Memory {
 impl Read for Memory {
     type Error = UnknownCode;
 
-    fn account(&self, address: Address) -> Result<Option<Account>, UnknownCode> {
-        Ok(self.accounts.get(&address).map(|(account, _)| *account))
+    fn find(&self, address: Address) -> Result<Option<Found>, UnknownCode> {
+        let found = self.accounts.get(&address);
+        Ok(found.map(|(account, slots)| Found { account: *account, has_storage: !slots.is_empty() }))
     }
 
     fn storage(&self, address: Address, slot: U256) -> Result<U256, UnknownCode> {

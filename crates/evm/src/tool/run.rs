@@ -104,14 +104,14 @@ pub fn run(run: &Run, trace: &mut dyn Write) -> Result<RunOutcome, ToolError> {
     if !run.trace {
         let mut machine = machine(&rules, configuration, block, cache, ());
         let result = machine.transact(transaction).map_err(refused)?;
-        let cache = &mut machine.ctx.journaled_state.database;
+        let cache = machine.ctx.journaled_state.database_mut();
         cache.commit(result.state);
         return Ok(finished(&result.result, &cache.changes()));
     }
     let inspector = OpcodeTrace::new(std::io::BufWriter::new(trace), run.trace_memory);
     let mut machine = machine(&rules, configuration, block, cache, inspector);
     let result = machine.inspect_tx(transaction).map_err(refused)?;
-    let cache = &mut machine.ctx.journaled_state.database;
+    let cache = machine.ctx.journaled_state.database_mut();
     cache.commit(result.state);
     let outcome = finished(&result.result, &cache.changes());
     let mut summary = json!({ "output": outcome.output, "gasUsed": format!("{:#x}", outcome.gas_used) });

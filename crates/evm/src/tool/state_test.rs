@@ -152,13 +152,12 @@ fn execute(
 ) -> Text<Executed> {
     // In state tests a block's hash is that of its number in decimal.
     let hashes = |number: u64| keccak256(number.to_string());
-    let only_storage = |address| memory.has_storage(address);
-    let cache = Cache::new(memory, &hashes, None).with_storage_collisions(&only_storage);
+    let cache = Cache::new(memory, &hashes, None);
     let (configuration, block) = (rules.configuration(), env.block(rules));
     let Some(output) = trace else {
         let mut machine = machine(rules, configuration, block, cache, ());
         let result = machine.transact(transaction);
-        let cache = &mut machine.ctx.journaled_state.database;
+        let cache = machine.ctx.journaled_state.database_mut();
         return Ok(match result {
             Ok(result) => {
                 cache.commit(result.state);
@@ -182,7 +181,7 @@ fn inspected<R: Read, W: Write>(
     transaction: TxEnv,
 ) -> (Executed, Value) {
     let result = machine.inspect_tx(transaction);
-    let cache = &mut machine.ctx.journaled_state.database;
+    let cache = machine.ctx.journaled_state.database_mut();
     match result {
         Ok(result) => {
             cache.commit(result.state);

@@ -166,12 +166,13 @@ impl<'a> Fields<'a> {
 
     fn address(&mut self, field: Field) -> Result<Address> {
         let bytes = self.string(field)?;
-        Address::try_from(bytes).map_err(|_| TransactionError::malformed(field, Malformed::Length))
+        Address::try_from(bytes)
+            .map_err(|_| TransactionError::malformed(field, Malformed::Length(bytes.len())))
     }
 
     fn word(&mut self, field: Field) -> Result<B256> {
         let bytes = self.string(field)?;
-        B256::try_from(bytes).map_err(|_| TransactionError::malformed(field, Malformed::Length))
+        B256::try_from(bytes).map_err(|_| TransactionError::malformed(field, Malformed::Length(bytes.len())))
     }
 
     fn kind(&mut self) -> Result<TxKind> {

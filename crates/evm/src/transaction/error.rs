@@ -87,9 +87,9 @@ pub enum Malformed {
     /// A number with more bits than the field has.
     #[error("the number is too large")]
     Overflow,
-    /// An address or hash with another length than it must have.
-    #[error("the length is wrong")]
-    Length,
+    /// An address or hash with another length than it must have: this many bytes.
+    #[error("the length of {0} bytes is wrong")]
+    Length(usize),
 }
 
 /// Why a transaction was refused.
@@ -206,13 +206,22 @@ impl TransactionError {
                 (F::MaxPriorityFeePerGas, M::Overflow) => "TransactionException.PRIORITY_OVERFLOW",
                 (F::MaxFeePerGas, M::Overflow) => "TransactionException.MAX_FEE_PER_GAS_OVERFLOW",
                 (F::To, M::List) => "TransactionException.RLP_INVALID_TO",
-                (F::To, M::Length) => "TransactionException.ADDRESS_TOO_LONG",
+                // In other types nobody at all is a creation.
+                (F::To, M::Length(0)) => "TransactionException.TYPE_3_TX_CONTRACT_CREATION",
+                (F::To, M::Length(..20)) => "TransactionException.ADDRESS_TOO_SHORT",
+                (F::To, M::Length(_)) => "TransactionException.ADDRESS_TOO_LONG",
                 (F::Value, M::LeadingZeros) => "TransactionException.RLP_LEADING_ZEROS_VALUE",
                 (F::Value, M::Overflow) => "TransactionException.VALUE_OVERFLOW",
-                (F::AccessListAddress, M::Length) => {
+                (F::AccessListAddress, M::Length(..20)) => {
+                    "TransactionException.RLP_INVALID_ACCESS_LIST_ADDRESS_TOO_SHORT"
+                }
+                (F::AccessListAddress, M::Length(_)) => {
                     "TransactionException.RLP_INVALID_ACCESS_LIST_ADDRESS_TOO_LONG"
                 }
-                (F::AccessListStorageKey, M::Length) => {
+                (F::AccessListStorageKey, M::Length(..32)) => {
+                    "TransactionException.RLP_INVALID_ACCESS_LIST_STORAGE_TOO_SHORT"
+                }
+                (F::AccessListStorageKey, M::Length(_)) => {
                     "TransactionException.RLP_INVALID_ACCESS_LIST_STORAGE_TOO_LONG"
                 }
                 (F::V, M::LeadingZeros) => "TransactionException.RLP_LEADING_ZEROS_V",

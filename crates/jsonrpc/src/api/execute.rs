@@ -94,10 +94,10 @@ fn simulate_v1(api: &Api, params: Params<'_>, out: &mut Vec<u8>, context: &CallC
     context.costly()?;
     let payload: SimulatePayload<TransactionRequest> =
         payload.deserialize()?.ok_or_else(|| RpcError::params("missing value for required argument 0"))?;
-    let found = api.find(block.optional::<BlockChoice>()?.unwrap_or_default())?;
     if payload.block_state_calls.is_empty() {
         return Err(RpcError::params("empty input"));
     }
+    let found = api.find(block.optional::<BlockChoice>()?.unwrap_or_default())?;
     let base = &found.header;
     let blocks = api
         .execute(&found, context, |place| {

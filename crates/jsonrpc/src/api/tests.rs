@@ -19,6 +19,7 @@ mod cases;
 mod methods;
 mod openrpc;
 mod qbft;
+mod simulate;
 mod subscriptions;
 mod traces;
 

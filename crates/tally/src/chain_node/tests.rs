@@ -96,6 +96,55 @@ fn a_node_starts_with_each_of_its_options() {
     }
 }
 
+/// An answer to a call over HTTP.
+fn post(address: std::net::SocketAddr, method: &str, params: &serde_json::Value) -> serde_json::Value {
+    let body = serde_json::json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
+    let head = format!(
+        "POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\n\r\n",
+        body.len()
+    );
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all((head + &body).as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    serde_json::from_str(answer.split("\r\n\r\n").nth(1).unwrap()).unwrap_or_else(|_| panic!("{answer}"))
+}
+
+/// `testing_buildBlockV1` is for tests of other programs: nobody reaches it unless the configuration says so, and
+/// then it works over HTTP on a chain that no validators seal.
+#[test]
+fn blocks_for_tests_are_built_where_the_configuration_names_the_group() {
+    let alone = Alone::new();
+    let genesis = serde_json::json!({
+        "config": {"chainId": 7, "londonBlock": 0, "terminalTotalDifficulty": 0, "ethash": {}},
+        "difficulty": "0x0", "gasLimit": "0x1c9c380", "timestamp": "0x10", "baseFeePerGas": "0x7", "alloc": {},
+    });
+    std::fs::write(alone.node.join("unsealed.json"), genesis.to_string()).unwrap();
+    let http = "genesis-file = \"unsealed.json\"\nrpc-http-enabled = true\np2p-enabled = false";
+    let call = |lines: &str| {
+        let node = alone.start(&format!("{http}\n{lines}"));
+        let address = node.server.as_ref().unwrap().addresses()[0];
+        let head = post(address, "eth_getBlockByNumber", &serde_json::json!(["latest", false]));
+        let attributes = serde_json::json!({
+            "timestamp": "0x20", "prevRandao": alloy_primitives::B256::ZERO,
+            "suggestedFeeRecipient": alloy_primitives::Address::ZERO,
+        });
+        let params = serde_json::json!([head["result"]["hash"], attributes, [], "0x"]);
+        let answer = post(address, "testing_buildBlockV1", &params);
+        node.stop();
+        answer
+    };
+    let refused = call("rpc-http-api = [\"ETH\"]");
+    assert!(refused["error"].is_object(), "{refused}");
+    let built = call("rpc-http-api = [\"ETH\", \"TESTING\"]");
+    assert_eq!(built["result"]["executionPayload"]["blockNumber"], "0x1", "{built}");
+    let silent = Settings::parse("genesis-file = \"unsealed.json\"", &alone.node).unwrap();
+    for server in [&silent.http.apis, &silent.ws.apis, &silent.socket.apis] {
+        assert!(!server.contains(&setup::Api::Testing));
+    }
+}
+
 #[test]
 fn health_readiness_and_metrics_are_there_for_those_who_watch() {
     let alone = Alone::new();
