@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use alloy_primitives::map::{AddressSet, B256Map, B256Set};
 use alloy_primitives::{Address, B256};
@@ -128,6 +128,19 @@ impl WeakNode {
     pub fn upgrade(&self) -> Option<Node> {
         let node = Node { shared: self.shared.upgrade()? };
         (!node.is_stopping()).then_some(node)
+    }
+
+    /// Waits until nobody holds the node, so that its store is closed; whether that was within `patience`.
+    #[must_use]
+    pub fn wait_until_gone(&self, patience: Duration) -> bool {
+        let start = Instant::now();
+        while self.shared.strong_count() > 0 {
+            if start.elapsed() > patience {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        true
     }
 }
 

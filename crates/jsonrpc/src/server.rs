@@ -121,14 +121,17 @@ impl Server {
         &self.addresses
     }
 
-    /// Accepts nothing more, lets calls under way finish for at most `patience`, and ends.
+    /// Accepts nothing more, lets calls under way finish for at most `patience`, and ends. Once this returns, nothing of the
+    /// server holds what its methods hold, unless a call has not ended in time.
     pub fn stop(mut self, patience: Duration) {
         self.stop.send_replace(true);
         let until = std::time::Instant::now() + patience;
         while std::time::Instant::now() < until && self.services.iter().any(|service| service.open() > 0) {
             std::thread::park_timeout(Duration::from_millis(5));
         }
-        self.end();
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_timeout(until.saturating_duration_since(std::time::Instant::now()).max(LEAST));
+        }
     }
 
     fn end(&mut self) {
@@ -138,6 +141,9 @@ impl Server {
         }
     }
 }
+
+/// For ending tasks that only have to be dropped.
+const LEAST: Duration = Duration::from_secs(1);
 
 impl Drop for Server {
     fn drop(&mut self) {

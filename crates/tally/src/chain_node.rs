@@ -162,7 +162,7 @@ impl ChainNode {
             .collect()
     }
 
-    /// Takes no more calls, finishes those under way, and ends.
+    /// Takes no more calls, finishes those under way, and ends. Then another process, or this one, may open its directory.
     pub(crate) fn stop(mut self) {
         if let Some(server) = self.server.take() {
             server.stop(PATIENCE);
@@ -170,6 +170,11 @@ impl ChainNode {
         self.node.stop();
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_timeout(PATIENCE);
+        }
+        let node = self.node.downgrade();
+        drop(self);
+        if !node.wait_until_gone(PATIENCE) {
+            tracing::warn!("the store is still open: somebody holds the node");
         }
     }
 }
