@@ -1,8 +1,8 @@
 //! The server: HTTP/1.1 with keep-alive and pipelining, and WebSocket, in front of a [`Registry`] of methods.
 //!
 //! Cheap methods run where the request was read; costly ones on a bounded [`pool`], which refuses with
-//! -32005 when too many wait, and is told when a client has gone or its time is up. A [`stream`] of an answer
-//! leaves while it is made; all other answers together have a [`share`] of memory. Nothing that a client
+//! -32005 when too many wait, and is told when a client has gone or its time is up. A stream of an answer
+//! leaves while it is made; all other answers together have a share of memory. Nothing that a client
 //! sends is held without a bound: heads, bodies, batches, answers, calls under way, subscriptions and what
 //! a slow reader has not read yet.
 
