@@ -332,7 +332,10 @@ impl Outgoing {
             }
         }
         let text = std::mem::replace(out, Vec::with_capacity(PORTION + (PORTION >> 2)));
-        if !self.send(text, || until.min(Instant::now() + self.bounds.stall)) {
+        // A portion that has begun to leave may take as long as its reader may take nothing: whose time is up is told so
+        // in the answer's end, and only who does not read is cut off.
+        let stall = self.bounds.stall;
+        if !self.send(text, || (until + stall).min(Instant::now() + stall)) {
             return Err(unread());
         }
         self.taken.lower_to(HELD);

@@ -71,6 +71,12 @@ impl Fixture {
         self.metrics.render().lines().any(|line| line == format!("{name}{{}} {value}"))
     }
 
+    fn held(&self) -> u64 {
+        let metrics = self.metrics.render();
+        let held = metrics.lines().find_map(|line| line.strip_prefix("tally_jsonrpc_held_bytes{} "));
+        held.unwrap().parse().unwrap()
+    }
+
     /// Whether a long answer of so many mebibytes is refused, because others hold too much.
     fn refuses(&self, mebibytes: u64) -> bool {
         let answer = self.call(&long(mebibytes));
@@ -264,8 +270,11 @@ fn answers_over_a_websocket_share_what_they_hold_as_well() {
     // It does not leave while it is made.
     socket.send(Message::text(array(60, false).to_string())).unwrap();
     assert_eq!(text(&mut socket)["error"]["code"], -32005);
+    eventually("all was given back", || fixture.has_metric("tally_jsonrpc_held_bytes", 0));
     socket.send(Message::text(long(32).to_string())).unwrap();
-    eventually("it is made", || fixture.refuses(9));
+    // Calls would take from what it needs while it is made.
+    eventually("it is made", || fixture.held() >= 32 << 20);
+    assert!(fixture.refuses(9));
     std::thread::sleep(Duration::from_millis(100));
     assert!(fixture.refuses(9), "it counts until it is written");
     drop(socket);
