@@ -14,7 +14,7 @@ mod options;
 mod settings;
 
 pub use genesis::{GenesisPlan, NewestFork, genesis_json};
-pub use init::{Account, Init, InitError, Made, MadeNode, Plan, init};
+pub use init::{Account, Init, InitError, Made, MadeNode, Plan, account_file, init, mnemonic_file};
 pub use mnemonic::{Mnemonic, MnemonicError, PATH as MNEMONIC_PATH};
 pub use options::{Ineffective, Place, SettingsError, SettingsFault, SettingsFaults};
 pub use settings::{

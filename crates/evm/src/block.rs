@@ -12,11 +12,10 @@ mod test_names;
 mod tests;
 mod validate;
 
-use alloy_consensus::Header;
 use alloy_consensus::proofs::{
     calculate_ommers_root, calculate_transaction_root, calculate_withdrawals_root,
 };
-use alloy_eips::eip4844::DATA_GAS_PER_BLOB;
+use alloy_consensus::{Header, Transaction as _};
 use alloy_eips::eip4895::Withdrawal;
 use alloy_primitives::{B256, b256};
 
@@ -69,12 +68,7 @@ impl Body {
 
     /// The gas that the header must have as `blob_gas_used`, since Cancun.
     pub fn blob_gas_used(&self) -> u64 {
-        let blobs = |transaction: &Transaction| match transaction {
-            Transaction::Eip4844(signed) => signed.tx().blob_versioned_hashes.len(),
-            _ => 0,
-        };
-        let blobs: usize = self.transactions.iter().map(blobs).sum();
-        (blobs as u64).saturating_mul(DATA_GAS_PER_BLOB)
+        self.transactions.iter().filter_map(|transaction| transaction.blob_gas_used()).sum()
     }
 
     /// The root that the header must have as `withdrawals_root`.

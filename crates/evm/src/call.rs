@@ -8,7 +8,7 @@ mod overrides;
 mod precompiles;
 mod request;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::sync::atomic::AtomicBool;
 

@@ -25,6 +25,12 @@ pub fn accepted(scheduler: u64) -> TopicId {
     TopicId(FIRST_ACCEPTED + scheduler)
 }
 
+/// How many schedulers wrote a journal: up to the last that accepted something. One before it may have accepted nothing.
+pub fn schedulers(log: &dyn Log) -> usize {
+    let wrote = |scheduler: &usize| log.next(accepted(*scheduler as u64)).0 > 0;
+    (0..MAX_SCHEDULERS).rfind(wrote).map_or(0, |last| last + 1)
+}
+
 /// The scheduler whose topic it is.
 fn scheduler(topic: TopicId) -> Option<u64> {
     let scheduler = topic.0.checked_sub(FIRST_ACCEPTED)?;

@@ -64,11 +64,12 @@ pub(super) type Heads = AddressMap<Head>;
 /// The height that peers have reached. As many as may lie among the validators may say more: a single peer makes nobody
 /// behind, unless there is no other.
 pub(super) fn reached(node: &Node) -> u64 {
-    let validators = node.chain().head().branch.validators.as_ref().map_or(0, |known| known.set.len());
+    let head = node.chain().head();
+    let faulty = head.branch.validators.as_ref().map_or(0, |known| known.set.faulty());
     let liars = lock(&node.shared.liars);
     let heads = lock(&node.shared.heads);
     let said = heads.iter().filter(|(peer, _)| !liars.contains(*peer)).map(|(_, head)| head.number);
-    beyond_lies(said.collect(), validators.saturating_sub(1) / 3)
+    beyond_lies(said.collect(), faulty)
 }
 
 /// The highest number that more than `faulty` say, or the lowest when there are no more; 0 when nobody says any.
@@ -222,10 +223,14 @@ impl Sync {
         head.branch.validators.as_ref().is_some_and(|validators| validators.set.contains(address))
     }
 
+    fn rests(&self, peer: &Address) -> bool {
+        self.worth.get(peer).is_some_and(Worth::rests)
+    }
+
     /// The highest block that a peer says it has which can be asked now.
     fn highest(&self) -> u64 {
         let heads = lock(&self.node.shared.heads);
-        let asked = heads.iter().filter(|(peer, _)| !self.worth.get(*peer).is_some_and(Worth::rests));
+        let asked = heads.iter().filter(|(peer, _)| !self.rests(peer));
         asked.map(|(_, head)| head.number).max().unwrap_or(0)
     }
 
@@ -234,12 +239,11 @@ impl Sync {
     fn choose(&self, own: u64) -> Option<(Address, u64)> {
         let heads = lock(&self.node.shared.heads);
         let liars = lock(&self.node.shared.liars);
-        let worth = |peer: &Address| self.worth.get(peer);
         heads
             .iter()
-            .filter(|(peer, head)| head.number > own && !worth(peer).is_some_and(Worth::rests))
+            .filter(|(peer, head)| head.number > own && !self.rests(peer))
             .max_by_key(|(peer, head)| {
-                let dearness = worth(peer).map_or(0, Worth::dearness);
+                let dearness = self.worth.get(*peer).map_or(0, Worth::dearness);
                 (!liars.contains(*peer), Reverse(dearness), head.number)
             })
             .map(|(peer, head)| (*peer, head.number))

@@ -217,7 +217,7 @@ impl Init {
         };
         let account = |key: &NodeKey| Account {
             address: key.address(),
-            keystore: directory.join("keystore").join(format!("{}.json", hex::encode(key.address()))),
+            keystore: account_file(directory, key.address()),
         };
         Made {
             genesis_file: directory.join("genesis.json"),
@@ -261,7 +261,7 @@ impl Init {
         let keystore = directory(inside.join("keystore"))?;
         private(keystore.join("password"), &self.password)?;
         if let Some(mnemonic) = &self.plan.mnemonic {
-            private(keystore.join("mnemonic"), &(mnemonic.phrase() + "\n"))?;
+            private(mnemonic_file(inside), &(mnemonic.phrase() + "\n"))?;
         }
         for (account, key) in made.accounts.iter().zip(&self.accounts) {
             // The password has 256 random bits, so a slow derivation would protect nothing more.
@@ -326,6 +326,18 @@ rpc-socket-path = "rpc.sock"
             ws_port = node.ws_port,
         )
     }
+}
+
+/// Where a network's directory has the key store of an account that has money.
+#[must_use]
+pub fn account_file(network: &Path, address: Address) -> PathBuf {
+    network.join("keystore").join(format!("{}.json", hex::encode(address)))
+}
+
+/// Where a network's directory has the phrase of its accounts, if they were derived from one.
+#[must_use]
+pub fn mnemonic_file(network: &Path) -> PathBuf {
+    network.join("keystore").join("mnemonic")
 }
 
 fn permissions(nodes: &[Enode]) -> String {

@@ -742,13 +742,11 @@ impl Height {
             None if !self.sync_asked => {
                 // Final, but the proposal did not get here.
                 self.sync_asked = true;
-                let sealers = self.rounds.get(&round).map(|votes| votes.sealers_of(digest, step.shared.me));
-                let sealers = sealers.unwrap_or_default();
                 // Each in turn: one that lies may have sealed it as well.
                 self.sealers_asked = self.sealers_asked.wrapping_add(1);
-                if let Some(peer) =
-                    self.sealers_asked.checked_rem(sealers.len()).and_then(|at| sealers.get(at).copied())
-                {
+                let (me, turn) = (step.shared.me, self.sealers_asked);
+                let sealer = self.rounds.get(&round).and_then(|votes| votes.sealer_of(digest, me, turn));
+                if let Some(peer) = sealer {
                     step.out.push(Effect::NeedSync { height: self.number, peer });
                 }
             }

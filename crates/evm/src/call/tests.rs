@@ -12,24 +12,34 @@ use crate::trace::tests::Paper;
 use crate::trace::{Wanted, trace_block, trace_call};
 use crate::transaction::recover_all;
 
-const CONTRACT: Address = address!("00000000000000000000000000000000000c0de0");
+pub(crate) const CONTRACT: Address = address!("00000000000000000000000000000000000c0de0");
 
-fn with_code(code: Bytes, work: impl FnOnce(&Place<'_, Memory>, &TransactionRequest, &StateOverride)) {
+/// Works with a call to a contract of this code, which has so much gas, in a block of this environment.
+pub(crate) fn with_call<T>(
+    code: Bytes,
+    env: &Env,
+    gas: u64,
+    work: impl FnOnce(&Place<'_, Memory>, &TransactionRequest, &StateOverride) -> T,
+) -> T {
     let schedule = Schedule::named("Prague").unwrap();
-    let env =
-        Env { number: 1, gas_limit: 30_000_000, base_fee: 7, excess_blob_gas: Some(0), ..Env::default() };
     let hashes = |_| Default::default();
     let place = Place {
         schedule: &schedule,
-        env: &env,
+        env,
         state: Memory::default(),
         hashes: &hashes,
         codes: None,
-        limits: Limits { gas: 30_000_000, stop: None },
+        limits: Limits { gas, stop: None },
     };
     let request = TransactionRequest { to: Some(CONTRACT.into()), ..Default::default() };
     let code = AccountOverride { code: Some(code), ..Default::default() };
-    work(&place, &request, &[(CONTRACT, code)].into_iter().collect());
+    work(&place, &request, &[(CONTRACT, code)].into_iter().collect())
+}
+
+fn with_code(code: Bytes, work: impl FnOnce(&Place<'_, Memory>, &TransactionRequest, &StateOverride)) {
+    let env =
+        Env { number: 1, gas_limit: 30_000_000, base_fee: 7, excess_blob_gas: Some(0), ..Env::default() };
+    with_call(code, &env, 30_000_000, work);
 }
 
 #[test]

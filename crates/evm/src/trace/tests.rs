@@ -1,14 +1,11 @@
-use alloy_primitives::{Address, Bytes, address, hex};
-use alloy_rpc_types_eth::state::{AccountOverride, StateOverride};
+use alloy_primitives::{Bytes, hex};
+use alloy_rpc_types_eth::state::StateOverride;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::call::Limits;
+use crate::call::tests::with_call;
 use crate::execute::Env;
-use crate::schedule::Schedule;
 use crate::tool::Memory;
-
-const CODE: Address = address!("c0de000000000000000000000000000000000001");
 
 /// Keeps what it is given, as long as it may, and remembers the most that was in memory.
 #[derive(Default)]
@@ -73,32 +70,19 @@ impl Paper {
     }
 }
 
-/// Works with a call to `code` that has so much gas.
-fn with_call<T>(
+/// Works with a call to `code` that has so much gas, in a block with room for any.
+fn with_gas<T>(
     code: &str,
     gas: u64,
     work: impl FnOnce(&Place<'_, Memory>, &TransactionRequest, &StateOverride) -> T,
 ) -> T {
-    let schedule = Schedule::named("Prague").unwrap();
     let env = Env { number: 1, gas_limit: 1 << 40, excess_blob_gas: Some(0), ..Env::default() };
-    let hashes = |_| Default::default();
-    let place = Place {
-        schedule: &schedule,
-        env: &env,
-        state: Memory::default(),
-        hashes: &hashes,
-        codes: None,
-        limits: Limits { gas, stop: None },
-    };
-    let code = Bytes::from(hex::decode(code).unwrap());
-    let account = AccountOverride { code: Some(code), ..AccountOverride::default() };
-    let request = TransactionRequest { to: Some(CODE.into()), ..TransactionRequest::default() };
-    work(&place, &request, &[(CODE, account)].into_iter().collect())
+    with_call(Bytes::from(hex::decode(code).unwrap()), &env, gas, work)
 }
 
 fn trace(code: &str, gas: u64, options: &Value, paper: &mut Paper) -> Result<(), TraceError> {
     let options = serde_json::from_value(options.clone()).unwrap();
-    with_call(code, gas, |place, request, overrides| {
+    with_gas(code, gas, |place, request, overrides| {
         trace_call(place, request, Some(overrides), None, &options, paper)
     })
 }
@@ -189,7 +173,7 @@ fn logs_of_instructions_are_those_of_another_tracer() {
         trace(code, 200_000, &options, &mut paper).unwrap();
         let mut found = paper.json();
         let options: GethDebugTracingOptions = serde_json::from_value(options).unwrap();
-        let mut wanted = with_call(code, 200_000, |place, request, overrides| {
+        let mut wanted = with_gas(code, 200_000, |place, request, overrides| {
             let mut inspector = revm_inspectors::tracing::DebugInspector::new(options.clone()).unwrap();
             let mut parts = CallParts::new(place, Some(overrides), None).unwrap();
             let transaction = parts.transaction(request).unwrap();

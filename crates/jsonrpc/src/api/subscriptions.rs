@@ -23,8 +23,7 @@ pub(super) struct Hub {
     logs: Mutex<Vec<(Filter, Sink)>>,
     hashes: Mutex<Vec<Sink>>,
     syncing: Mutex<Vec<Sink>>,
-    /// What was last told of the state of synchronisation, so that it is told again only when it has changed; at first
-    /// nothing, which stands for `false`.
+    /// What was last told of the state of synchronisation, so that it is told again only when it has changed.
     stands: Mutex<Vec<u8>>,
 }
 
@@ -32,9 +31,13 @@ pub(super) struct Hub {
 const LOOK: Duration = Duration::from_millis(500);
 
 impl Hub {
+    fn new() -> Self {
+        Self { stands: Mutex::new(b"false".to_vec()), ..Self::default() }
+    }
+
     /// Listens to the node, on threads that end with its channels, and looks how far it is behind while it runs.
     pub(super) fn start(node: &Node) -> Arc<dyn Subscriptions> {
-        let hub = Arc::new(Self::default());
+        let hub = Arc::new(Self::new());
         let (events, pending) = (node.chain().subscribe(), node.subscribe_pending());
         let (first, second) = (hub.clone(), hub.clone());
         let (third, watched) = (hub.clone(), node.downgrade());
@@ -105,8 +108,7 @@ impl Hub {
     fn stands_at(&self, now: Vec<u8>) {
         // Held while it is told, so that who subscribes at this moment is told neither twice nor not at all.
         let mut stands = self.stands.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_news = if stands.is_empty() { now != b"false" } else { *stands != now };
-        if is_news {
+        if *stands != now {
             tell(&self.syncing, |out| out.extend_from_slice(&now));
             *stands = now;
         }
@@ -156,8 +158,7 @@ impl Subscriptions for Hub {
             "syncing" => {
                 // Where it stands now, then each change.
                 let stands = self.stands.lock().unwrap_or_else(PoisonError::into_inner);
-                let now: &[u8] = if stands.is_empty() { b"false" } else { &stands };
-                sink.send(now).map_err(|_| RpcError::internal("the connection has ended"))?;
+                sink.send(&stands).map_err(|_| RpcError::internal("the connection has ended"))?;
                 push(&self.syncing, sink);
             }
             other => {
@@ -180,10 +181,11 @@ mod tests {
 
     #[test]
     fn who_asks_for_the_state_of_synchronisation_is_told_each_change_once() {
-        let hub = Hub::default();
+        let hub = Hub::new();
         let (early, to_early) = Sink::alone();
         hub.subscribe(Params::new(Some(r#"["syncing"]"#)), early).unwrap();
         let behind = json!({"startingBlock": "0x1", "currentBlock": "0x1", "highestBlock": "0x9"});
+        // What is the same twice is told once.
         for now in [json!(false), behind.clone(), behind.clone()] {
             hub.stands_at(now.to_string().into_bytes());
         }

@@ -19,7 +19,7 @@ use crate::runtime::shell::{
 use crate::runtime::topic::Topic;
 use crate::runtime::under_way::UnderWay;
 use crate::snapshot;
-use crate::stage::scheduler::route;
+use crate::stage::scheduler::misplaced;
 use crate::stage::updater::UpdaterProgress;
 use crate::stage::{Approver, Assembler, Scheduler, Sequencer, Updater};
 use crate::statement::Ends;
@@ -103,8 +103,7 @@ pub fn assemble(
         path: snapshots.clone(),
         source,
     })?;
-    let beyond = options.schedulers as u64..MAX_SCHEDULERS as u64;
-    if beyond.map(journal::accepted).any(|topic| log.next(topic).0 > 0) {
+    if journal::schedulers(&**log) > options.schedulers {
         let text = "its journal was written with more schedulers";
         return Err(EngineError::Options(text.into()));
     }
@@ -221,10 +220,9 @@ impl Recovery {
                     let (source, expires) = (*source, accepted.expires());
                     // Not by the longest validity, which may have been another when it was accepted.
                     if may_be_remembered(expires, self.began) {
-                        self.misplaced |= accepted.batch.headers.iter().any(|header| {
-                            may_be_remembered(header.expiry, self.began)
-                                && route(&header.uetr, self.schedulers.len()) as u64 != source.scheduler
-                        });
+                        let schedulers = self.schedulers.len();
+                        self.misplaced |=
+                            misplaced(accepted, source.scheduler, schedulers, self.began).next().is_some();
                         self.schedulers[source.scheduler as usize].restore(source, accepted);
                     }
                     self.followed.push(Followed { source, ticket, expires, len });

@@ -12,7 +12,7 @@ use crate::recent::{forgotten_after, may_be_remembered};
 use crate::replay::{Replay, ReplayError};
 use crate::stage::Updater;
 use crate::stage::assembler::Finished;
-use crate::stage::scheduler::route;
+use crate::stage::scheduler::misplaced;
 use crate::stage::updater::UpdaterProgress;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -142,15 +142,13 @@ pub fn prepare(
     let mut replay = Replay::new(Arc::clone(network));
     let mut remembered: Vec<VecDeque<(u64, Timestamp)>> = Vec::new();
     let mut transactions = 0;
-    let all = (0..journal::MAX_SCHEDULERS).zip((0..).map(journal::accepted));
-    // Of those before the last, some may have accepted nothing.
-    let found = all.filter(|(_, topic)| log.next(*topic).0 > 0).last().map_or(0, |(last, _)| last + 1);
+    let found = journal::schedulers(log);
     let planned = layout.schedulers;
     if found > usize::from(planned) {
         // Their batches would have no topic.
         return Err(FoundError::Schedulers { found, planned });
     }
-    let mut misplaced = (0u64, Timestamp(0));
+    let (mut references, mut last) = (0, Timestamp(0));
     let topics = (0..found as u64).map(journal::accepted).chain([journal::SEQUENCE]);
     if topics.into_iter().any(|topic| log.first(topic).0 > 0) {
         return Err(FoundError::Released);
@@ -162,11 +160,9 @@ pub fn prepare(
             if remembered.len() <= scheduler {
                 remembered.resize_with(scheduler + 1, VecDeque::new);
             }
-            for header in &accepted.batch.headers {
-                let falls_to = route(&header.uetr, usize::from(planned));
-                if falls_to != scheduler && may_be_remembered(header.expiry, now) {
-                    misplaced = (misplaced.0 + 1, misplaced.1.max(header.expiry));
-                }
+            for expiry in misplaced(accepted, source.scheduler, usize::from(planned), now) {
+                references += 1;
+                last = last.max(expiry);
             }
             if may_be_remembered(accepted.expires(), now) {
                 remembered[scheduler].push_back((source.number, accepted.expires()));
@@ -179,7 +175,7 @@ pub fn prepare(
     if undecided > 0 {
         return Err(FoundError::Undecided(undecided));
     }
-    if let (references @ 1.., last) = misplaced {
+    if references > 0 {
         let wait_ms = forgotten_after(last).0.saturating_sub(now.0);
         return Err(FoundError::References { references, planned, wait_ms });
     }

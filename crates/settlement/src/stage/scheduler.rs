@@ -6,7 +6,7 @@ use crate::message::{
     AcceptedBatch, Intake, ParticipationBatch, ProposalBatch, SequenceBatch, SignatureCheck,
     SignaturesVerified, Source,
 };
-use crate::recent::{Recent, Reference, Seen};
+use crate::recent::{Recent, Reference, Seen, may_be_remembered};
 use std::collections::HashMap;
 use std::sync::Arc;
 use tally_crypto::Signed;
@@ -366,6 +366,20 @@ impl Scheduler {
 /// the reference.
 pub fn route(uetr: &Uetr, schedulers: usize) -> usize {
     usize::from(uetr.0[15]) % schedulers
+}
+
+/// When those references of a batch expire that the scheduler which accepted it may remember still, and that fall to
+/// another of so many schedulers: that one does not know them, and would accept them again.
+pub fn misplaced(
+    accepted: &AcceptedBatch,
+    scheduler: u64,
+    schedulers: usize,
+    now: Timestamp,
+) -> impl Iterator<Item = Timestamp> {
+    accepted.batch.headers.iter().filter_map(move |header| {
+        let is_elsewhere = route(&header.uetr, schedulers) as u64 != scheduler;
+        (is_elsewhere && may_be_remembered(header.expiry, now)).then_some(header.expiry)
+    })
 }
 
 /// Whether a verdict says that nobody with authority signed.

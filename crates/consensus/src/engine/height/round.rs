@@ -52,9 +52,11 @@ impl Round {
         seals.into_iter().find(|(_, seals)| seals.len() >= quorum.max(1))
     }
 
-    /// Those other than `me` who have sealed a digest.
-    pub(super) fn sealers_of(&self, digest: B256, me: Address) -> Vec<Address> {
+    /// Of those other than `me` who have sealed a digest the one whose turn it is.
+    pub(super) fn sealer_of(&self, digest: B256, me: Address, turn: usize) -> Option<Address> {
         let sealed = |(author, commit): &(&Address, &Commit)| **author != me && commit.digest == digest;
-        self.commits.iter().filter(sealed).map(|(author, _)| *author).collect()
+        let mut sealers = self.commits.iter().filter(sealed).map(|(author, _)| *author);
+        let at = turn.checked_rem(sealers.clone().count())?;
+        sealers.nth(at)
     }
 }

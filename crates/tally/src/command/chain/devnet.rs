@@ -82,19 +82,18 @@ impl Devnet {
 
 /// Says whose money it is: the keys and the phrase, if the accounts were derived from one. They are of a network for trials.
 fn show_keys(directory: &Path) -> anyhow::Result<()> {
-    let keystore = directory.join("keystore");
-    let file = keystore.join("mnemonic");
+    let file = setup::mnemonic_file(directory);
     if !file.exists() {
         return Ok(());
     }
     let text = std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
     let mnemonic: Mnemonic = text.parse().with_context(|| format!("{} has no mnemonic", file.display()))?;
-    let stores =
-        std::fs::read_dir(&keystore).with_context(|| format!("cannot read {}", keystore.display()))?.count();
-    let store = |key: &NodeKey| keystore.join(format!("{}.json", hex::encode(key.address())));
-    // Others may lie there as well.
-    let keys = mnemonic.keys(stores)?;
-    for (number, key) in keys.iter().enumerate().filter(|(_, key)| store(key).exists()) {
+    let keystore = file.parent().unwrap_or(directory);
+    // Some of these files are no key stores, or of other accounts.
+    let most = std::fs::read_dir(keystore).with_context(|| format!("cannot read {}", keystore.display()))?;
+    let keys = mnemonic.keys(most.count())?;
+    let has_money = |key: &NodeKey| setup::account_file(directory, key.address()).exists();
+    for (number, key) in keys.iter().enumerate().filter(|(_, key)| has_money(key)) {
         let secret = hex::encode(key.secret_bytes().as_slice());
         print::line(&format!("key {number} {} 0x{secret}", key.address()));
     }
